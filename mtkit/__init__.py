@@ -1,0 +1,41 @@
+"""Inspect, convert, tokenize with and run model files.
+
+The public API is what this module exports. Names are resolved on first use, so that
+``mtkit --version`` does not pay for the library.
+"""
+
+from __future__ import annotations
+
+from mtkit._version import __version__ as __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.errors import FormatError as FormatError
+    from mtkit.errors import LossError as LossError
+    from mtkit.errors import MtkitError as MtkitError
+    from mtkit.errors import ResourceError as ResourceError
+    from mtkit.errors import UnsupportedError as UnsupportedError
+    from mtkit.errors import UsageError as UsageError
+
+_EXPORTS = {
+    "FormatError": "mtkit.errors",
+    "LossError": "mtkit.errors",
+    "MtkitError": "mtkit.errors",
+    "ResourceError": "mtkit.errors",
+    "UnsupportedError": "mtkit.errors",
+    "UsageError": "mtkit.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        from importlib import import_module
+
+        return getattr(import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_EXPORTS, "__version__"])

@@ -1,0 +1,225 @@
+"""Where bytes come from and where they go: a bounds-checked reader and an atomic writer.
+
+``Reader`` is the Python twin of native/reader.hpp and the only code that turns file offsets into
+values. ``Source`` is a file (mapped), a folder's file or standard input, with the files that lie
+beside it. ``write_files`` makes files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+from typing import TYPE_CHECKING
+
+from mtkit.errors import FormatError, ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Union
+
+    Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
+
+STDIN_LIMIT_BYTES = 1 << 30
+"""A pipe cannot be mapped; more than this is refused instead of filling memory."""
+
+_SCALARS = {
+    order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
+}
+
+
+class Reader:
+    """A position in a buffer, moved forward by reading fields.
+
+    Sizes may come from the file: they are compared with what is left, never added to the offset
+    first, so no value of them can overflow or allocate.
+    """
+
+    def __init__(self, data: Buffer, *, big_endian: bool = False, offset: int = 0) -> None:
+        self.data = memoryview(data).cast("B")
+        self.offset = offset
+        self.scalars = _SCALARS[">" if big_endian else "<"]
+
+    @property
+    def left(self) -> int:
+        """Number of bytes not read yet."""
+        return len(self.data) - self.offset
+
+    def view(self, size: int, field: str) -> memoryview:
+        """Return the next ``size`` bytes without copying.
+
+        Raises:
+            FormatError: Fewer are left.
+        """
+        if size > self.left:
+            raise FormatError(
+                f"needs {size} bytes, the file has {self.left} left",
+                field=field,
+                offset=self.offset,
+                hint="the file is probably cut",
+            )
+        start = self.offset
+        self.offset += size
+        return self.data[start : self.offset]
+
+    def take(self, size: int, field: str) -> bytes:
+        """Return the next ``size`` bytes as a copy."""
+        return bytes(self.view(size, field))
+
+    def scalar(self, code: str, field: str) -> int | float:
+        """Read one number; ``code`` is a struct letter (B b H h I i Q q f d)."""
+        layout = self.scalars[code]
+        value: int | float = layout.unpack(self.view(layout.size, field))[0]
+        return value
+
+    def u8(self, field: str) -> int:
+        """Read an unsigned byte."""
+        return self.view(1, field)[0]
+
+    def u16(self, field: str) -> int:
+        """Read an unsigned 16-bit integer."""
+        return int(self.scalar("H", field))
+
+    def u32(self, field: str) -> int:
+        """Read an unsigned 32-bit integer."""
+        return int(self.scalar("I", field))
+
+    def i32(self, field: str) -> int:
+        """Read a signed 32-bit integer."""
+        return int(self.scalar("i", field))
+
+    def u64(self, field: str) -> int:
+        """Read an unsigned 64-bit integer."""
+        return int(self.scalar("Q", field))
+
+    def f32(self, field: str) -> float:
+        """Read a 32-bit float; every float32 is exact as a Python float."""
+        return float(self.scalar("f", field))
+
+    def f64(self, field: str) -> float:
+        """Read a 64-bit float."""
+        return float(self.scalar("d", field))
+
+    def count(self, value: int, element_bytes: int, field: str, at: int) -> int:
+        """Check a count of elements read from the file against the bytes that are left.
+
+        Raises:
+            FormatError: The rest of the file cannot hold that many.
+        """
+        most = self.left // element_bytes
+        if value > most:
+            raise FormatError(
+                f"is {value}, the file has {self.left} bytes left for at most {most}",
+                field=field,
+                offset=at,
+                hint="the file is damaged or cut",
+            )
+        return value
+
+
+class Source:
+    """One input: its bytes, its name, and the files beside it.
+
+    Attributes:
+        name: What to call it in messages ("-" for standard input).
+        data: The whole content; a read-only mapping for files.
+    """
+
+    def __init__(self, name: str, data: Buffer, *, folder: str | None = None) -> None:
+        self.name = name
+        self.data = data
+        self._folder = folder
+
+    @classmethod
+    def open(cls, path: str) -> Source:
+        """Map a file, or read standard input for "-".
+
+        Raises:
+            UsageError: There is no such file, it is a folder or it cannot be read.
+            ResourceError: Standard input is longer than ``STDIN_LIMIT_BYTES``.
+        """
+        if path == "-":
+            data = sys.stdin.buffer.read(STDIN_LIMIT_BYTES + 1)
+            if len(data) > STDIN_LIMIT_BYTES:
+                raise ResourceError(
+                    f"is longer than {STDIN_LIMIT_BYTES} bytes",
+                    source="-",
+                    hint="save it to a file first: files are mapped, not read",
+                )
+            return cls("-", data)
+        return cls(path, map_file(path), folder=os.path.dirname(path) or ".")
+
+    def beside(self, name: str) -> bytes | None:
+        """Return the content of a file in the same folder, or None where there is none."""
+        if self._folder is None:
+            return None
+        path = os.path.join(self._folder, name)
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def map_file(path: str) -> Buffer:
+    """Map a file read-only (an empty file or a pipe is read instead).
+
+    Raises:
+        UsageError: There is no such file, it is a folder or it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            try:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:  # an empty file cannot be mapped
+                return b""
+            except OSError:  # a pipe or a device cannot be mapped
+                data = file.read(STDIN_LIMIT_BYTES + 1)
+                if len(data) > STDIN_LIMIT_BYTES:
+                    raise ResourceError(
+                        f"is longer than {STDIN_LIMIT_BYTES} bytes and cannot be mapped",
+                        source=path,
+                    ) from None
+                return data
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=path) from None
+
+
+def write_files(files: Mapping[str, bytes], *, force: bool = False) -> None:
+    """Write files so that each appears whole or not at all.
+
+    Every file is written beside its place and flushed to the disk before the first one is
+    renamed; nothing is left behind when one fails.
+
+    Args:
+        files: Path -> content.
+        force: Replace files that exist.
+
+    Raises:
+        UsageError: A file exists and ``force`` is not given, or its folder is missing.
+        ResourceError: The disk is full or cannot be written.
+    """
+    for path in files:
+        if os.path.lexists(path) and not force:
+            raise UsageError("exists already", source=path, hint="--force replaces it")
+    waiting: dict[str, str] = {}
+    try:
+        for path, content in files.items():
+            temporary = f"{path}.{os.getpid()}.part"
+            waiting[temporary] = path
+            with open(temporary, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for temporary, path in waiting.items():
+            os.replace(temporary, path)
+        waiting.clear()
+    except OSError as error:
+        kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
+        raise (kind or ResourceError)(
+            f"cannot be written: {error.strerror}", source=waiting.get(error.filename, "")
+        ) from None
+    finally:
+        for temporary in waiting:
+            if os.path.exists(temporary):
+                os.unlink(temporary)

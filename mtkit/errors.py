@@ -1,0 +1,95 @@
+"""Errors that mtkit raises on purpose, and the exit code of each.
+
+* MtkitError
+  * AnswerNo          done, and the answer is "no" (differences, failed verification)   1
+  * UsageError        wrong usage, file missing                                       2
+  * FormatError       the file is damaged or not what it claims to be                 3
+  * UnsupportedError  the file is fine, mtkit cannot do this with it                  4
+    * LossError       a conversion would lose something that was not allowed          4
+    * MissingExtra    an optional package is not installed                            4
+  * ResourceError     disk, memory or a limit is exhausted                            5
+
+A message is one line: where (file, field, byte offset), what, what to do. A low layer raises with
+field and offset; the layer that knows the path adds it (``located``).
+"""
+
+from __future__ import annotations
+
+
+class MtkitError(Exception):
+    """Base of all errors a caller may want to catch.
+
+    Attributes:
+        what: What is wrong, without the place.
+        source: Path of the file; empty until the layer that knows it fills it in.
+        field: Name of the field in the format's own terms.
+        offset: Byte offset of the field from the start of the file.
+        hint: What the user can do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        source: str = "",
+        field: str = "",
+        offset: int | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.source = source
+        self.field = field
+        self.offset = offset
+        self.hint = hint
+
+    def located(self, source: str) -> MtkitError:
+        """Fill in the path, unless a lower layer already named one; returns self."""
+        self.source = self.source or source
+        return self
+
+    def __str__(self) -> str:
+        place = f" at offset {self.offset}" if self.offset is not None else ""
+        parts = [self.source, f"{self.field}{place}".strip(), self.what]
+        message = ": ".join(part for part in parts if part)
+        return f"{message}; {self.hint}" if self.hint else message
+
+
+class AnswerNo(MtkitError):
+    """The work is done and its answer is no."""
+
+    exit_code = 1
+
+
+class UsageError(MtkitError):
+    """The command line or an argument makes no sense, or a named file is missing."""
+
+    exit_code = 2
+
+
+class FormatError(MtkitError):
+    """A file does not follow its format."""
+
+    exit_code = 3
+
+
+class UnsupportedError(MtkitError):
+    """The request is understood but cannot be met."""
+
+    exit_code = 4
+
+
+class LossError(UnsupportedError):
+    """A conversion would lose something that was not allowed (``--allow-loss``)."""
+
+
+class MissingExtra(UnsupportedError):
+    """An optional package is needed; the hint names what to install."""
+
+
+class ResourceError(MtkitError):
+    """Disk, memory, time or a limit of mtkit is exhausted."""
+
+    exit_code = 5

@@ -1,0 +1,67 @@
+"""Tokenizer file formats: which there are, and how one is recognised.
+
+Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mtkit.errors import FormatError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.binary import Source
+    from mtkit.formats.contract import Format, Reading
+
+FORMATS = {
+    "gguf": "mtkit.formats.gguf",
+    "mtok": "mtkit.formats.mtok",
+    "mnn-text": "mtkit.formats.mnn_text",
+    "hf": "mtkit.formats.hf",
+    "spm": "mtkit.formats.spm",
+    "llama2c": "mtkit.formats.llama2c",
+}
+"""Name -> module, in the order in which content is tried: strong marks first."""
+
+
+def get_format(name: str) -> Format:
+    """Return the format module called ``name``.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if name not in FORMATS:
+        raise UsageError(
+            f"no format is called {name!r}", hint=f"known: {', '.join(sorted(FORMATS))}"
+        )
+    module: Format = import_module(FORMATS[name])  # type: ignore[assignment]
+    return module
+
+
+def recognise(source: Source) -> Format:
+    """Return the format of a source by its content.
+
+    Raises:
+        FormatError: No format knows it.
+    """
+    for name in FORMATS:
+        module = get_format(name)
+        if module.sniff(source):
+            return module
+    head = bytes(source.data[:16])
+    looks = "is empty" if not head else f"begins with {head!r}, no known format does"
+    raise FormatError(looks, source=source.name, hint="mtkit formats lists what can be read")
+
+
+def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple[Format, Reading]:
+    """Recognise and read a tokenizer file.
+
+    Raises:
+        FormatError: The file is damaged or no format knows it.
+        UnsupportedError: It holds something that mtkit does not know.
+    """
+    module = recognise(source)
+    return module, module.read(source, overrides or {})

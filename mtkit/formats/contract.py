@@ -1,0 +1,106 @@
+"""What a format module provides and what reading and writing give.
+
+A format module ``mtkit/formats/NAME.py`` has ``NAME``, ``TITLE``, ``sniff``, ``read`` and, when the
+format can be written, ``write`` and ``default_files``. It never imports another format module and
+never tokenizes.
+"""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal, Protocol
+
+    from mtkit.binary import Source
+    from mtkit.spec import TokenizerSpec
+
+    LossCode = Literal["ids", "ids-special", "ids-possible", "decoding", "chat", "metadata"]
+
+    class Format(Protocol):
+        """A tokenizer file format."""
+
+        NAME: str
+        """Name on the command line."""
+        TITLE: str
+        """What people call it, for messages and tables."""
+
+        def sniff(self, source: Source) -> bool:
+            """Tell from the content (a few fields) whether the source is this format."""
+
+        def read(self, source: Source, overrides: Mapping[str, object]) -> Reading:
+            """Read a whole file.
+
+            Args:
+                source: The file, with those beside it.
+                overrides: Metadata keys replaced while reading (GGUF only).
+
+            Raises:
+                FormatError: The file is damaged.
+                UnsupportedError: It holds a component that mtkit does not know.
+            """
+
+        def write(self, spec: TokenizerSpec, options: WriteOptions) -> Written:
+            """Write a specification; every field is held exactly or listed as lost.
+
+            Raises:
+                UnsupportedError: The format cannot hold this kind of tokenizer at all.
+            """
+
+
+class Loss(Record):
+    """A field that a written file does not hold.
+
+    Attributes:
+        code: ``ids``: ordinary text can get other ids. ``ids-special``: only texts that spell out
+            special tokens, U+2581 or invalid UTF-8 can. ``ids-possible``: the same components, but
+            another reference runs them. ``decoding``, ``chat``, ``metadata``: what it says.
+        field: Field of the specification, dotted.
+        effect: What is different afterwards, in a few words.
+    """
+
+    code: LossCode
+    field: str
+    effect: str
+
+
+class Reading(Record):
+    """A specification and what the reader supplied because the file does not hold it."""
+
+    spec: TokenizerSpec
+    assumptions: tuple[str, ...] = ()
+
+
+class WriteOptions(Record):
+    """Choices of the person who converts; None means what the family of the tokenizer does.
+
+    Attributes:
+        add_bos: Put BOS in front where the source has no template.
+        add_eos: Put EOS behind where the source has no template.
+        extension: Let a format that has room for it hold the whole specification besides.
+        name: Name of the tokenizer in the file.
+        values: Further choices of one format (for example ``pre`` of gguf).
+    """
+
+    add_bos: bool | None = None
+    add_eos: bool | None = None
+    extension: bool = True
+    name: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+
+
+class Written(Record):
+    """What a writer made.
+
+    Attributes:
+        files: File name -> content; the first is the main file, the others lie beside it.
+            A name that begins with a dot is a suffix for the stem of the source.
+        losses: What the files do not hold.
+        assumptions: What the writer supplied because the specification does not say.
+    """
+
+    files: Mapping[str, bytes]
+    losses: tuple[Loss, ...] = ()
+    assumptions: tuple[str, ...] = ()

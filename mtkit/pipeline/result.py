@@ -1,0 +1,24 @@
+"""What encoding gives, in the pipeline and in the engine alike."""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+
+class Encoded(Record):
+    """Ids with their places in the text; all lists have one entry a token.
+
+    Attributes:
+        ids: Token ids.
+        offsets: (start, end) in characters of the original text; (0, 0) for tokens that the
+            post-processor added.
+        type_ids: Segment numbers.
+        special: 1 for tokens that the post-processor added, else 0.
+        sequence: 0 for the first text, 1 for the second, None for added ones.
+    """
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    type_ids: list[int]
+    special: list[int]
+    sequence: list[int | None]

@@ -1,0 +1,122 @@
+"""The neutral tokenizer specification that every format reads into and writes from.
+
+A specification says what a tokenizer does and never which file it came from. Where references
+differ on "the same" component, the difference is a named field of that component. Every stage is
+a closed union of frozen records, one module a stage: normalizers, pre_tokenizers, models,
+post_processors, decoders.
+"""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record, fields, replace
+from mtkit.spec.vocabulary import AddedToken, AddedTokens, SpecialIds, TokenType, Vocabulary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from mtkit.spec.decoders import Decoder
+    from mtkit.spec.models import Model
+    from mtkit.spec.normalizers import Normalizer
+    from mtkit.spec.post_processors import PostProcessor
+    from mtkit.spec.pre_tokenizers import PreTokenizer
+
+__all__ = [
+    "AddedToken",
+    "AddedTokens",
+    "ChatTemplate",
+    "Padding",
+    "Record",
+    "SpecialIds",
+    "TokenType",
+    "TokenizerSpec",
+    "Truncation",
+    "Vocabulary",
+    "fields",
+    "replace",
+]
+
+
+class Truncation(Record):
+    """How a file asks long inputs to be cut; applied only on request.
+
+    Attributes:
+        max_length: Tokens, special ones included.
+        stride: Tokens that neighbouring overflow parts share.
+    """
+
+    max_length: int
+    stride: int = 0
+    strategy: Literal["longest_first", "only_first", "only_second"] = "longest_first"
+    direction: Literal["left", "right"] = "right"
+
+
+class Padding(Record):
+    """How a file asks short inputs to be filled; applied only on request.
+
+    Attributes:
+        length: Fixed length in tokens, or None for the longest of the batch.
+        pad_to_multiple_of: Round the length up to a multiple of this.
+    """
+
+    pad_id: int
+    pad_token: str
+    pad_type_id: int = 0
+    length: int | None = None
+    pad_to_multiple_of: int | None = None
+    direction: Literal["left", "right"] = "right"
+
+
+class ChatTemplate(Record):
+    """A Jinja chat template; the unnamed one is called "default"."""
+
+    name: str
+    text: str
+
+
+class TokenizerSpec(Record, hidden=("name",)):
+    """A whole tokenizer.
+
+    Attributes:
+        vocabulary: The model's ids.
+        model: How a word becomes ids.
+        normalizer: None: text stays as it is.
+        pre_tokenizer: None: the whole text is one word.
+        post_processor: None: nothing is added.
+        decoder: None: tokens are joined by ``join``.
+        added_tokens: Tokens found before the model.
+        special_ids: Ids with a role.
+        truncation: As the file asks.
+        padding: As the file asks.
+        chat_templates: In the file's order.
+        invalid_utf8: What bytes that are no UTF-8 become: an error, U+FFFD for each, or themselves.
+        clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
+            ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; other rules by name.
+        join: What stands between tokens when there is no decoder.
+        extras: What a format holds and no other understands: (name, value) with JSON values, kept
+            for the way back.
+        name: What the tokenizer calls itself; does not count for equality.
+    """
+
+    vocabulary: Vocabulary
+    model: Model
+    normalizer: Normalizer | None = None
+    pre_tokenizer: PreTokenizer | None = None
+    post_processor: PostProcessor | None = None
+    decoder: Decoder | None = None
+    added_tokens: AddedTokens = AddedTokens()
+    special_ids: SpecialIds = SpecialIds()
+    truncation: Truncation | None = None
+    padding: Padding | None = None
+    chat_templates: tuple[ChatTemplate, ...] = ()
+    invalid_utf8: Literal["error", "replace", "keep"] = "error"
+    clean_up_spaces: Literal["none", "full", "three_passes"] = "none"
+    join: str = " "
+    extras: tuple[tuple[str, object], ...] = ()
+    name: str = ""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids: the highest id of vocabulary and added tokens, plus one."""
+        added = max((token.id for token in self.added_tokens.tokens), default=-1)
+        return max(len(self.vocabulary), added + 1)

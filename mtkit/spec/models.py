@@ -1,0 +1,141 @@
+"""Models: a word to ids. ``Model`` is the closed union.
+
+Each carries only what its algorithm needs besides the vocabulary.
+"""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, Union
+
+    from mtkit.spec.packed import Numbers, Pieces
+
+
+class Merges(Record):
+    """Merge list of a BPE model: rank = position, the lowest rank merges first.
+
+    Attributes:
+        pairs: left 0, right 0, left 1, … as ids, struct letter I; shape (2 * count,). A number
+            from the vocabulary's size on is entry ``number - size`` of ``unlisted``.
+        unlisted: Parts that are no token.
+    """
+
+    pairs: Numbers
+    unlisted: Pieces
+
+    def __len__(self) -> int:
+        return len(self.pairs) // 2
+
+
+class BPE(Record):
+    """Byte-pair encoding by a merge list; of equal ranks the leftmost pair merges first.
+
+    Attributes:
+        unk: Token for a character that the vocabulary lacks; None: see ``missing``.
+        fuse_unk: One unknown token for neighbouring unknown characters.
+        byte_fallback: Spell such a character with the ``<0xHH>`` tokens of its bytes.
+        ignore_merges: A word that is a token is that token, whatever the merges say.
+        continuing_subword_prefix: In front of each character but the first of a word.
+        end_of_word_suffix: Behind the last character of a word.
+        dropout: Chance to skip a merge; nobody can encode exactly with it.
+        missing: When a character that is no token is dealt with: ``before`` the merges, so that
+            they never see it, or ``after`` them: it takes part in merges like any other, and what
+            is still no token then is spelled byte by byte, bytes without a token being dropped.
+        whole_newlines: A word of newlines only that is a token is that token.
+    """
+
+    merges: Merges
+    unk: int | None = None
+    fuse_unk: bool = False
+    byte_fallback: bool = False
+    ignore_merges: bool = False
+    continuing_subword_prefix: str = ""
+    end_of_word_suffix: str = ""
+    dropout: float | None = None
+    missing: Literal["before", "after"] = "before"
+    whole_newlines: bool = False
+
+
+class RankBPE(Record):
+    """Byte-pair encoding where any two neighbours may merge that make a token.
+
+    The rank of a merge is the id of the token that it makes; a word that is a token is that token.
+    """
+
+
+class ScoreBPE(Record):
+    """Byte-pair encoding by score: the neighbours whose union is the best-scored token merge first.
+
+    Attributes:
+        unk: Token for what the vocabulary lacks.
+        byte_fallback: Spell it with the BYTE tokens instead.
+        mergeable: Which tokens merging may make: ``listed`` ones (NORMAL, USER_DEFINED and UNUSED,
+            the last split again afterwards) or ``any`` token's text.
+        whole: User-defined pieces in the text are one symbol from the start.
+        symbols: What a character is: ``checked`` UTF-8, or as long as its ``first_byte`` says.
+    """
+
+    unk: int | None = None
+    byte_fallback: bool = False
+    mergeable: Literal["listed", "any"] = "listed"
+    whole: bool = True
+    symbols: Literal["checked", "first_byte"] = "checked"
+
+
+class Unigram(Record):
+    """The segmentation with the highest sum of scores.
+
+    Attributes:
+        unk: Token for a character that no piece covers.
+        byte_fallback: Spell such a character with the BYTE tokens instead.
+        fuse_unk: One unknown token for neighbouring unknown characters.
+        unk_score: Cost of an unknown character: ``lowest``: ten below the lowest score; ``own``:
+            the score of the unknown token, used only where no piece reaches.
+        tie: Of segmentations with equal score the one with the ``long`` or ``short`` last piece.
+        precision: Float type in which scores are added up.
+    """
+
+    unk: int | None = None
+    byte_fallback: bool = False
+    fuse_unk: bool = True
+    unk_score: Literal["lowest", "own"] = "lowest"
+    tie: Literal["long", "short"] = "long"
+    precision: Literal["f32", "f64"] = "f64"
+
+
+class WordPiece(Record):
+    """Greedy longest match from the left of a word; a word with a gap is one unknown token.
+
+    Attributes:
+        prefix: In front of a piece that continues a word.
+        max_chars: A longer word is unknown.
+        unit: Whether ``max_chars`` counts characters or bytes.
+    """
+
+    unk: int | None
+    prefix: str = "##"
+    max_chars: int = 100
+    unit: Literal["characters", "bytes"] = "characters"
+
+
+class WordLevel(Record):
+    """A word is a token or unknown."""
+
+    unk: int | None = None
+
+
+class Trie(Record):
+    """Greedy longest match over bytes, without words."""
+
+    unk: int | None = None
+
+
+class ShortestPath(Record):
+    """PLaMo-2's path of least cost from the end of the text; unknown characters as BYTE tokens."""
+
+
+if TYPE_CHECKING:
+    Model = Union[BPE, RankBPE, ScoreBPE, Unigram, WordPiece, WordLevel, Trie, ShortestPath]

@@ -1,0 +1,136 @@
+"""Normalizers: text to text, before it is split. ``Normalizer`` is the closed union."""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, Union
+
+    from mtkit.spec.packed import Numbers, Pieces
+    from mtkit.spec.text import Pattern
+
+
+class UnicodeForm(Record):
+    """A Unicode normal form, with canonical ordering and composition across characters."""
+
+    form: Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+
+class Bert(Record):
+    """BERT's clean-up: controls dropped, white space made blank, Han set apart, accents, case.
+
+    Attributes:
+        strip_accents: None: as ``lowercase``.
+    """
+
+    clean_text: bool = True
+    handle_chinese_chars: bool = True
+    strip_accents: bool | None = None
+    lowercase: bool = True
+
+
+class Lowercase(Record):
+    """Full lower-casing (one character can become several)."""
+
+
+class Strip(Record):
+    """Remove white space from the ends."""
+
+    left: bool = True
+    right: bool = True
+
+
+class StripAccents(Record):
+    """Remove nonspacing marks; decomposing is the business of a form before it."""
+
+
+class Prepend(Record):
+    """Put a text in front of a text that is not empty."""
+
+    text: str
+
+
+class Replace(Record):
+    """Replace every match."""
+
+    pattern: Pattern
+    content: str
+
+
+class Precompiled(Record):
+    """SentencePiece's character map applied grapheme by grapheme, as tokenizer.json does.
+
+    Attributes:
+        charsmap: The map as the file has it (double-array trie and replacements).
+    """
+
+    charsmap: bytes
+
+
+class Nmt(Record):
+    """The clean-up of neural machine translation: controls dropped, exotic spaces made blank."""
+
+
+class ByteLevel(Record):
+    """Map each byte of the UTF-8 form to its letter in the byte alphabet."""
+
+
+class Spaces(Record):
+    """Character map and white-space rules of trained subword models, as one pass over the text.
+
+    Attributes:
+        charsmap: The precompiled map; empty for none.
+        add_dummy_prefix: Put a space in front (behind with ``suffix``).
+        remove_extra_whitespaces: Drop leading, trailing and repeated spaces.
+        escape_whitespaces: Write U+2581 for a space.
+        suffix: The mark of a word stands behind it.
+        keep: Which texts escape the map: ``pieces``: the longest user-defined piece.
+            ``paths``: the longest common prefix with any user-defined piece.
+    """
+
+    charsmap: bytes = b""
+    add_dummy_prefix: bool = True
+    remove_extra_whitespaces: bool = True
+    escape_whitespaces: bool = True
+    suffix: bool = False
+    keep: Literal["pieces", "paths"] = "pieces"
+
+
+class CodePointTable(Record):
+    """Replace single code points by a table; nothing is composed or reordered.
+
+    Attributes:
+        code_points: Ascending, struct letter I.
+        values: The UTF-8 replacement of each.
+        blank_controls: Controls, zero-width and format characters become a blank first.
+    """
+
+    code_points: Numbers
+    values: Pieces
+    blank_controls: bool = True
+
+
+class Sequence(Record):
+    """One after the other."""
+
+    steps: tuple[Normalizer, ...]
+
+
+if TYPE_CHECKING:
+    Normalizer = Union[
+        UnicodeForm,
+        Bert,
+        Lowercase,
+        Strip,
+        StripAccents,
+        Prepend,
+        Replace,
+        Precompiled,
+        Nmt,
+        ByteLevel,
+        Spaces,
+        CodePointTable,
+        Sequence,
+    ]

@@ -1,0 +1,133 @@
+"""The vocabulary: what each id stands for, and the tokens that are matched before the model.
+
+A piece is the byte string that the model looks up, that is the text after normalizer and
+pre-tokenizer: UTF-8 in general, in the byte alphabet (a space is U+0120) for byte-level models,
+with U+2581 where a normalizer marks spaces so. Formats that spell pieces otherwise (raw bytes,
+escapes, blanks for U+2581) translate in their reader and writer.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from mtkit.spec.packed import Numbers, Pieces
+
+
+class TokenType(IntEnum):
+    """Role of an id; names and numbers are SentencePiece's and GGUF's."""
+
+    UNDEFINED = 0
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+    ABSENT = 255
+    """No token has this id: a hole in the numbering."""
+
+
+class Vocabulary(Record):
+    """The model's vocabulary, by id.
+
+    Attributes:
+        pieces: Id -> bytes that the model looks up; shape (size,); empty at an ABSENT id.
+        types: Id -> TokenType, struct letter B; shape (size,). None: all NORMAL.
+        scores: Id -> score, float32, higher first; shape (size,). None: the model has none.
+    """
+
+    pieces: Pieces
+    types: Numbers | None = None
+    scores: Numbers | None = None
+
+    if not TYPE_CHECKING:
+
+        def __post_init__(self):
+            for column in (self.types, self.scores):
+                if column is not None and len(column) != len(self.pieces):
+                    raise ValueError(f"{len(self.pieces)} pieces, {len(column)} types or scores")
+
+    def type_of(self, token_id: int) -> TokenType:
+        """Return the role of an id; a number that names no role is UNDEFINED."""
+        if self.types is None:
+            return TokenType.NORMAL
+        try:
+            return TokenType(self.types[token_id])
+        except ValueError:
+            return TokenType.UNDEFINED
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+
+class AddedToken(Record):
+    """A token that is found in the text before the model sees it.
+
+    Attributes:
+        id: Its id, inside or outside the vocabulary.
+        content: The bytes looked for (and, for most decoders, given back).
+        single_word: Only where no word character stands before or after.
+        lstrip: White space in front belongs to the token.
+        rstrip: White space behind belongs to the token.
+        normalized: Looked for in the normalized text, after the others.
+        special: A control token: decoding can skip it, and it is only looked for in the text when
+            special tokens are parsed.
+    """
+
+    id: int
+    content: bytes
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+    special: bool = False
+
+
+class AddedTokens(Record):
+    """All added tokens and how they are found.
+
+    Attributes:
+        tokens: In the order that decides ties.
+        match: ``leftmost_longest``: one pass, at each place the longest. ``longest_first``: each
+            token, longest in bytes first (order of ``tokens`` among equals), is cut out of the
+            whole text before the next. ``first_listed``: one pass, at each place the first in
+            ``tokens``.
+        strip: What lstrip and rstrip take for white space: Unicode's or C's six in ASCII.
+        parse_special: Whether special ones are found when the caller does not say.
+    """
+
+    tokens: tuple[AddedToken, ...] = ()
+    match: Literal["leftmost_longest", "longest_first", "first_listed"] = "leftmost_longest"
+    strip: Literal["unicode", "ascii"] = "unicode"
+    parse_special: bool = True
+
+
+class SpecialIds(Record):
+    """Ids with a role; None where there is none.
+
+    Attributes:
+        stop: Every id that ends a generation, ascending.
+    """
+
+    bos: int | None = None
+    eos: int | None = None
+    unk: int | None = None
+    sep: int | None = None
+    pad: int | None = None
+    cls: int | None = None
+    mask: int | None = None
+    eot: int | None = None
+    eom: int | None = None
+    fim_pre: int | None = None
+    fim_suf: int | None = None
+    fim_mid: int | None = None
+    fim_pad: int | None = None
+    fim_rep: int | None = None
+    fim_sep: int | None = None
+    stop: tuple[int, ...] = ()

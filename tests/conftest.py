@@ -1,0 +1,36 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture
+def mtkit(tmp_path: Path) -> Run:
+    """Run ``python -m mtkit`` as a user would, in a pipe, with an empty configuration."""
+
+    def run(
+        *args: object, stdin: bytes = b"", env: dict[str, str] | None = None, cwd: Path = tmp_path
+    ) -> subprocess.CompletedProcess[bytes]:
+        argv = [sys.executable, "-m", "mtkit", *map(str, args)]
+        return subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            cwd=cwd,
+            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path), **(env or {})},
+        )
+
+    return run

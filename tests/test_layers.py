@@ -1,0 +1,71 @@
+"""Each layer of the house imports only from those below it."""
+
+import ast
+from pathlib import Path
+
+import mtkit
+
+ROOT = Path(mtkit.__file__).parent
+
+# From the ground up; a module may import from its own line and from those above it here.
+LAYERS = [
+    {"_version", "errors"},
+    {"binary"},
+    {"spec"},
+    {"pipeline", "gguf", "_native"},
+    {"engine"},
+    {"formats"},
+    {"tokenizer", "convert", "compare", "chat", "llm", "inspection", "config"},
+    {"commands"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute names of mtkit modules that a file imports, at run time or for types."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module == "mtkit":
+                names |= {f"mtkit.{alias.name}" for alias in node.names}
+            elif node.module.startswith("mtkit."):
+                names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {a.name for a in node.names if a.name.startswith("mtkit.")}
+    return names
+
+
+def test_imports_point_down() -> None:
+    paths = sorted(ROOT.rglob("*.py"))
+    assert len(paths) > 10
+    for path in paths:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts == ("__init__",):
+            continue  # the public API names every layer
+        for name in imported(path):
+            target = name.split(".")[1]
+            if target.startswith("__"):
+                continue
+            assert target in LEVEL, f"{name}: no layer in tests/test_layers.py"
+            assert LEVEL[target] <= LEVEL[parts[0]], f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_format_modules_do_not_know_each_other() -> None:
+    shared = {"contract", "__init__"}
+    paths = [p for p in sorted((ROOT / "formats").glob("*.py")) if p.stem not in shared]
+    for path in paths:
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[1] != "formats" or len(parts) < 3:
+                continue
+            family = path.stem.split("_")[0]
+            assert parts[2] in shared or parts[2].split("_")[0] == family, f"{path.stem}: {name}"
+
+
+def test_gguf_container_knows_no_tokenizer() -> None:
+    for path in sorted((ROOT / "gguf").glob("*.py")):
+        for name in imported(path):
+            assert name.split(".")[1] in {"gguf", "binary", "errors", "spec"}, name
+            assert name != "mtkit.spec", f"{path.name} imports the tokenizer specification"
