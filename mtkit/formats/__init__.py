@@ -6,6 +6,7 @@ Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import cast
 
 from mtkit.errors import FormatError, UsageError
 
@@ -37,8 +38,7 @@ def get_format(name: str) -> Format:
         raise UsageError(
             f"no format is called {name!r}", hint=f"known: {', '.join(sorted(FORMATS))}"
         )
-    module: Format = import_module(FORMATS[name])  # type: ignore[assignment]
-    return module
+    return cast("Format", import_module(FORMATS[name]))
 
 
 def recognise(source: Source) -> Format:
