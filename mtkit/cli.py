@@ -1,0 +1,177 @@
+"""The ``mtkit`` command.
+
+``main`` looks up the command's name in ``COMMANDS`` and imports that one module; typer, the
+library and the native core are loaded only when a command needs them. A user never sees a
+traceback: errors are one line on stderr, and the exit code says their kind (see errors.py; 0 done,
+2 wrong usage, 70 a bug in mtkit, 130 interrupted).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mtkit._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+COMMANDS = {
+    "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF or tokenizer file."),
+    "convert": ("mtkit.commands.convert", "Convert a tokenizer to another format."),
+    "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
+    "encode": ("mtkit.commands.encode", "Encode text to token ids."),
+    "decode": ("mtkit.commands.decode", "Decode token ids to text."),
+    "template": ("mtkit.commands.template", "Render a chat template."),
+    "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),
+    "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),
+    "completion": ("mtkit.commands.completion", "Print the completion script of a shell."),
+}
+"""Name -> (module with a typer ``app``, one-line help)."""
+
+INTERRUPTED = 130
+BUG = 70
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    if "_MTKIT_COMPLETE" in os.environ:
+        return _complete()
+    args = _take_color(args)
+    if args and args[0] in ("--version", "-V"):
+        return _write(version() if "-v" not in args else version(verbose=True))
+    if not args or args[0] in ("-h", "--help", "help"):
+        if args[1:] and args[1] in COMMANDS:
+            return _run(args[1], ["--help"])
+        return _write(overview())
+    name, *rest = args
+    if name not in COMMANDS:
+        close = [known for known in COMMANDS if known.startswith(name[:2])]
+        hint = f"did you mean {close[0]}?" if close else "mtkit --help lists the commands"
+        return _fail(f"no such command: {name}; {hint}", 2)
+    return _run(name, rest)
+
+
+def version(*, verbose: bool = False) -> str:
+    """Text of ``mtkit --version``: the version and which engine encodes."""
+    package = os.listdir(os.path.dirname(__file__))  # importlib would cost as much as the rest
+    native = any(name.startswith("_native.") and name[-1] != "i" for name in package)
+    native = native and not os.environ.get("MTKIT_PURE")
+    text = f"mtkit {__version__} ({'native' if native else 'pure Python'} engine)\n"
+    if verbose:
+        text += f"Python {sys.version.split()[0]} on {sys.platform}\n"
+    return text
+
+
+def overview() -> str:
+    """Text of ``mtkit --help``."""
+    width = max(map(len, COMMANDS))
+    rows = "".join(f"  {name:{width}}  {text}\n" for name, (_, text) in COMMANDS.items())
+    return (
+        "Usage: mtkit COMMAND [ARGS]...\n\n"
+        "  Inspect, convert, tokenize with and run model files.\n\n"
+        f"Commands:\n{rows}\n"
+        "Examples:\n"
+        "  mtkit inspect model.gguf\n"
+        "  mtkit convert tokenizer.model --to mtok\n"
+        '  mtkit encode "Hello, MNN!"\n\n'
+        "Options:\n"
+        "  --version, -V              version and engine\n"
+        "  --color auto|always|never  colour (NO_COLOR is honoured)\n\n"
+        "mtkit COMMAND --help describes a command.\n"
+    )
+
+
+def _take_color(args: list[str]) -> list[str]:
+    """Take ``--color WHEN`` out of the arguments and hand it on as FORCE_COLOR or NO_COLOR."""
+    kept: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        if arg == "--":
+            return [*kept, arg, *rest]
+        if arg == "--color":
+            when = next(rest, "")
+        elif arg.startswith("--color="):
+            when = arg[8:]
+        else:
+            kept.append(arg)
+            continue
+        if when == "always":
+            os.environ["FORCE_COLOR"] = "1"
+            os.environ.pop("NO_COLOR", None)
+        elif when == "never":
+            os.environ["NO_COLOR"] = "1"
+            os.environ.pop("FORCE_COLOR", None)
+        elif when != "auto":
+            raise SystemExit(_fail(f"--color: {when!r} is not auto, always or never", 2))
+    return kept
+
+
+def _run(name: str, args: list[str]) -> int:
+    from importlib import import_module
+
+    from mtkit.errors import MtkitError
+
+    try:
+        module: Any = import_module(COMMANDS[name][0])
+        module.app(args, prog_name=f"mtkit {name}")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except MtkitError as error:
+        if os.environ.get("MTKIT_TRACEBACK"):
+            raise
+        return _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except MemoryError:
+        return _fail("out of memory", 5)
+    except OSError as error:
+        if os.environ.get("MTKIT_TRACEBACK"):
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        no_room = error.errno in {28, 122}  # ENOSPC, EDQUOT
+        return _fail(f"{place}{error.strerror or error}", 5 if no_room else 2)
+    except Exception as error:
+        if os.environ.get("MTKIT_TRACEBACK"):
+            raise
+        hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
+        return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
+    return 0
+
+
+def _complete() -> int:
+    """Answer a shell's completion request with the tree of all commands."""
+    import typer
+
+    from mtkit.commands import command_tree
+
+    try:
+        command_tree(COMMANDS, typer)(prog_name="mtkit", complete_var="_MTKIT_COMPLETE")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    return 0
+
+
+def _write(text: str) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    return 0
+
+
+def _reader_left() -> int:
+    """The reader closed the pipe: done, and nothing more can be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    line = " ".join(message.split("\n"))
+    sys.stderr.write(f"mtkit: {line}\n")
+    return code

@@ -1,0 +1,52 @@
+"""``mtkit config``: show and set the defaults."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def config(
+    key: Annotated[str | None, typer.Argument(help="tokenizer or model.")] = None,
+    value: Annotated[str | None, typer.Argument(help="A path or name.")] = None,
+    unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show or set the default tokenizer and model.
+
+    Examples:
+      mtkit config
+
+      mtkit config tokenizer ~/models/qwen3/tokenizer.json
+    """
+    import json
+    import os
+
+    from mtkit import config as settings
+    from mtkit.errors import UsageError
+
+    if value is not None or unset:
+        if key is None or (value is not None and unset):
+            raise UsageError("name one setting, and a value or --unset")
+        if value is not None and os.path.exists(os.path.expanduser(value)):
+            value = os.path.abspath(os.path.expanduser(value))
+        settings.write(key, value)
+        return
+    if key is not None and key not in settings.KEYS:
+        raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")
+    found = {name: settings.setting(name) for name in settings.KEYS if key in (None, name)}
+    if as_json:
+        document = {"schema": "mtkit.config/1", "path": settings.path(), "settings": found}
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+    elif key is not None:
+        sys.stdout.write((found[key] or "") + "\n")
+    else:
+        for name, text in found.items():
+            sys.stdout.write(f"{name}\t{text or ''}\n")
+        if sys.stdout.isatty():
+            sys.stderr.write(f"settings are in {settings.path()}\n")
