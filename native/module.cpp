@@ -1,0 +1,38 @@
+// The extension module: errors translated once, and every bind_*.cpp called once.
+//
+// A bind_X.cpp converts arguments and releases the GIL; it holds no logic. See mtkit/_native.pyi.
+#include <nanobind/nanobind.h>
+
+#include "errors.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+void bind_engine(nb::module_ &m);
+
+namespace {
+
+template <typename... Args> void raise(const char *name, Args &&...args) {
+    const auto type = nb::module_::import_("mtkit.errors").attr(name);
+    PyErr_SetObject(type.ptr(), type(std::forward<Args>(args)...).ptr());
+}
+
+void translate(const std::exception_ptr &pending, void *) {
+    try {
+        std::rethrow_exception(pending);
+    } catch (const mtkit::FormatError &error) {
+        raise("FormatError", error.what(), "field"_a = error.field, "offset"_a = error.offset);
+    } catch (const mtkit::UsageError &error) {
+        raise("UsageError", error.what());
+    } catch (const mtkit::UnsupportedError &error) {
+        raise("UnsupportedError", error.what());
+    }
+}
+
+} // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Native core of mtkit.";
+    nb::register_exception_translator(translate);
+    bind_engine(m);
+}
