@@ -91,8 +91,11 @@ class TokenizerSpec(Record, hidden=("name",)):
         chat_templates: In the file's order.
         invalid_utf8: What bytes that are no UTF-8 become: an error, U+FFFD for each, or themselves.
         clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
-            ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; other rules by name.
+            ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
+            before the last six; other rules by name.
         join: What stands between tokens when there is no decoder.
+        prefix_ids: Ids in front of every result, even of the empty text and even where no special
+            tokens are asked for; the post-processor takes them for part of the text.
         extras: What a format holds and no other understands: (name, value) with JSON values, kept
             for the way back.
         name: What the tokenizer calls itself; does not count for equality.
@@ -110,8 +113,9 @@ class TokenizerSpec(Record, hidden=("name",)):
     padding: Padding | None = None
     chat_templates: tuple[ChatTemplate, ...] = ()
     invalid_utf8: Literal["error", "replace", "keep"] = "error"
-    clean_up_spaces: Literal["none", "full", "three_passes"] = "none"
+    clean_up_spaces: Literal["none", "full", "contractions", "three_passes"] = "none"
     join: str = " "
+    prefix_ids: tuple[int, ...] = ()
     extras: tuple[tuple[str, object], ...] = ()
     name: str = ""
 

@@ -67,6 +67,29 @@ class CTC(Record):
     cleanup: bool = True
 
 
+class Bytewise(Record):
+    """Steps over vocabulary pieces as plain bytes, joined; added tokens have no text of their own.
+
+    Ids of special tokens are dropped from a sequence, never from single tokens. Here ByteLevel maps
+    letter by letter and leaves others as they are; ByteFallback turns each ``<0xHH>`` token into
+    its byte; Metaspace drops one space at the start of the first token; Strip removes its content
+    once at the start of the first and once at the end of the last token; WordPiece drops the prefix
+    or puts a space in front (of the first token: nothing), and takes the space before ``. ? ! ,``
+    out of the joined text whatever its ``cleanup`` says.
+
+    A single token has U+2581 as a space and ``<0xHH>`` as its byte anywhere in it; then, as far as
+    the steps have them, the WordPiece prefix is dropped or a space put in front, and letters of the
+    byte alphabet are mapped back.
+
+    Attributes:
+        steps: Any of the components named above, Replace (of a literal text) and Fuse.
+        unknown: What an id without a piece stands for.
+    """
+
+    steps: tuple[Decoder, ...]
+    unknown: bytes = b""
+
+
 class Sequence(Record):
     """One after the other."""
 
@@ -84,5 +107,6 @@ if TYPE_CHECKING:
         Strip,
         BPE,
         CTC,
+        Bytewise,
         Sequence,
     ]

@@ -59,6 +59,23 @@ class BPE(Record):
     whole_newlines: bool = False
 
 
+class LooseBPE(Record):
+    """Byte-pair encoding by a table of pairs that need not fit the vocabulary.
+
+    The pair of the lowest rank merges, of equal ranks the leftmost; what it makes is looked up in
+    the vocabulary, and where that is no token the word is left as it is at that moment. A character
+    that is no token is spelled with the ``<0xHH>`` tokens of its bytes; those that do not exist
+    are dropped.
+
+    Attributes:
+        pairs: left 0, right 0, left 1, … as ids, struct letter I; shape (2 * count,).
+        ranks: Struct letter I; shape (count,), ascending.
+    """
+
+    pairs: Numbers
+    ranks: Numbers
+
+
 class RankBPE(Record):
     """Byte-pair encoding where any two neighbours may merge that make a token.
 
@@ -106,6 +123,22 @@ class Unigram(Record):
     precision: Literal["f32", "f64"] = "f64"
 
 
+class LatticeUnigram(Record):
+    """The segmentation of the bytes of a word with the highest sum of scores (f64).
+
+    Of segmentations with equal score the one with the short last piece. ``<0xHH>`` tokens are
+    pieces of one byte. Where nothing reaches, a character is spelled byte by byte, with id -1
+    for a byte that has no token, or is ``unk`` at its own score, neighbours being one.
+
+    Attributes:
+        unk: The unknown token.
+        byte_fallback: Whether ``<0xHH>`` tokens are used at all.
+    """
+
+    unk: int
+    byte_fallback: bool = False
+
+
 class WordPiece(Record):
     """Greedy longest match from the left of a word; a word with a gap is one unknown token.
 
@@ -113,12 +146,14 @@ class WordPiece(Record):
         prefix: In front of a piece that continues a word.
         max_chars: A longer word is unknown.
         unit: Whether ``max_chars`` counts characters or bytes.
+        too_long: What a word beyond ``max_chars`` is: ``unk``, or ``nothing`` at all.
     """
 
     unk: int | None
     prefix: str = "##"
     max_chars: int = 100
     unit: Literal["characters", "bytes"] = "characters"
+    too_long: Literal["unk", "nothing"] = "unk"
 
 
 class WordLevel(Record):
@@ -138,4 +173,15 @@ class ShortestPath(Record):
 
 
 if TYPE_CHECKING:
-    Model = Union[BPE, RankBPE, ScoreBPE, Unigram, WordPiece, WordLevel, Trie, ShortestPath]
+    Model = Union[
+        BPE,
+        LooseBPE,
+        RankBPE,
+        ScoreBPE,
+        Unigram,
+        LatticeUnigram,
+        WordPiece,
+        WordLevel,
+        Trie,
+        ShortestPath,
+    ]

@@ -36,10 +36,16 @@ class Lowercase(Record):
 
 
 class Strip(Record):
-    """Remove white space from the ends."""
+    """Remove white space from the ends.
+
+    Attributes:
+        white_space: What counts as such: Unicode's property, or ``spaces``: ASCII's six and the
+            space separators (Zs).
+    """
 
     left: bool = True
     right: bool = True
+    white_space: Literal["unicode", "spaces"] = "unicode"
 
 
 class StripAccents(Record):
@@ -47,9 +53,14 @@ class StripAccents(Record):
 
 
 class Prepend(Record):
-    """Put a text in front of a text that is not empty."""
+    """Put a text in front of a text.
+
+    Attributes:
+        empty: Also of an empty one.
+    """
 
     text: str
+    empty: bool = False
 
 
 class Replace(Record):
@@ -112,6 +123,29 @@ class CodePointTable(Record):
     blank_controls: bool = True
 
 
+class BertTable(Record):
+    """BERT's clean-up code point by code point, with a decomposition table of its own.
+
+    Tab, LF, CR and space separators become blanks; NUL, U+FFFD and controls (Cc) are dropped; Han
+    is set apart; a code point in the table becomes its value; marks (Mn, Mc, Me) are dropped;
+    each code point becomes its one-to-one lower case.
+
+    Attributes:
+        strip_accents: Decompose by the table and drop marks.
+        code_points: Ascending, struct letter I.
+        values: The UTF-8 replacement of each.
+        unicode: Version of the Unicode data that decides categories.
+    """
+
+    clean_text: bool
+    handle_chinese_chars: bool
+    strip_accents: bool
+    lowercase: bool
+    code_points: Numbers
+    values: Pieces
+    unicode: str = ""
+
+
 class Sequence(Record):
     """One after the other."""
 
@@ -132,5 +166,6 @@ if TYPE_CHECKING:
         ByteLevel,
         Spaces,
         CodePointTable,
+        BertTable,
         Sequence,
     ]

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from mtkit.spec.text import Pattern
 
     Behavior = Literal[
-        "removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"
+        "removed",
+        "isolated",
+        "merged_with_previous",
+        "merged_with_next",
+        "contiguous",
+        "glued_to_previous",  # like merged_with_previous, and adjacent matches stay together, too
     ]
 
 
@@ -32,6 +37,17 @@ class Metaspace(Record):
     replacement: str = "\u2581"
     prepend_scheme: Literal["always", "first", "never"] = "always"
     split: bool = True
+
+
+class MarkSpaces(Record):
+    """Write ``replacement`` for each space of a word, without splitting it.
+
+    Attributes:
+        prefix: Put one in front of a word (of an empty one, too) that does not begin with a space.
+    """
+
+    replacement: str = "\u2581"
+    prefix: bool = True
 
 
 class Bert(Record):
@@ -99,6 +115,7 @@ if TYPE_CHECKING:
     PreTokenizer = Union[
         ByteLevel,
         Metaspace,
+        MarkSpaces,
         Bert,
         Split,
         Punctuation,

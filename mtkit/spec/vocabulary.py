@@ -39,12 +39,16 @@ class Vocabulary(Record):
     Attributes:
         pieces: Id -> bytes that the model looks up; shape (size,); empty at an ABSENT id.
         types: Id -> TokenType, struct letter B; shape (size,). None: all NORMAL.
-        scores: Id -> score, float32, higher first; shape (size,). None: the model has none.
+        scores: Id -> score, higher first; shape (size,); struct letter f, or d where the file has
+            64-bit scores that float32 does not hold. None: the model has none.
+        hidden: Ids, ascending, that the model never gives: they only decode (entries that the
+            lookup of a reference cannot reach).
     """
 
     pieces: Pieces
     types: Numbers | None = None
     scores: Numbers | None = None
+    hidden: tuple[int, ...] = ()
 
     if not TYPE_CHECKING:
 
@@ -62,6 +66,18 @@ class Vocabulary(Record):
         except ValueError:
             return TokenType.UNDEFINED
 
+    @property
+    def ids(self) -> dict[bytes, int]:
+        """Piece -> id as the model looks it up; of equal pieces the lowest id counts."""
+        if not self.hidden:
+            return self.pieces.ids
+        hidden = frozenset(self.hidden)
+        found: dict[bytes, int] = {}
+        for number, piece in enumerate(self.pieces):
+            if number not in hidden:
+                found.setdefault(piece, number)
+        return found
+
     def __len__(self) -> int:
         return len(self.pieces)
 
@@ -71,7 +87,7 @@ class AddedToken(Record):
 
     Attributes:
         id: Its id, inside or outside the vocabulary.
-        content: The bytes looked for (and, for most decoders, given back).
+        content: The bytes looked for (and, for most decoders, given back); nothing is never found.
         single_word: Only where no word character stands before or after.
         lstrip: White space in front belongs to the token.
         rstrip: White space behind belongs to the token.
@@ -100,12 +116,14 @@ class AddedTokens(Record):
             ``tokens``.
         strip: What lstrip and rstrip take for white space: Unicode's or C's six in ASCII.
         parse_special: Whether special ones are found when the caller does not say.
+        first: Others that are looked for before these; these are looked for in what lies between.
     """
 
     tokens: tuple[AddedToken, ...] = ()
     match: Literal["leftmost_longest", "longest_first", "first_listed"] = "leftmost_longest"
     strip: Literal["unicode", "ascii"] = "unicode"
     parse_special: bool = True
+    first: AddedTokens | None = None
 
 
 class SpecialIds(Record):
