@@ -126,10 +126,18 @@ class Source:
         data: The whole content; a read-only mapping for files.
     """
 
-    def __init__(self, name: str, data: Buffer, *, folder: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: Buffer,
+        *,
+        folder: str | None = None,
+        siblings: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.name = name
         self.data = data
         self._folder = folder
+        self._siblings = siblings or {}
 
     @classmethod
     def open(cls, path: str) -> Source:
@@ -152,6 +160,8 @@ class Source:
 
     def beside(self, name: str) -> bytes | None:
         """Return the content of a file in the same folder, or None where there is none."""
+        if name in self._siblings:
+            return self._siblings[name]
         if self._folder is None:
             return None
         path = os.path.join(self._folder, name)

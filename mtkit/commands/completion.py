@@ -25,9 +25,9 @@ def completion(
 ) -> None:
     """Print the completion script of a shell.
 
+    \b
     Examples:
       eval "$(mtkit completion bash)"
-
       mtkit completion fish > ~/.config/fish/completions/mtkit.fish
     """
     from typer._completion_shared import get_completion_script

@@ -19,9 +19,9 @@ def config(
 ) -> None:
     """Show or set the default tokenizer and model.
 
+    \b
     Examples:
       mtkit config
-
       mtkit config tokenizer ~/models/qwen3/tokenizer.json
     """
     import json

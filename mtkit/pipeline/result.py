@@ -15,6 +15,7 @@ class Encoded(Record):
         type_ids: Segment numbers.
         special: 1 for tokens that the post-processor added, else 0.
         sequence: 0 for the first text, 1 for the second, None for added ones.
+        attention: 0 for padding, else 1.
     """
 
     ids: list[int]
@@ -22,3 +23,4 @@ class Encoded(Record):
     type_ids: list[int]
     special: list[int]
     sequence: list[int | None]
+    attention: list[int]
