@@ -15,7 +15,7 @@ LAYERS = [
     {"pipeline", "gguf", "_native"},
     {"engine"},
     {"formats"},
-    {"tokenizer", "convert", "compare", "chat", "llm", "inspection", "config"},
+    {"tokenizer", "convert", "probes", "compare", "chat", "llm", "inspection", "config"},
     {"commands"},
     {"cli"},
     {"__main__"},
