@@ -90,6 +90,25 @@ class Bytewise(Record):
     unknown: bytes = b""
 
 
+class Pieces(Record):
+    """Each token to bytes by its role, joined with nothing between.
+
+    An added token gives its content, a BYTE token its byte, a NORMAL token its piece as
+    ``spelling`` says; any other gives nothing. Special added tokens can be hidden.
+
+    Attributes:
+        spelling: How NORMAL pieces are written. ``marks``: U+2581 is a space. ``byte_alphabet``:
+            one letter a byte; a piece with another letter gives ``[UNK_BYTE_0x``, that letter's
+            bytes in hex, the piece and ``]``. ``words``: a piece is a word with a space in front,
+            or the rest of one after ``##``; in square brackets it stands alone. ``bytes``: every
+            token, whatever its role, is its piece. ``ids``: every token is its id in hex.
+        drop_first_space: The first token loses one leading space, even when it is hidden.
+    """
+
+    spelling: Literal["marks", "byte_alphabet", "words", "bytes", "ids"] = "marks"
+    drop_first_space: bool = False
+
+
 class Sequence(Record):
     """One after the other."""
 
@@ -108,5 +127,6 @@ if TYPE_CHECKING:
         BPE,
         CTC,
         Bytewise,
+        Pieces,
         Sequence,
     ]

@@ -144,14 +144,14 @@ class WordPiece(Record):
 
     Attributes:
         prefix: In front of a piece that continues a word.
-        max_chars: A longer word is unknown.
+        max_chars: A longer word is unknown; None: there is no limit.
         unit: Whether ``max_chars`` counts characters or bytes.
         too_long: What a word beyond ``max_chars`` is: ``unk``, or ``nothing`` at all.
     """
 
     unk: int | None
     prefix: str = "##"
-    max_chars: int = 100
+    max_chars: int | None = 100
     unit: Literal["characters", "bytes"] = "characters"
     too_long: Literal["unk", "nothing"] = "unk"
 
@@ -172,6 +172,10 @@ class ShortestPath(Record):
     """PLaMo-2's path of least cost from the end of the text; unknown characters as BYTE tokens."""
 
 
+class Checksum(Record):
+    """Every five bytes are the id ``checksum % size``: a stand-in for tests, no vocabulary."""
+
+
 if TYPE_CHECKING:
     Model = Union[
         BPE,
@@ -184,4 +188,5 @@ if TYPE_CHECKING:
         WordLevel,
         Trie,
         ShortestPath,
+        Checksum,
     ]

@@ -23,16 +23,26 @@ class Bert(Record):
 
     Attributes:
         strip_accents: None: as ``lowercase``.
+        per_character: Each character on its own: an accented one becomes the first of its
+            canonical decomposition and every mark goes, case is the simple mapping, unassigned
+            code points stay.
     """
 
     clean_text: bool = True
     handle_chinese_chars: bool = True
     strip_accents: bool | None = None
     lowercase: bool = True
+    per_character: bool = False
 
 
 class Lowercase(Record):
-    """Full lower-casing (one character can become several)."""
+    """Lower-casing.
+
+    Attributes:
+        mapping: ``full``: one character can become several. ``simple``: one stays one.
+    """
+
+    mapping: Literal["full", "simple"] = "full"
 
 
 class Strip(Record):
@@ -99,6 +109,10 @@ class Spaces(Record):
         suffix: The mark of a word stands behind it.
         keep: Which texts escape the map: ``pieces``: the longest user-defined piece.
             ``paths``: the longest common prefix with any user-defined piece.
+        prefix: Where the dummy prefix stands: in front of the ``text``, or of its first ``word``,
+            behind the spaces before it. With ``word`` only blanks are white space to be dropped,
+            U+2581 in the text is not, and removing them gives each word its mark, the first one
+            too.
     """
 
     charsmap: bytes = b""
@@ -107,6 +121,7 @@ class Spaces(Record):
     escape_whitespaces: bool = True
     suffix: bool = False
     keep: Literal["pieces", "paths"] = "pieces"
+    prefix: Literal["text", "word"] = "text"
 
 
 class CodePointTable(Record):

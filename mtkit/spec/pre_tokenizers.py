@@ -51,7 +51,13 @@ class MarkSpaces(Record):
 
 
 class Bert(Record):
-    """Split at white space (dropped) and around each punctuation character."""
+    """Split at white space (dropped) and around each punctuation character.
+
+    Attributes:
+        punctuation: ``unicode``: all of Unicode's and ASCII's symbols; ``ascii``: ASCII's alone.
+    """
+
+    punctuation: Literal["unicode", "ascii"] = "unicode"
 
 
 class Split(Record):
