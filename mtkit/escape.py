@@ -1,0 +1,84 @@
+r"""Text from a file made safe to print: one line, nothing that a terminal obeys.
+
+``escape`` can be undone: a backslash becomes ``\\``, control characters become ``\n``, ``\t``,
+``\x1b``, invisible and direction-changing ones ``\u202e``, and bytes that are no UTF-8 (which
+travel through ``str`` as surrogate escapes) ``\xNN``. C1 controls are written ``\u0085``, so that
+``\x85`` is always a byte. ``printable`` leaves backslashes alone: for messages.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMED = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
+
+# Format characters that change what stands around them or cannot be seen. Listed rather than asked
+# of unicodedata, so that the same file prints the same with every Python.
+_INVISIBLE = (
+    (0x80, 0x9F), (0xAD, 0xAD), (0x600, 0x605), (0x61C, 0x61C), (0x6DD, 0x6DD), (0x70F, 0x70F),
+    (0x890, 0x891), (0x8E2, 0x8E2), (0x180E, 0x180E), (0x200B, 0x200F), (0x2028, 0x202E),
+    (0x2060, 0x206F), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD),
+    (0x13430, 0x1343F), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0001, 0xE0001),
+    (0xE0020, 0xE007F),
+)  # fmt: skip
+
+
+def _entries() -> Iterator[tuple[int, str]]:
+    for code in (*range(0x20), 0x7F):
+        yield code, _NAMED.get(code, f"\\x{code:02x}")
+    for first, last in _INVISIBLE:
+        for code in range(first, last + 1):
+            yield code, f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    for code in range(0xD800, 0xE000):  # DC80..DCFF stand for the bytes 80..FF
+        is_byte = 0xDC80 <= code <= 0xDCFF
+        yield code, f"\\x{code - 0xDC00:02x}" if is_byte else f"\\u{code:04x}"
+
+
+_TABLES: dict[bool, dict[int, str]] = {}
+
+
+def _table(keep_backslash: bool) -> dict[int, str]:
+    if keep_backslash not in _TABLES:
+        _TABLES[keep_backslash] = dict(_entries())
+        if not keep_backslash:
+            _TABLES[keep_backslash][0x5C] = "\\\\"
+    return _TABLES[keep_backslash]
+
+
+def escape(text: str | bytes) -> str:
+    """Return text on one line, escaped so that it can be undone."""
+    text = as_text(text)
+    if text.isprintable() and "\\" not in text:
+        return text
+    return text.translate(_table(keep_backslash=False))
+
+
+def printable(text: str | bytes) -> str:
+    """Return text on one line; backslashes stay as they are."""
+    text = as_text(text)
+    return text if text.isprintable() else text.translate(_table(keep_backslash=True))
+
+
+def as_text(text: str | bytes) -> str:
+    """Return bytes as text in which each byte that is no UTF-8 is a surrogate escape."""
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
+def byte_escapes(text: str) -> str:
+    r"""Return text with only the bytes that are no UTF-8 written, as ``\xNN`` (for JSON)."""
+    return (
+        text
+        if is_utf8(text)
+        else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
+
+
+def is_utf8(text: str) -> bool:
+    """Whether text holds no surrogate, that is, no byte that is not UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,257 @@
+"""Arrays of GGUF metadata, left in the file until somebody asks.
+
+An array is u32 element type, count, elements; a string element is a length and its bytes, a nested
+array brings type and count of its own. Numbers are viewed in place (copied only when the file's
+byte order is not the machine's); strings have no index in the file, so they are walked once, which
+proves that all lengths fit, and every 256th position is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from mtkit.binary import Reader
+from mtkit.errors import FormatError
+from mtkit.escape import as_text
+from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
+from mtkit.spec.packed import Numbers, Pieces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.gguf.types import ValueType
+
+BLOCK = 256
+"""A position is kept for every so many strings."""
+
+MAX_STRINGS = 1 << 24
+"""Strings in one array; walking more would take seconds, the largest vocabularies have 2^19."""
+
+MAX_DEPTH = 100
+"""Levels of nested arrays."""
+
+MAX_NESTED = 1 << 16
+"""Arrays inside one nested array, all levels together."""
+
+LENGTHS = {(wide, big): struct.Struct(f"{'>' if big else '<'}{'Q' if wide else 'I'}")
+           for wide in (False, True) for big in (False, True)}  # fmt: skip
+"""Lengths and counts: 32 bits in version 1, 64 since."""
+
+
+class ArrayReader(Reader):
+    """A reader that knows how wide lengths and counts are in this file."""
+
+    def __init__(
+        self, data: memoryview, length: struct.Struct, *, big_endian: bool, offset: int
+    ) -> None:
+        super().__init__(data, big_endian=big_endian, offset=offset)
+        self.length = length
+        self.big_endian = big_endian
+
+    def size(self, field: str) -> int:
+        """Read a length or a count."""
+        value: int = self.length.unpack(self.view(self.length.size, field))[0]
+        return value
+
+
+class GgufArray(Sequence["Any"]):
+    """One array of the metadata: a sequence of int, float, bool, str or ``GgufArray``.
+
+    Strings come as ``str`` with surrogate escapes for bytes that are no UTF-8; ``raw`` and
+    ``pieces`` give the bytes.
+
+    Attributes:
+        element: Type of the elements.
+        offset: Of the first element, in bytes from the start of the file.
+        end: Of the byte behind the last element.
+    """
+
+    __slots__ = ("_children", "_count", "_marks", "_numbers", "_reader", "element", "end", "offset")
+
+    def __init__(
+        self, element: ValueType, count: int, marks: Sequence[int], reader: ArrayReader
+    ) -> None:
+        self.element = element
+        self.offset = marks[0]
+        self.end = reader.offset
+        self._count = count
+        self._marks = marks
+        self._reader = reader
+        self._numbers: Numbers | None = None
+        self._children: list[GgufArray] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if index < 0:
+            index += self._count
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        if self.element is STRING:
+            return as_text(self.raw(index))
+        if self.element is ARRAY:
+            return self.children()[index]
+        value = self.numbers().view[index]
+        return bool(value) if self.element is BOOL else value
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.element is STRING:
+            return (as_text(raw) for raw in self.raws())
+        if self.element is ARRAY:
+            return iter(self.children())
+        numbers = iter(self.numbers())
+        return map(bool, numbers) if self.element is BOOL else numbers
+
+    def __repr__(self) -> str:
+        return f"GgufArray({self.element.name!r}, {self._count} of them at {self.offset})"
+
+    def numbers(self) -> Numbers:
+        """Return the elements of an array of numbers; bool as 0 and another byte."""
+        assert self.element.code, "strings and arrays are no numbers"
+        if self._numbers is None:
+            view = self._reader.data[self.offset : self.end]
+            if self.element.size > 1 and self._reader.big_endian:
+                swapped = array(self.element.code, view.tobytes())
+                swapped.byteswap()
+                view = memoryview(swapped).cast("B")
+            self._numbers = Numbers(self.element.code, view)
+        return self._numbers
+
+    def raw(self, index: int) -> bytes:
+        """Return the bytes of one string; ``0 <= index < len``."""
+        data, length = self._reader.data, self._reader.length
+        at = self._marks[index // BLOCK]
+        for _ in range(index % BLOCK):
+            at += length.size + length.unpack_from(data, at)[0]
+        start: int = at + length.size
+        return bytes(data[start : start + length.unpack_from(data, at)[0]])
+
+    def raws(self) -> Iterator[bytes]:
+        """Iterate over the bytes of an array of strings."""
+        assert self.element is STRING, f"an array of {self.element.name}"
+        length = self._reader.length
+        unpack, width, data = length.unpack_from, length.size, self._reader.data
+        at = self.offset
+        for _ in range(self._count):
+            start = at + width
+            at = start + unpack(data, at)[0]
+            yield bytes(data[start:at])
+
+    def pieces(self) -> Pieces:
+        """Return an array of strings as packed byte strings (a copy).
+
+        Raises:
+            FormatError: They are longer than 4 GiB together.
+        """
+        assert self.element is STRING, f"an array of {self.element.name}"
+        length = self._reader.length
+        if self.end - self.offset - length.size * self._count >= 1 << 32:
+            raise FormatError("has strings of more than 4 GiB", offset=self.offset)
+        unpack, width = length.unpack_from, length.size
+        data = bytes(self._reader.data[self.offset : self.end])
+        at, items = 0, []
+        for _ in range(self._count):
+            start = at + width
+            at = start + unpack(data, at)[0]
+            items.append(data[start:at])
+        return Pieces(b"".join(items), Numbers.of("I", accumulate(map(len, items))))
+
+    def children(self) -> list[GgufArray]:
+        """Return the arrays of an array of arrays."""
+        assert self.element is ARRAY, f"an array of {self.element.name}"
+        if self._children is None:
+            own = self._reader
+            inner = ArrayReader(own.data, own.length, big_endian=own.big_endian, offset=self.offset)
+            self._children = [read_array(inner, "") for _ in range(self._count)]
+        return self._children
+
+
+def read_array(reader: ArrayReader, field: str) -> GgufArray:
+    """Read an array and move behind it; nothing is allocated for its elements.
+
+    Raises:
+        FormatError: It does not fit into the file or is nested too deep.
+    """
+    element, count = _head(reader, field)
+    marks: Sequence[int] = (reader.offset,)
+    if element is ARRAY:
+        _skip_nested(reader, field, count)
+    else:
+        marks = _skip_flat(reader, field, element, count)
+    return GgufArray(element, count, marks, reader)
+
+
+def _head(reader: ArrayReader, field: str) -> tuple[ValueType, int]:
+    at = reader.offset
+    number = reader.u32(field)
+    element = VALUE_TYPES.get(number)
+    if element is None:
+        raise FormatError(f"is an array of unknown type {number}", field=field, offset=at)
+    at = reader.offset
+    count = reader.size(field)
+    smallest = element.size or reader.length.size + (4 if element is ARRAY else 0)
+    reader.count(count, smallest, f"{field} (count)", at)
+    return element, count
+
+
+def _skip_flat(reader: ArrayReader, field: str, element: ValueType, count: int) -> Sequence[int]:
+    """Move behind numbers or strings; return the offset of every ``BLOCK``-th string."""
+    start = reader.offset
+    if element is not STRING:
+        reader.offset += count * element.size  # ``_head`` compared the count with what is left
+        return (start,)
+    if count > MAX_STRINGS:
+        raise FormatError(
+            f"has {count} strings, the limit is {MAX_STRINGS}", field=field, offset=start
+        )
+    return _walk(reader, field, count) or (start,)
+
+
+def _walk(reader: ArrayReader, field: str, count: int) -> list[int]:
+    unpack, width, data = reader.length.unpack_from, reader.length.size, reader.data
+    at, size, marks = reader.offset, len(data), []
+    for first in range(0, count, BLOCK):
+        marks.append(at)
+        many = min(BLOCK, count - first)
+        try:
+            for _ in range(many):
+                at += width + unpack(data, at)[0]
+        except (struct.error, OverflowError):  # a length led past the end of the file
+            at = size + 1
+        if at > size:  # once more, with words
+            reader.offset = marks[-1]
+            for index in range(first, first + many):
+                reader.view(reader.size(f"{field}[{index}]"), f"{field}[{index}]")
+    reader.offset = at
+    return marks
+
+
+def _skip_nested(reader: ArrayReader, field: str, count: int) -> None:
+    """Move behind ``count`` arrays; a stack of counts instead of recursion."""
+    waiting, seen = [count], 0
+    while waiting:
+        if not waiting[-1]:
+            waiting.pop()
+            continue
+        waiting[-1] -= 1
+        seen += 1
+        if seen > MAX_NESTED or len(waiting) > MAX_DEPTH:
+            raise FormatError(
+                f"is nested more than {MAX_DEPTH} levels deep"
+                if len(waiting) > MAX_DEPTH
+                else f"holds more than {MAX_NESTED} arrays",
+                field=field,
+                offset=reader.offset,
+            )
+        element, inner = _head(reader, field)
+        if element is ARRAY:
+            waiting.append(inner)
+        else:
+            _skip_flat(reader, field, element, inner)
