@@ -170,6 +170,21 @@ class Source:
         with open(path, "rb") as file:
             return file.read()
 
+    def folder_beside(self, name: str, suffix: str) -> dict[str, bytes]:
+        """Return file name -> content of a folder beside the file, those that end in ``suffix``."""
+        if self._folder is None:
+            return {}
+        path = os.path.join(self._folder, name)
+        if not os.path.isdir(path):
+            return {}
+        found = {}
+        for entry in sorted(os.listdir(path)):
+            inner = os.path.join(path, entry)
+            if entry.endswith(suffix) and os.path.isfile(inner):
+                with open(inner, "rb") as file:
+                    found[entry] = file.read()
+        return found
+
 
 def map_file(path: str) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
