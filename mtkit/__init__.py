@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from mtkit.errors import ResourceError as ResourceError
     from mtkit.errors import UnsupportedError as UnsupportedError
     from mtkit.errors import UsageError as UsageError
+    from mtkit.gguf import GgufFile as GgufFile
+    from mtkit.gguf import open_gguf as open_gguf
 
 _EXPORTS = {
     "FormatError": "mtkit.errors",
+    "GgufFile": "mtkit.gguf",
     "LossError": "mtkit.errors",
     "MtkitError": "mtkit.errors",
     "ResourceError": "mtkit.errors",
     "UnsupportedError": "mtkit.errors",
     "UsageError": "mtkit.errors",
+    "open_gguf": "mtkit.gguf",
 }
 
 

@@ -11,12 +11,12 @@ import mmap
 import os
 import struct
 import sys
-from typing import TYPE_CHECKING
 
 from mtkit.errors import FormatError, ResourceError, UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Union
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
@@ -210,14 +210,14 @@ def map_file(path: str) -> Buffer:
         raise UsageError(error.strerror or str(error), source=path) from None
 
 
-def write_files(files: Mapping[str, bytes], *, force: bool = False) -> None:
+def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
     """Write files so that each appears whole or not at all.
 
     Every file is written beside its place and flushed to the disk before the first one is
     renamed; nothing is left behind when one fails.
 
     Args:
-        files: Path -> content.
+        files: Path -> content, whole or in pieces (for files too long for memory).
         force: Replace files that exist.
 
     Raises:
@@ -233,7 +233,8 @@ def write_files(files: Mapping[str, bytes], *, force: bool = False) -> None:
             temporary = f"{path}.{os.getpid()}.part"
             waiting[temporary] = path
             with open(temporary, "xb") as file:
-                file.write(content)
+                for piece in (content,) if isinstance(content, bytes) else content:
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
         for temporary, path in waiting.items():

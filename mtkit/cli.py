@@ -172,6 +172,8 @@ def _reader_left() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split("\n"))
+    from mtkit.escape import printable
+
+    line = printable(" ".join(message.split("\n")))
     sys.stderr.write(f"mtkit: {line}\n")
     return code

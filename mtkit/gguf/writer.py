@@ -1,0 +1,168 @@
+"""Writing GGUF, version 3, little-endian.
+
+Keys and tensors are written in the order given; tensor data is streamed from the caller's buffers,
+each tensor padded to the alignment (``general.alignment`` if it is among the keys, else 32). A
+file without tensors ends with its last key, as the files of llama.cpp do.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+
+from mtkit.binary import write_files
+from mtkit.errors import UsageError
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.names import shown
+from mtkit.gguf.reader import DEFAULT_ALIGNMENT
+from mtkit.gguf.types import ARRAY, BY_NAME, STRING
+from mtkit.spec.packed import Numbers
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mtkit.binary import Buffer
+    from mtkit.gguf.types import TensorType, ValueType
+
+VERSION = 3
+
+
+class Key(Record):
+    """A key to write.
+
+    Attributes:
+        name: Its name.
+        type: ``u8`` … ``f64``, ``bool``, ``string``, or one of these with ``[]`` behind it.
+        value: A number, bool, str or bytes; for arrays any sequence of them (``Numbers``,
+            ``Pieces`` and ``GgufArray`` are copied without making Python objects).
+    """
+
+    name: str
+    type: str
+    value: Any
+
+
+class NewTensor(Record):
+    """A tensor to write.
+
+    Attributes:
+        name: Its name.
+        shape: Fastest axis first.
+        type: Type of the elements.
+        data: The bytes, little-endian.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: TensorType
+    data: Buffer
+
+
+def write_gguf(
+    path: str, keys: Iterable[Key], tensors: Iterable[NewTensor] = (), *, force: bool = False
+) -> None:
+    """Write a file; it appears whole or not at all.
+
+    Raises:
+        UsageError: The file exists and ``force`` is not given, or a key or tensor cannot be
+            written.
+        ResourceError: The disk is full.
+    """
+    write_files({path: gguf_chunks(keys, tensors)}, force=force)
+
+
+def gguf_bytes(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> bytes:
+    """Return a whole file."""
+    return b"".join(gguf_chunks(keys, tensors))
+
+
+def gguf_chunks(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> Iterator[Buffer]:
+    """Give the bytes of a file, piece by piece; all checks are done before the first.
+
+    Raises:
+        UsageError: A key or tensor cannot be written.
+    """
+    keys, tensors = list(keys), list(tensors)
+    _check_names("key", [key.name for key in keys])
+    _check_names("tensor", [tensor.name for tensor in tensors])
+    alignment = next((k.value for k in keys if k.name == "general.alignment"), DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
+        raise UsageError(f"is {alignment!r}, no power of two from 8 on", field="general.alignment")
+    head = [struct.pack("<4sIQQ", b"GGUF", VERSION, len(tensors), len(keys))]
+    for key in keys:
+        head += (_string(key.name), *_value(key))
+    offset = 0
+    for tensor in tensors:
+        size = memoryview(tensor.data).nbytes
+        head.append(_tensor_info(tensor, offset, size))
+        offset += -(-size // alignment) * alignment
+    start = b"".join(head)
+    yield start
+    if tensors:
+        yield bytes(-len(start) % alignment)
+    for tensor in tensors:
+        data = memoryview(tensor.data)
+        yield data
+        yield bytes(-data.nbytes % alignment)
+
+
+def _check_names(kind: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen or not name:
+            what = f"two of the name {shown(name)!r}" if name else "one without a name"
+            raise UsageError(f"cannot write {what}", field=kind)
+        seen.add(name)
+
+
+def _string(text: str | bytes) -> bytes:
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def _value(key: Key) -> tuple[bytes, ...]:
+    is_array = key.type.endswith("[]")
+    value_type = BY_NAME.get(key.type.removesuffix("[]"))
+    if value_type is None or value_type is ARRAY:
+        raise UsageError(f"cannot be written as {key.type!r}", field=shown(key.name))
+    try:
+        if not is_array:
+            return struct.pack("<I", value_type.number), _scalar(value_type, key.value)
+        head = struct.pack("<IIQ", ARRAY.number, value_type.number, len(key.value))
+        return head, _elements(value_type, key.value)
+    except (struct.error, OverflowError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"cannot be written as {key.type}: {error}", field=shown(key.name)
+        ) from None
+
+
+def _scalar(value_type: ValueType, value: Any) -> bytes:
+    return _string(value) if value_type is STRING else struct.pack("<" + value_type.code, value)
+
+
+def _elements(value_type: ValueType, values: Any) -> bytes:
+    if isinstance(values, GgufArray):
+        values = values.pieces() if value_type is STRING else values.numbers()
+    if value_type is STRING:
+        return b"".join(map(_string, values))
+    if isinstance(values, Numbers) and values.code == value_type.code:
+        return values.data.tobytes()
+    return array(value_type.code, values).tobytes()
+
+
+def _tensor_info(tensor: NewTensor, offset: int, size: int) -> bytes:
+    elements = 1
+    for axis in tensor.shape:
+        elements *= axis
+    row = tensor.shape[0] if tensor.shape else 1
+    wanted = elements // tensor.type.block * tensor.type.block_bytes
+    if row % tensor.type.block or size != wanted or len(tensor.shape) > 4:
+        raise UsageError(
+            f"shape {tensor.shape} of {tensor.type.name} does not go with {size} bytes",
+            field=f"tensor {shown(tensor.name)!r}",
+        )
+    axes = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
+    return _string(tensor.name) + axes + struct.pack("<IQ", tensor.type.number, offset)
