@@ -1,0 +1,109 @@
+"""The three text lines that begin every tokenizer file of the MNN runtime.
+
+Line 1: magic 430 and the kind (0 to 3 text files, 4 the binary pipeline file). Line 2: how many
+special, stop and prefix ids. Line 3: those ids, in that order. Numbers are read as C++ streams
+read ``int``: blanks and a plus sign in front and anything behind the last number are ignored, a
+number that is missing counts as 0.
+
+Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``Tokenizer::createTokenizer`` and
+``load_special``, by their behaviour.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.binary import Buffer
+
+MAGIC = 430
+LINE_LIMIT = 1 << 24
+"""Longest line in bytes; two million special ids are not a tokenizer."""
+_BLANKS = b" \t\n\v\f\r"
+_INT_MAX = (1 << 31) - 1
+
+
+class Header(Record):
+    """What the three lines say; ``end`` is the offset of the first byte behind them."""
+
+    kind: int
+    special: tuple[int, ...]
+    stop: tuple[int, ...]
+    prefix: tuple[int, ...]
+    end: int
+
+
+def sniff_kind(data: Buffer) -> int | None:
+    """Return the kind that the first line names, or None when it has not the magic number."""
+    numbers = _numbers(bytes(data[:64]).split(b"\n", 1)[0])
+    return numbers[1] if len(numbers) > 1 and numbers[0] == MAGIC else None
+
+
+def read_header(data: Buffer) -> Header:
+    """Read the three lines.
+
+    Raises:
+        FormatError: They are not there, or the numbers cannot be.
+    """
+    view = memoryview(data).cast("B")
+    (first, _), (second, counts_at), (third, ids_at) = lines = [*_lines(view, 3)]
+    numbers = _numbers(first)
+    if len(numbers) < 2 or numbers[0] != MAGIC:
+        raise FormatError("is not 430 and a kind", field="magic", offset=0)
+    counts = [*_numbers(second), 0, 0, 0][:3]
+    ids = _numbers(third)
+    for count in counts:
+        # A missing id is 0: more of them than the file has bytes are a forged count.
+        if not 0 <= count <= len(view):
+            raise FormatError(
+                f"is {count}, the file has {len(view)} bytes", field="id count", offset=counts_at
+            )
+    total = sum(counts)
+    ids = (ids + [0] * (total - len(ids)))[:total]
+    for token_id in ids:
+        if not -1 <= token_id <= _INT_MAX:
+            raise FormatError(f"{token_id} is no token id", field="special ids", offset=ids_at)
+    special, stop = counts[0], counts[0] + counts[1]
+    return Header(
+        numbers[1],
+        tuple(ids[:special]),
+        tuple(ids[special:stop]),
+        tuple(ids[stop:]),
+        lines[2][1] + len(third) + 1,
+    )
+
+
+def _lines(view: memoryview, count: int) -> list[tuple[bytes, int]]:
+    """Return the first lines without their LF, each with its offset."""
+    found: list[tuple[bytes, int]] = []
+    at = 0
+    for number in range(count):
+        window = bytes(view[at : at + LINE_LIMIT])
+        end = window.find(b"\n")
+        if end < 0:
+            raise FormatError(
+                "does not end", field=f"line {number + 1}", offset=at, hint="the file is cut"
+            )
+        found.append((window[:end], at))
+        at += end + 1
+    return found
+
+
+def _numbers(line: bytes) -> list[int]:
+    """Read blank-separated decimal integers until something else comes."""
+    found: list[int] = []
+    at = 0
+    while True:
+        while at < len(line) and line[at] in _BLANKS:
+            at += 1
+        start = at
+        if line[at : at + 1] in {b"+", b"-"}:
+            at += 1
+        digits = at
+        while at < len(line) and 48 <= line[at] <= 57:
+            at += 1
+        if at == digits or at - digits > 12:
+            return found
+        found.append(int(line[start:at]))
