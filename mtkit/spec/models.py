@@ -80,6 +80,7 @@ class RankBPE(Record):
     """Byte-pair encoding where any two neighbours may merge that make a token.
 
     The rank of a merge is the id of the token that it makes; a word that is a token is that token.
+    Merging begins with the characters of the byte alphabet.
     """
 
 
@@ -87,39 +88,49 @@ class ScoreBPE(Record):
     """Byte-pair encoding by score: the neighbours whose union is the best-scored token merge first.
 
     Attributes:
-        unk: Token for what the vocabulary lacks.
-        byte_fallback: Spell it with the BYTE tokens instead.
+        unk: Token for what the vocabulary lacks, one for neighbouring ones.
+        byte_fallback: Spell it with the ``<0xHH>`` tokens of its bytes instead.
         mergeable: Which tokens merging may make: ``listed`` ones (NORMAL, USER_DEFINED and UNUSED,
             the last split again afterwards) or ``any`` token's text.
         whole: User-defined pieces in the text are one symbol from the start.
-        symbols: What a character is: ``checked`` UTF-8, or as long as its ``first_byte`` says.
+        symbols: What a character is: as long as its ``first_byte`` says, or a byte with the
+            ``continuation`` bytes behind it, at most four together.
+        missing: When a character that is no token is dealt with: ``after`` the merges, or
+            ``before`` them: then it takes part as the texts of its byte tokens.
+        score_above: Only tokens with a score above this are made; None: any score will do.
     """
 
     unk: int | None = None
     byte_fallback: bool = False
     mergeable: Literal["listed", "any"] = "listed"
     whole: bool = True
-    symbols: Literal["checked", "first_byte"] = "checked"
+    symbols: Literal["first_byte", "continuation"] = "first_byte"
+    missing: Literal["before", "after"] = "after"
+    score_above: float | None = None
 
 
 class Unigram(Record):
     """The segmentation with the highest sum of scores.
 
+    Of segmentations with equal score the one with the longest last piece. An unknown character
+    counts ten less than the lowest score (of NORMAL pieces unless ``candidates`` is ``any``).
+
     Attributes:
         unk: Token for a character that no piece covers.
-        byte_fallback: Spell such a character with the BYTE tokens instead.
+        byte_fallback: Spell such a character with the ``<0xHH>`` tokens of its bytes instead.
         fuse_unk: One unknown token for neighbouring unknown characters.
-        unk_score: Cost of an unknown character: ``lowest``: ten below the lowest score; ``own``:
-            the score of the unknown token, used only where no piece reaches.
-        tie: Of segmentations with equal score the one with the ``long`` or ``short`` last piece.
-        precision: Float type in which scores are added up.
+        candidates: Which pieces are tried: ``any``; ``listed``: NORMAL, USER_DEFINED and UNUSED
+            ones; ``used``: NORMAL and USER_DEFINED ones.
+        user_defined: What a USER_DEFINED piece counts: its ``score``, ``zero``, or what makes it
+            ``preferred``: its length in bytes times the best score above zero, less 0.1.
+        precision: Float type in which sums of scores are kept.
     """
 
     unk: int | None = None
     byte_fallback: bool = False
     fuse_unk: bool = True
-    unk_score: Literal["lowest", "own"] = "lowest"
-    tie: Literal["long", "short"] = "long"
+    candidates: Literal["any", "listed", "used"] = "any"
+    user_defined: Literal["score", "zero", "preferred"] = "score"
     precision: Literal["f32", "f64"] = "f64"
 
 
@@ -136,6 +147,30 @@ class LatticeUnigram(Record):
     """
 
     unk: int
+    byte_fallback: bool = False
+
+
+class Characters(Record):
+    """A character is a token or unknown; user-defined pieces in the text are found whole.
+
+    Attributes:
+        unk: Token for unknown characters, one for neighbouring ones.
+        byte_fallback: Spell them with the ``<0xHH>`` tokens of their bytes instead.
+    """
+
+    unk: int | None = None
+    byte_fallback: bool = False
+
+
+class Words(Record):
+    """The text is cut in front of every U+2581; such a word is a token or unknown.
+
+    Attributes:
+        unk: Token for unknown words, one for neighbouring ones.
+        byte_fallback: Spell them with the ``<0xHH>`` tokens of their bytes instead.
+    """
+
+    unk: int | None = None
     byte_fallback: bool = False
 
 
@@ -184,6 +219,8 @@ if TYPE_CHECKING:
         ScoreBPE,
         Unigram,
         LatticeUnigram,
+        Characters,
+        Words,
         WordPiece,
         WordLevel,
         Trie,
