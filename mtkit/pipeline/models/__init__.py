@@ -1,0 +1,117 @@
+"""Models: a word to ids with their places in the word; one module an algorithm.
+
+``build`` gives the encoder of a specification. Every encoder has ``encode`` and ``trace``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mtkit.errors import UnsupportedError
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol, cast
+
+    from mtkit.spec import TokenizerSpec
+
+    class ModelEncoder(Protocol):
+        """A model ready to encode words."""
+
+        def encode(self, word: str) -> list[Symbol]:
+            """Return the tokens of a word, in order.
+
+            Raises:
+                UnsupportedError: The model has no token for a part of it, not even an unknown one.
+            """
+
+        def trace(self, word: str) -> WordTrace:
+            """Return how the tokens come about; its ids are those of ``encode``."""
+
+
+Symbol = tuple[int, int, int]
+"""(id, start, end); start and end count code points of the word."""
+
+MODULES = {
+    "BPE": "bpe",
+    "RankBPE": "rank_bpe",
+    "ScoreBPE": "score_bpe",
+    "Unigram": "unigram",
+    "WordPiece": "word_piece",
+    "WordLevel": "word_level",
+    "Trie": "trie",
+    "Characters": "characters",
+    "Words": "characters",
+}
+"""Name of the record -> module here that has its encoder, a class of the same name."""
+
+
+class MergeStep(Record):
+    """One merge.
+
+    Attributes:
+        pair: Pieces that merge.
+        rank: Position in the merge list or id of the token made; None where scores decide.
+        score: Score of the token made; None where ranks decide.
+        after: All symbols of the word afterwards.
+    """
+
+    pair: tuple[bytes, bytes]
+    rank: int | None
+    score: float | None
+    after: tuple[bytes, ...]
+
+
+class PieceStep(Record):
+    """A token of the result.
+
+    Attributes:
+        id: Token id.
+        piece: Its bytes in the vocabulary.
+        score: Its score, or None where the model has none.
+        start: First code point of the word that it covers.
+        end: Behind the last.
+    """
+
+    id: int
+    piece: bytes
+    score: float | None
+    start: int
+    end: int
+
+
+class WordTrace(Record):
+    """How a word became tokens.
+
+    Attributes:
+        start: Symbols before the first merge; empty for models that do not merge.
+        merges: In order.
+        pieces: The tokens.
+    """
+
+    start: tuple[bytes, ...]
+    merges: tuple[MergeStep, ...]
+    pieces: tuple[PieceStep, ...]
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the tokens."""
+        return [piece.id for piece in self.pieces]
+
+
+def build(spec: TokenizerSpec) -> ModelEncoder:
+    """Return the encoder of a specification's model.
+
+    Raises:
+        UnsupportedError: The model cannot be encoded exactly (for example dropout).
+        FormatError: Model and vocabulary do not fit each other.
+    """
+    name = type(spec.model).__name__
+    if name not in MODULES:
+        raise UnsupportedError(f"no encoder for the model {name}", field="model")
+    module = import_module(f"mtkit.pipeline.models.{MODULES[name]}")
+    encoder = getattr(module, name)(spec)
+    if TYPE_CHECKING:
+        return cast("ModelEncoder", encoder)
+    return encoder

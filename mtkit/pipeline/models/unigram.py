@@ -1,0 +1,152 @@
+"""The segmentation with the highest sum of scores, found from left to right.
+
+``best[i]`` is the best sum of a segmentation of the first i bytes. From each place that a
+segmentation can reach, every piece that begins there offers a sum for the place where it ends; it
+wins when it is strictly greater (so the earliest start, the longest last piece, keeps a tie).
+
+With ``precision`` f32 the sums are kept in float32 while an offer is compared in float64, except
+for the unknown character, whose offer is rounded first: that is how the reference's types fall.
+
+Source: google/sentencepiece, unigram_model.cc (``EncodeOptimized``); huggingface/tokenizers 0.23,
+models/unigram/model.rs (``encode_optimized``, ``tokenize``).
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from mtkit.pipeline.models import WordTrace
+from mtkit.pipeline.models.score_bpe import Tables
+from mtkit.pipeline.models.words import (
+    Prefixes,
+    character_size,
+    in_characters,
+    no_token,
+    piece_steps,
+    spell_unknown,
+    to_bytes,
+)
+from mtkit.spec import TokenType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.pipeline.models import Symbol
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import models as spec_models
+
+UNKNOWN_PENALTY = 10.0
+"""What an unknown character costs below the lowest score (kUnkPenalty)."""
+FLOAT_MIN = 2.0**-126
+FLOAT_MAX = (2.0 - 2.0**-23) * 2.0**127
+
+
+def f32(value: float) -> float:
+    """Round to float32."""
+    return array("f", (value,))[0]
+
+
+class Unigram:
+    """Encoder of ``spec.models.Unigram``."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        model: spec_models.Unigram = spec.model  # type: ignore[assignment]
+        self.model = model
+        self.vocabulary = vocabulary = spec.vocabulary
+        tables = Tables(vocabulary)
+        self.ids = vocabulary.pieces.ids if model.candidates == "any" else tables.segmented
+        tried = dict(self.ids)
+        tried.pop(b"", None)
+        if model.candidates == "used":
+            tried = {piece: i for piece, i in tried.items() if i not in tables.unused}
+        self.byte_ids = tables.byte_ids() if model.byte_fallback else None
+        if model.bytes_in_lattice:
+            tried.update((bytes((byte,)), i) for byte, i in tables.byte_ids().items())
+            self.byte_ids = None
+        self.prefixes = Prefixes(tried)
+        self.offers = self._offers()
+
+    def _offers(self) -> list[float]:
+        """Return what each id counts as a piece; also set ``unk_offer``."""
+        model, vocabulary = self.model, self.vocabulary
+        size, types = len(vocabulary), vocabulary.types
+        offers = [0.0] * size if vocabulary.scores is None else list(vocabulary.scores)
+        kinds = [int(TokenType.NORMAL)] * size if types is None else list(types)
+        if model.candidates == "any":
+            counted = [s for s, kind in zip(offers, kinds, strict=True) if kind != 255]
+        else:
+            counted = [s for s, kind in zip(offers, kinds, strict=True) if kind == 1]
+        lowest = min(counted, default=FLOAT_MAX) - UNKNOWN_PENALTY
+        self.unk_offer = lowest if model.candidates == "any" else f32(lowest)
+        if model.unk_score == "own" and model.unk is not None:
+            self.unk_offer = offers[model.unk]
+        highest = max((FLOAT_MIN, *counted))
+        if model.user_defined != "score":
+            for token_id, kind in enumerate(kinds):
+                if kind == TokenType.USER_DEFINED:
+                    length = len(vocabulary.pieces[token_id])
+                    preferred = f32(length * highest) - 0.1
+                    offers[token_id] = preferred if model.user_defined == "preferred" else 0.0
+        return offers
+
+    def encode(self, word: str) -> list[Symbol]:
+        """Return the tokens of a text."""
+        data = to_bytes(word)
+        return in_characters(word, self._spell(self._segment(data)))
+
+    def trace(self, word: str) -> WordTrace:
+        """Return the tokens of a text with their scores."""
+        return WordTrace((), (), piece_steps(self.vocabulary, self.encode(word)))
+
+    def _segment(self, data: bytes) -> list[tuple[bytes, int]]:
+        """Return the pieces of the best segmentation as (bytes, id)."""
+        model, offers, unk = self.model, self.offers, self.model.unk
+        keeps_f32 = model.precision == "f32"
+        short = model.tie == "short"
+        always = model.unk_score == "lowest"
+        size = len(data)
+        best = array("f" if keeps_f32 else "d", bytes((size + 1) * (4 if keeps_f32 else 8)))
+        came_from = [-1] * (size + 1)
+        ids = [-1] * (size + 1)
+        start = 0
+        while start < size:
+            here = best[start]
+            next_start = min(start + character_size(data[start]), size)
+            single = False
+            for end, token_id in self.prefixes.at(data, start):
+                offer = offers[token_id] + here
+                if came_from[end] < 0 or offer > best[end] or (short and offer == best[end]):
+                    best[end], came_from[end], ids[end] = offer, start, token_id
+                single = single or end == next_start
+            if not single and (always or came_from[next_start] < 0):
+                offer = self.unk_offer + here
+                if keeps_f32:
+                    offer = f32(offer)
+                if came_from[next_start] < 0 or offer > best[next_start]:
+                    if unk is None:
+                        raise no_token(data[start:next_start])
+                    best[next_start], came_from[next_start], ids[next_start] = offer, start, unk
+            start = next_start
+        path: list[tuple[bytes, int]] = []
+        end = size
+        while end > 0:
+            path.append((data[came_from[end] : end], ids[end]))
+            end = came_from[end]
+        path.reverse()
+        return path
+
+    def _spell(self, path: list[tuple[bytes, int]]) -> list[Symbol]:
+        """Fuse unknown pieces and spell them; return (id, start, end) in bytes."""
+        unk = self.model.unk
+        parts: list[tuple[bytes, int | None]] = []
+        for text, token_id in path:
+            if token_id == unk and self.model.fuse_unk and parts and parts[-1][1] is None:
+                parts[-1] = parts[-1][0] + text, None
+            else:
+                parts.append((text, None if token_id == unk else token_id))
+        if self.model.candidates == "any":
+            # The reference looks the joined text up again: it can be a piece after all.
+            parts = [
+                (text, self.ids.get(text) if token_id is None else token_id)
+                for text, token_id in parts
+            ]
+        return spell_unknown(parts, unk=unk, byte_ids=self.byte_ids, fuse=self.model.fuse_unk)

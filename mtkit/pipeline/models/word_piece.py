@@ -1,0 +1,52 @@
+"""Greedy longest match from the left of a word.
+
+Source: huggingface/tokenizers 0.23, models/wordpiece/mod.rs (``tokenize``).
+"""
+
+from __future__ import annotations
+
+from mtkit.pipeline.models import WordTrace
+from mtkit.pipeline.models.words import no_token, piece_steps, to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.pipeline.models import Symbol
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import models as spec_models
+
+
+class WordPiece:
+    """Encoder of ``spec.models.WordPiece``."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.model: spec_models.WordPiece = spec.model  # type: ignore[assignment]
+        self.vocabulary = spec.vocabulary
+        self.ids = spec.vocabulary.pieces.ids
+        self.prefix = self.model.prefix.encode()
+        # In bytes, which bounds the number of characters as well.
+        self.longest = max((len(piece) for piece in self.ids), default=0)
+
+    def encode(self, word: str) -> list[Symbol]:
+        """Return the tokens of a word: all of them or one unknown token."""
+        size = len(word) if self.model.unit == "characters" else len(to_bytes(word))
+        symbols: list[Symbol] = []
+        start = 0
+        while start < len(word) and size <= self.model.max_chars:
+            prefix = self.prefix if start else b""
+            for end in range(min(len(word), start + self.longest), start, -1):
+                token_id = self.ids.get(prefix + to_bytes(word[start:end]))
+                if token_id is not None:
+                    symbols.append((token_id, start, end))
+                    start = end
+                    break
+            else:
+                break
+        if start < len(word):
+            if self.model.unk is None:
+                raise no_token(to_bytes(word))
+            return [(self.model.unk, 0, len(word))]
+        return symbols
+
+    def trace(self, word: str) -> WordTrace:
+        """Return the pieces of a word."""
+        return WordTrace((), (), piece_steps(self.vocabulary, self.encode(word)))

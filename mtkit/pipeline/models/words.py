@@ -1,0 +1,169 @@
+"""What every model needs: the bytes of a word, places in it, and pieces that begin at a place.
+
+Models look pieces up as bytes; a word is a ``str`` in which bytes that are no UTF-8 are surrogate
+escapes. Tokens are laid end to end by their size in bytes; a token that covers only some bytes of
+a character covers the whole character in code points.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import UnsupportedError
+from mtkit.pipeline.models import PieceStep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mtkit.pipeline.models import Symbol
+    from mtkit.spec import Vocabulary
+
+BYTE_PIECES = tuple(b"<0x%02X>" % byte for byte in range(256))
+"""Spelling of the token that stands for each byte."""
+
+
+def to_bytes(word: str) -> bytes:
+    """Return the UTF-8 form of a word, escaped bytes as themselves."""
+    return word.encode("utf-8", "surrogateescape")
+
+
+def characters(data: bytes) -> list[bytes]:
+    """Cut bytes as the first byte of each character says; the last may be cut short."""
+    parts, at = [], 0
+    while at < len(data):
+        size = character_size(data[at])
+        parts.append(data[at : at + size])
+        at += size
+    return parts
+
+
+def character_size(first: int) -> int:
+    """Return how many bytes a character has, from its first byte alone."""
+    return (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4)[first >> 4]
+
+
+def character_of_bytes(word: str) -> list[int]:
+    """Return for each byte of the word the index of its character."""
+    places: list[int] = []
+    for index, character in enumerate(word):
+        code = ord(character)
+        size = 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)
+        places += [index] * (1 if 0xDC80 <= code <= 0xDCFF else size)
+    return places
+
+
+def lay_out(word: str, tokens: Iterable[tuple[int, int]]) -> list[Symbol]:
+    """Lay (id, size in bytes) end to end over a word; a negative id leaves a gap."""
+    spans, at = [], 0
+    for token_id, size in tokens:
+        if token_id >= 0:
+            spans.append((token_id, at, at + size))
+        at += size
+    return in_characters(word, spans)
+
+
+def in_characters(word: str, spans: list[Symbol]) -> list[Symbol]:
+    """Turn (id, start, end) in bytes into code points of the word."""
+    if word.isascii():
+        return spans
+    places = character_of_bytes(word)
+    last = len(places) - 1
+    return [
+        (token_id, places[min(start, last)], places[min(end, last + 1) - 1] + 1)
+        for token_id, start, end in spans
+    ]
+
+
+def spell_unknown(
+    parts: Iterable[tuple[bytes, int | None]],
+    *,
+    unk: int | None,
+    byte_ids: Mapping[int, int] | None,
+    fuse: bool = True,
+) -> list[Symbol]:
+    """Turn (bytes, id or None) into (id, start, end) in bytes.
+
+    For None stand byte tokens, each covering the whole piece, or the unknown token.
+
+    Args:
+        parts: Pieces in order.
+        unk: The unknown token.
+        byte_ids: Byte -> token, used where all bytes of a piece have one; None to use ``unk``.
+        fuse: Make one unknown token of neighbouring ones.
+
+    Raises:
+        UnsupportedError: There is no token for a piece.
+    """
+    spans: list[Symbol] = []
+    fusing = False
+    start = end = 0
+    for data, token_id in parts:
+        start, end = end, end + len(data)
+        if token_id is not None:
+            spans.append((token_id, start, end))
+            fusing = False
+        elif byte_ids is not None and all(byte in byte_ids for byte in data):
+            spans += [(byte_ids[byte], start, end) for byte in data]
+            fusing = False
+        elif unk is None:
+            raise no_token(data)
+        else:
+            if fusing and fuse:
+                start = spans.pop()[1]
+            spans.append((unk, start, end))
+            fusing = True
+    return spans
+
+
+def no_token(data: bytes) -> UnsupportedError:
+    """Return the error for text that a model without an unknown token cannot encode."""
+    return UnsupportedError(
+        f"has no token for {data[:40].decode('utf-8', 'backslashreplace')!r} and no unknown token",
+        field="model",
+    )
+
+
+def piece_steps(vocabulary: Vocabulary, symbols: Iterable[Symbol]) -> tuple[PieceStep, ...]:
+    """Describe tokens for a trace."""
+    scores = vocabulary.scores
+    return tuple(
+        PieceStep(
+            token_id,
+            vocabulary.pieces[token_id],
+            None if scores is None else scores[token_id],
+            start,
+            end,
+        )
+        for token_id, start, end in symbols
+    )
+
+
+class Prefixes:
+    """Pieces that begin at a place, found by trying the lengths that exist for the first byte."""
+
+    def __init__(self, ids: Mapping[bytes, int]) -> None:
+        self.ids = ids
+        lengths: dict[int, set[int]] = {}
+        for piece in ids:
+            if piece:
+                lengths.setdefault(piece[0], set()).add(len(piece))
+        self.lengths = {first: tuple(sorted(found)) for first, found in lengths.items()}
+
+    def at(self, data: bytes, start: int) -> Iterator[tuple[int, int]]:
+        """Yield (end, id) of each piece that begins at ``start``, shortest first."""
+        room = len(data) - start
+        for length in self.lengths.get(data[start], ()):
+            if length > room:
+                return
+            found = self.ids.get(data[start : start + length])
+            if found is not None:
+                yield start + length, found
+
+    def longest(self, data: bytes, start: int) -> tuple[int, int] | None:
+        """Return (end, id) of the longest piece that begins at ``start``."""
+        room = len(data) - start
+        for length in reversed(self.lengths.get(data[start], ())):
+            if length <= room:
+                found = self.ids.get(data[start : start + length])
+                if found is not None:
+                    return start + length, found
+        return None
