@@ -59,9 +59,6 @@ class Unigram:
         if model.candidates == "used":
             tried = {piece: i for piece, i in tried.items() if i not in tables.unused}
         self.byte_ids = tables.byte_ids() if model.byte_fallback else None
-        if model.bytes_in_lattice:
-            tried.update((bytes((byte,)), i) for byte, i in tables.byte_ids().items())
-            self.byte_ids = None
         self.prefixes = Prefixes(tried)
         self.offers = self._offers()
 
@@ -77,8 +74,6 @@ class Unigram:
             counted = [s for s, kind in zip(offers, kinds, strict=True) if kind == 1]
         lowest = min(counted, default=FLOAT_MAX) - UNKNOWN_PENALTY
         self.unk_offer = lowest if model.candidates == "any" else f32(lowest)
-        if model.unk_score == "own" and model.unk is not None:
-            self.unk_offer = offers[model.unk]
         highest = max((FLOAT_MIN, *counted))
         if model.user_defined != "score":
             for token_id, kind in enumerate(kinds):
@@ -101,8 +96,6 @@ class Unigram:
         """Return the pieces of the best segmentation as (bytes, id)."""
         model, offers, unk = self.model, self.offers, self.model.unk
         keeps_f32 = model.precision == "f32"
-        short = model.tie == "short"
-        always = model.unk_score == "lowest"
         size = len(data)
         best = array("f" if keeps_f32 else "d", bytes((size + 1) * (4 if keeps_f32 else 8)))
         came_from = [-1] * (size + 1)
@@ -114,10 +107,10 @@ class Unigram:
             single = False
             for end, token_id in self.prefixes.at(data, start):
                 offer = offers[token_id] + here
-                if came_from[end] < 0 or offer > best[end] or (short and offer == best[end]):
+                if came_from[end] < 0 or offer > best[end]:
                     best[end], came_from[end], ids[end] = offer, start, token_id
                 single = single or end == next_start
-            if not single and (always or came_from[next_start] < 0):
+            if not single:
                 offer = self.unk_offer + here
                 if keeps_f32:
                     offer = f32(offer)

@@ -28,10 +28,14 @@ class WordPiece:
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word: all of them or one unknown token."""
-        size = len(word) if self.model.unit == "characters" else len(to_bytes(word))
+        model = self.model
+        size = len(word) if model.unit == "characters" else len(to_bytes(word))
+        too_long = model.max_chars is not None and size > model.max_chars
+        if too_long and model.too_long == "nothing":
+            return []
         symbols: list[Symbol] = []
         start = 0
-        while start < len(word) and size <= self.model.max_chars:
+        while start < len(word) and not too_long:
             prefix = self.prefix if start else b""
             for end in range(min(len(word), start + self.longest), start, -1):
                 token_id = self.ids.get(prefix + to_bytes(word[start:end]))
@@ -42,9 +46,9 @@ class WordPiece:
             else:
                 break
         if start < len(word):
-            if self.model.unk is None:
+            if model.unk is None:
                 raise no_token(to_bytes(word))
-            return [(self.model.unk, 0, len(word))]
+            return [(model.unk, 0, len(word))]
         return symbols
 
     def trace(self, word: str) -> WordTrace:
