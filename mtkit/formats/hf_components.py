@@ -11,7 +11,7 @@ decoders/mod.rs (``Deserialize``), and the fields of each component's own file.
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.hf_json import U32, U64, Fields, shown
+from mtkit.formats.strict_json import U32, U64, Fields, shown
 from mtkit.spec import decoders, normalizers, post_processors, pre_tokenizers
 from mtkit.spec.text import Regex, Text
 

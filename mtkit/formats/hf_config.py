@@ -12,7 +12,7 @@ Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretraine
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.formats.hf_json import Fields, check_plain, parse, shown
+from mtkit.formats.strict_json import Fields, check_plain, parse, shown
 from mtkit.spec import ChatTemplate, SpecialIds
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ Source: huggingface/tokenizers 0.23, the ``Serialize`` of each component.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.formats.hf_json import shown
+from mtkit.formats.strict_json import shown
 from mtkit.spec import decoders as de
 from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po

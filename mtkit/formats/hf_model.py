@@ -12,7 +12,7 @@ Source: huggingface/tokenizers 0.23, models/mod.rs, models/*/serialization.rs, m
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.hf_json import Fields, encode, shown
+from mtkit.formats.strict_json import Fields, encode, shown
 from mtkit.spec import TokenType, Vocabulary
 from mtkit.spec.models import BPE, Merges, Unigram, WordLevel, WordPiece
 from mtkit.spec.packed import Numbers, Pieces

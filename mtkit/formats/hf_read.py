@@ -15,8 +15,8 @@ from mtkit.formats.contract import Reading
 from mtkit.formats.hf_components import read_stage
 from mtkit.formats.hf_config import Beside
 from mtkit.formats.hf_form import residue
-from mtkit.formats.hf_json import U64, Fields, check_plain, encode, parse, shown
 from mtkit.formats.hf_model import read_model
+from mtkit.formats.strict_json import U64, Fields, check_plain, encode, parse, shown
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 
 TYPE_CHECKING = False
