@@ -1,0 +1,169 @@
+"""What a chat template may use: a budget of time and size, and where it is checked.
+
+Jinja's sandbox keeps a template from Python's internals, not from looping for ever or from
+filling memory. The parsed template is changed before it is compiled: each loop, concatenation and
+filter passes through a check. That changes no rendering.
+"""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import nodes
+from jinja2.visitor import NodeTransformer
+
+from mtkit.errors import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+
+class Budget:
+    """What one rendering may use, its clock, and the places that ``generation`` tags mark.
+
+    Attributes:
+        seconds: Wall-clock time.
+        characters: Length of the output and of each string on the way.
+        now: What ``strftime_now`` tells; None: the time of the call.
+        blocks: The output so far.
+        generation: (start, end) in characters of the output.
+    """
+
+    def __init__(self, seconds: float, characters: int, now: datetime | None) -> None:
+        self.seconds = seconds
+        self.characters = characters
+        self.now = now
+        self.deadline = time.monotonic() + seconds
+        self.blocks: list[str] = []
+        self.generation: list[tuple[int, int]] = []
+
+    def tick(self) -> None:
+        """Stop a rendering that takes too long."""
+        if time.monotonic() > self.deadline:
+            raise ResourceError(f"the chat template ran for more than {self.seconds:g} seconds")
+
+    def room(self, size: int) -> None:
+        """Stop a rendering that grows too large."""
+        if size > self.characters:
+            raise ResourceError(
+                f"the chat template made a text of more than {self.characters} characters"
+            )
+
+
+BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+def sized(value: Any) -> Any:
+    """Check the length of what an expression gave."""
+    budget = BUDGET.get()
+    if budget is not None and isinstance(value, (str, list, tuple, dict)):
+        budget.room(len(value))
+    return value
+
+
+def counted(value: Any) -> Any:
+    """Check a number that a filter takes: a width, a count, a precision."""
+    budget = BUDGET.get()
+    if budget is not None and isinstance(value, int):
+        budget.room(value)
+    return value
+
+
+def widths(value: Any) -> Any:
+    """Check the widths in a format text."""
+    budget = BUDGET.get()
+    if budget is not None and isinstance(value, str):
+        check_widths(budget, value)
+    return value
+
+
+def looped(value: Any) -> Any:
+    """Check the time before a loop, and at each step where its length is not known."""
+    budget = BUDGET.get()
+    if budget is None:
+        return value
+    budget.tick()
+    return value if hasattr(value, "__len__") or not hasattr(value, "__next__") else timed(value)
+
+
+def timed(values: Iterable[Any]) -> Iterator[Any]:
+    """Check the time at each step."""
+    for value in values:
+        budget = BUDGET.get()
+        if budget is not None:
+            budget.tick()
+        yield value
+
+
+class Checks(NodeTransformer):
+    """Put the checks around loops, concatenations and filters."""
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
+        """Check the time at each loop."""
+        self.generic_visit(node)
+        node.iter = _through("mtkit_looped", node.iter)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
+        """Check the length of a concatenation."""
+        self.generic_visit(node)
+        return _through("mtkit_sized", node)
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Expr:  # noqa: N802
+        """Check what a filter takes and gives."""
+        self.generic_visit(node)
+        node.args = [_through("mtkit_counted", argument) for argument in node.args]
+        for pair in node.kwargs:
+            pair.value = _through("mtkit_counted", pair.value)
+        if node.name == "format" and node.node is not None:
+            node.node = _through("mtkit_widths", node.node)
+        # Without an operand it is a {% filter %} block, whose text the output limit holds.
+        return node if node.node is None else _through("mtkit_sized", node)
+
+
+def _through(name: str, node: nodes.Node) -> nodes.Filter:
+    made = nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
+    made.set_environment(node.environment)  # type: ignore[arg-type]
+    return made
+
+
+def check_widths(budget: Budget, text: str) -> None:
+    """Look for a width in a format text that would fill memory."""
+    digits = ""
+    for char in text:
+        digits = digits + char if char.isdecimal() else ""
+        if len(digits) < 20:
+            budget.room(int(digits or 0))
+        else:
+            budget.room(1 << 62)
+
+
+def check_method(budget: Budget, text: str, method: str, args: tuple[Any, ...]) -> None:
+    """Look for a string method that would fill memory."""
+    if method == "format":
+        check_widths(budget, text)
+    elif method in ("center", "ljust", "rjust", "zfill", "expandtabs"):
+        for size in args:
+            if isinstance(size, int):
+                budget.room(size * (text.count("\t") if method == "expandtabs" else 1))
+    elif method == "replace" and len(args) >= 2:
+        check_replace(text, *args[:2])
+
+
+def check_replace(text: Any, old: Any, new: Any) -> None:
+    """Check the length of what replacing gives."""
+    budget = BUDGET.get()
+    if budget is not None and all(isinstance(value, str) for value in (text, old, new)):
+        budget.room(len(text) + text.count(old) * len(new))
+
+
+FILTERS = {
+    "mtkit_sized": sized,
+    "mtkit_looped": looped,
+    "mtkit_counted": counted,
+    "mtkit_widths": widths,
+}
+"""The checks by the names under which the changed template calls them."""
