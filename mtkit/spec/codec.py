@@ -1,0 +1,272 @@
+"""Any record of a specification as plain JSON data, and strictly back.
+
+A record is ``{"type": "Split", field: value, …}``; where a field takes one class only, the type is
+left out. Fields with their default are left out on request (``brief``): the defaults of records
+are part of every file that was written so, and a test pins them. A byte string is its text where it
+is UTF-8, else ``{"base64": …}``; ``Numbers`` are ``{"code", "base64"}``, ``Pieces`` ``{"ends",
+"base64"}``. In ``extras``, which hold JSON of other formats, what JSON lacks is marked by a key
+that begins with ``$``.
+
+Long byte columns can be kept elsewhere: ``keep`` gets each column on the way out and may return a
+reference, which comes back to ``fetch`` as the value of ``{"ref": …}``.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.spec.packed import Numbers, Pieces
+from mtkit.spec.schema import class_named, field_types, has_default
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Union
+
+    from mtkit.spec.record import Record
+    from mtkit.spec.schema import Type
+
+    Column = Union[Numbers, Pieces, bytes]
+    Keep = Callable[[Column], object]
+    Fetch = Callable[[object, str], Column]
+
+DEPTH_LIMIT = 64
+NUMBER_CODES = "BbHhIiQqfd"
+
+
+def encode(record: Record, *, brief: bool = False, keep: Keep | None = None) -> dict[str, Any]:
+    """Give a record as JSON data.
+
+    Args:
+        record: Any record.
+        brief: Leave out fields that have their default.
+        keep: Returns a reference for a column that is kept elsewhere, or None to write it here.
+
+    Raises:
+        UnsupportedError: A value among the extras has no form in JSON.
+    """
+    return _Encoder(brief, keep).record(record, typed=True, path="")
+
+
+def decode(data: object, cls: type[Record], *, fetch: Fetch | None = None) -> Record:
+    """Make a record of class ``cls`` from JSON data.
+
+    Args:
+        data: What ``encode`` gave.
+        cls: Class of the record.
+        fetch: Returns the column of a reference; the second argument is the path of the field.
+
+    Raises:
+        FormatError: A value has the wrong type or a field is missing.
+        UnsupportedError: A component or field is not known.
+    """
+    record: Record = _Decoder(fetch).record(data, (cls,), "", 0)
+    return record
+
+
+class _Encoder:
+    def __init__(self, brief: bool, keep: Keep | None) -> None:
+        self.brief = brief
+        self.keep = keep
+
+    def record(self, record: Record, *, typed: bool, path: str) -> dict[str, Any]:
+        cls = type(record)
+        out: dict[str, Any] = {"type": cls.__name__} if typed else {}
+        for name, kind in field_types(cls).items():
+            value = getattr(record, name)
+            if self.brief and has_default(cls, name) and value == getattr(cls, name):
+                continue
+            out[name] = self.value(value, kind, f"{path}.{name}" if path else name)
+        return out
+
+    def value(self, value: Any, kind: Type, path: str) -> Any:
+        if value is None:
+            return None
+        if kind.classes:
+            return self.record(value, typed=len(kind.classes) > 1, path=path)
+        if kind.item is not None:
+            return [self.value(each, kind.item, path) for each in value]
+        if kind.items:
+            return [self.value(e, k, path) for e, k in zip(value, kind.items, strict=True)]
+        if kind.name in {"bytes", "Numbers", "Pieces"}:
+            reference = None if self.keep is None else self.keep(value)
+            return _column(value) if reference is None else {"ref": reference}
+        return _free(value, path) if kind.name == "object" else value
+
+
+def _column(value: Column) -> object:
+    if isinstance(value, Numbers):
+        return {"code": value.code, "base64": _base64(value.data)}
+    if isinstance(value, Pieces):
+        return {"ends": _base64(value.ends.data), "base64": _base64(value.blob)}
+    try:
+        return bytes(value).decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": _base64(value)}
+
+
+def _base64(data: bytes | memoryview) -> str:
+    from binascii import b2a_base64
+
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def _free(value: object, path: str) -> object:
+    """Write a value among the extras."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (bytes, memoryview)):
+        return {"$bytes": _base64(value)}
+    if isinstance(value, tuple):
+        return {"$tuple": [_free(each, path) for each in value]}
+    if isinstance(value, list):
+        return [_free(each, path) for each in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        inside = {key: _free(each, path) for key, each in value.items()}
+        return {"$dict": inside} if any(key.startswith("$") for key in value) else inside
+    raise UnsupportedError(f"{type(value).__name__} has no form in JSON", field=path)
+
+
+class _Decoder:
+    def __init__(self, fetch: Fetch | None) -> None:
+        self.fetch = fetch
+
+    def record(self, data: object, classes: tuple[type[Record], ...], path: str, depth: int) -> Any:
+        if depth > DEPTH_LIMIT:
+            raise FormatError(f"nests deeper than {DEPTH_LIMIT}", field=path)
+        if not isinstance(data, dict):
+            raise _wrong(data, "an object", path)
+        cls = classes[0]
+        if len(classes) > 1 or "type" in data:
+            cls = class_named(data.get("type"), classes, path)
+        kinds = field_types(cls)
+        for name in data:
+            if name != "type" and name not in kinds:
+                raise UnsupportedError(
+                    f"{cls.__name__} has no field {name!r} here",
+                    field=path,
+                    hint="a newer mtkit wrote the file",
+                )
+        values = {}
+        for name, kind in kinds.items():
+            where = f"{path}.{name}" if path else name
+            if name in data:
+                values[name] = self.value(data[name], kind, where, depth + 1)
+            elif not has_default(cls, name):
+                raise FormatError("is missing", field=where)
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise FormatError(str(error), field=path or cls.__name__) from None
+
+    def value(self, data: Any, kind: Type, path: str, depth: int) -> Any:
+        if data is None and kind.optional:
+            return None
+        if kind.classes:
+            return self.record(data, kind.classes, path, depth)
+        if kind.item is not None or kind.items:
+            return self.sequence(data, kind, path, depth)
+        if kind.choices:
+            if not isinstance(data, str) or data not in kind.choices:
+                raise UnsupportedError(f"{data!r} is none of {sorted(kind.choices)}", field=path)
+            return data
+        if kind.name in {"bytes", "Numbers", "Pieces"}:
+            return self.column(data, kind.name, path)
+        if kind.name == "object":
+            return _read_free(data, path, depth)
+        wanted = {"bool": bool, "int": int, "float": float, "str": str}[kind.name]
+        if wanted is float and type(data) is int:
+            return float(data)
+        if type(data) is not wanted:
+            raise _wrong(data, kind.name, path)
+        return data
+
+    def sequence(self, data: Any, kind: Type, path: str, depth: int) -> tuple[Any, ...]:
+        if not isinstance(data, list):
+            raise _wrong(data, "an array", path)
+        if kind.item is not None:
+            return tuple(self.value(each, kind.item, path, depth + 1) for each in data)
+        if len(data) != len(kind.items):
+            raise _wrong(data, f"an array of {len(kind.items)}", path)
+        pairs = zip(data, kind.items, strict=True)
+        return tuple(self.value(each, item, path, depth + 1) for each, item in pairs)
+
+    def column(self, data: Any, name: str, path: str) -> Column:
+        if isinstance(data, dict) and set(data) == {"ref"} and self.fetch is not None:
+            found = self.fetch(data["ref"], path)
+            if type(found).__name__ != name:
+                raise FormatError(f"refers to {type(found).__name__}, not {name}", field=path)
+            return found
+        if name == "bytes" and isinstance(data, str):
+            try:
+                return data.encode("utf-8")
+            except UnicodeEncodeError:
+                raise _wrong(data, "UTF-8 text", path) from None
+        keys = {"bytes": {"base64"}, "Numbers": {"code", "base64"}, "Pieces": {"ends", "base64"}}
+        if not isinstance(data, dict) or set(data) != keys[name]:
+            raise _wrong(data, name, path)
+        raw = _from_base64(data["base64"], path)
+        if name == "bytes":
+            return raw
+        if name == "Numbers":
+            return numbers(data["code"], raw, path)
+        return pieces(raw, _from_base64(data["ends"], path), path)
+
+
+def numbers(code: object, data: bytes | memoryview, path: str) -> Numbers:
+    """Make a checked column of numbers.
+
+    Raises:
+        FormatError: The code is none, or the bytes are not a whole number of them.
+    """
+    if not isinstance(code, str) or len(code) != 1 or code not in NUMBER_CODES:
+        raise FormatError(f"{code!r} is no type of number", field=path)
+    try:
+        return Numbers(code, data)
+    except TypeError:
+        raise FormatError(f"{len(data)} bytes are no array of {code!r}", field=path) from None
+
+
+def pieces(blob: bytes | memoryview, ends: bytes | memoryview, path: str) -> Pieces:
+    """Make a checked column of byte strings from their bytes and u32 ends.
+
+    Raises:
+        FormatError: The ends fall, or do not end where the bytes do.
+    """
+    column = numbers("I", ends, path)
+    places = column.view.tolist()
+    if (places[-1] if places else 0) != len(blob) or places != sorted(places):
+        raise FormatError("the ends do not fit the bytes", field=path)
+    return Pieces(blob, column)
+
+
+def _from_base64(data: object, path: str) -> bytes:
+    from base64 import b64decode
+
+    try:
+        return b64decode(data, validate=True)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise FormatError("is not base64", field=path) from None
+
+
+def _read_free(data: Any, path: str, depth: int) -> object:
+    if depth > DEPTH_LIMIT:
+        raise FormatError(f"nests deeper than {DEPTH_LIMIT}", field=path)
+    if isinstance(data, list):
+        return [_read_free(each, path, depth + 1) for each in data]
+    if not isinstance(data, dict):
+        return data
+    mark = next(iter(data)) if len(data) == 1 else ""
+    if mark == "$bytes":
+        return _from_base64(data[mark], path)
+    if mark == "$tuple" and isinstance(data[mark], list):
+        return tuple(_read_free(each, path, depth + 1) for each in data[mark])
+    if mark == "$dict" and isinstance(data[mark], dict):
+        data = data[mark]
+    return {key: _read_free(each, path, depth + 1) for key, each in data.items()}
+
+
+def _wrong(data: object, wanted: str, path: str) -> FormatError:
+    shown = repr(data)
+    return FormatError(
+        f"is {shown if len(shown) < 60 else type(data).__name__}, not {wanted}", field=path
+    )
