@@ -20,19 +20,36 @@ class Regex(Record):
 
     Attributes:
         pattern: The expression as its file has it.
+        alphabet: What the expression is run on. ``characters``: the text's own. ``blank_spaces``:
+            white space above U+007F is read as U+000B. ``high_kinds`` and ``low_kinds``: a
+            character outside ASCII is known by its kind alone (letter, number, mark, punctuation,
+            symbol, white space, rest), a byte that ranges and negations see too: 0xD0 and up with
+            white space 0x0B, or 1 to 7; of ``\p{Lu}`` only the first letter counts.
         shorthands: Whether ``\s \d \w \b`` and POSIX classes mean Unicode's sets or ASCII's.
-        properties: ``exact``: ``\p{Lu}`` and the like are Unicode general categories, scripts and
-            properties. ``coarse``: only the first letter of a category counts (``\p{Lu}`` is
-            ``\p{L}``), and code points outside ASCII are known by that letter alone.
+        word: Unicode's ``\w``: ``plain``: letters, marks, decimal digits, connectors;
+            ``fractions``: outside brackets U+00B2 U+00B3 U+00B9 U+00BC-00BE too; ``joiners``:
+            U+200C and U+200D too.
         anchors: Whether ``^`` and ``$`` match at every line or only at the ends of the text.
-        unicode: Version of the Unicode data that decides categories, for example "16.0".
+        case_folding: Whether ``(?i)`` knows foldings to several characters, as of U+00DF to ``ss``.
+        counted: What ``+`` and ``?`` behind ``{2,3}`` do: ``repeated``: quantify it once more;
+            ``modified``: make it possessive or lazy.
+        syntax: ``full``, or ``small``: no lazy and possessive quantifiers (the second sign is a
+            plain character or void), ``^`` and ``$`` are plain characters, and an alternative with
+            a look-around other than ``(?!`` is dropped.
+        empty: Whether matches of length zero count.
+        unicode: Version of the Unicode data that decides categories: "15.0", "15.1", "16.0".
     """
 
     pattern: str
+    alphabet: Literal["characters", "blank_spaces", "high_kinds", "low_kinds"] = "characters"
     shorthands: Literal["unicode", "ascii"] = "unicode"
-    properties: Literal["exact", "coarse"] = "exact"
+    word: Literal["plain", "fractions", "joiners"] = "fractions"
     anchors: Literal["line", "text"] = "line"
-    unicode: str = ""
+    case_folding: Literal["full", "simple"] = "full"
+    counted: Literal["repeated", "modified"] = "repeated"
+    syntax: Literal["full", "small"] = "full"
+    empty: Literal["kept", "ignored"] = "kept"
+    unicode: str = "16.0"
 
 
 if TYPE_CHECKING:
