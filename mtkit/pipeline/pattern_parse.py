@@ -1,0 +1,374 @@
+r"""Split patterns as text to a tree.
+
+The grammar is the one that Oniguruma, Rust's and ECMAScript's engines share as far as real split
+patterns and their kin go; where they differ the rules of ``spec.text.Regex`` decide. Anything else
+is refused with the construct quoted: backreferences, recursion, conditionals, ``\K \G \X``.
+
+Source: Oniguruma doc/RE and doc/SYNTAX.md (Ruby syntax); the syntax page of Rust's regex.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import UnsupportedError
+from mtkit.pipeline import pattern_sets
+from mtkit.pipeline.pattern_tree import (
+    Atomic,
+    Chain,
+    Choice,
+    Edge,
+    Look,
+    Repeat,
+    Set,
+    negate,
+    union,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.pipeline.pattern_tree import Edges, Node
+    from mtkit.spec.text import Regex
+
+DEPTH_LIMIT = 100
+REPEAT_LIMIT = 100_000
+CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7, "e": 27}
+END: Edges = ()
+
+
+def refuse(what: str) -> UnsupportedError:
+    """Make the error for a construct that cannot be run exactly."""
+    return UnsupportedError(f"split pattern: {what} cannot be run exactly", field="pattern")
+
+
+class Flags:
+    """Options in force: ignore case, dot matches newlines, line anchors, free spacing."""
+
+    __slots__ = ("case", "dot", "free", "lines")
+
+    def __init__(self, case: bool, dot: bool, lines: bool, free: bool) -> None:
+        self.case, self.dot, self.lines, self.free = case, dot, lines, free
+
+
+class Parser:
+    """One pass over a pattern; ``at`` is the place of the next character."""
+
+    def __init__(self, rules: Regex) -> None:
+        self.rules = rules
+        self.text = rules.pattern
+        self.at = 0
+        self.depth = 0
+        self.sets = pattern_sets.Sets(rules)
+        self.small = rules.syntax == "small"
+
+    def parse(self) -> Node:
+        """Parse the whole pattern."""
+        node = self.alternatives(Flags(False, False, self.rules.anchors == "line", False))
+        if self.at < len(self.text):
+            raise refuse("an unmatched )")
+        return node
+
+    def peek(self, length: int = 1) -> str:
+        """Return the next characters without taking them."""
+        return self.text[self.at : self.at + length]
+
+    def take(self, expected: str) -> bool:
+        """Take a string if it is next."""
+        found = self.text.startswith(expected, self.at)
+        self.at += len(expected) * found
+        return found
+
+    def until(self, end: str, what: str) -> str:
+        """Take everything up to a closing string, and that."""
+        stop = self.text.find(end, self.at)
+        if stop < 0:
+            raise refuse(f"{what} without {end}")
+        found = self.text[self.at : stop]
+        self.at = stop + len(end)
+        return found
+
+    def alternatives(self, flags: Flags) -> Node:
+        """Parse up to a closing parenthesis or the end."""
+        self.depth += 1
+        if self.depth > DEPTH_LIMIT:
+            raise refuse(f"nesting deeper than {DEPTH_LIMIT}")
+        items = [self.chain(flags)]
+        while self.take("|"):
+            items.append(self.chain(flags))
+        self.depth -= 1
+        return items[0] if len(items) == 1 else Choice(tuple(items))
+
+    def chain(self, flags: Flags) -> Node:
+        """Parse one alternative."""
+        items: list[Node] = []
+        while self.at < len(self.text) and self.peek() not in "|)":
+            if flags.free and self.peek() in " \t\n\r\f\v#":
+                if self.text[self.at] == "#":
+                    self.at = (self.text + "\n").find("\n", self.at)
+                self.at += 1
+                continue
+            start = self.at
+            item = self.atom(flags, first=not items)
+            if item is None:
+                continue
+            while (repeated := self.quantifier(item, start)) is not None:
+                item = repeated
+            items.append(item)
+        return items[0] if len(items) == 1 else Chain(tuple(items))
+
+    def quantifier(self, item: Node, start: int) -> Node | None:
+        """Apply one quantifier if one is next."""
+        text, at = self.text, self.at
+        sign = text[at : at + 1]
+        if sign and sign in "*+?":
+            self.at += 1
+            low, high = (1 if sign == "+" else 0), (1 if sign == "?" else None)
+            counted = False
+        elif sign == "{":
+            bounds = self.bounds()
+            if bounds is None:
+                return None
+            low, high = bounds
+            counted = True
+        else:
+            return None
+        if isinstance(item, (Look, Edge)):
+            raise refuse(f"{text[start : self.at]!r}: a quantifier behind a place")
+        lazy = possessive = False
+        if not counted or self.rules.counted == "modified":
+            lazy = self.take("?")
+            possessive = not lazy and not self.small and self.take("+")
+        elif low != high and not self.small:
+            lazy = self.take("?")
+        repeated = Repeat(item, low, high, lazy and not self.small)
+        return Atomic(repeated) if possessive else repeated
+
+    def bounds(self) -> tuple[int, int | None] | None:
+        """Take ``{n}``, ``{n,}``, ``{,m}`` or ``{n,m}``; None where the brace is a character."""
+        stop = self.text.find("}", self.at)
+        inside = self.text[self.at + 1 : stop] if stop > 0 else ""
+        low, comma, high = inside.partition(",")
+        digits = (low + high).isascii() and (low + high).isdigit()
+        if not digits or not all(p == "" or p.isdigit() for p in (low, high)):
+            return None
+        if max(len(low), len(high)) > 6:
+            raise refuse(f"{{{inside}}}")
+        self.at = stop + 1
+        least = int(low or 0)
+        most = (int(high) if high else None) if comma else least
+        if least > REPEAT_LIMIT or (most is not None and (most < least or most > REPEAT_LIMIT)):
+            raise refuse(f"{{{inside}}}")
+        return least, most
+
+    def atom(self, flags: Flags, *, first: bool) -> Node | None:
+        """Parse one unit, or None for what only changes options."""
+        sign = self.text[self.at]
+        if sign == "(":
+            return self.group(flags, first=first)
+        if sign == "[":
+            from mtkit.pipeline.pattern_bracket import bracket
+
+            return Set(bracket(self, flags.case))
+        self.at += 1
+        if sign == ".":
+            return Set(pattern_sets.ANY if flags.dot else negate(pattern_sets.NEWLINE))
+        if sign in "^$" and not self.small:
+            return self.anchor(sign, flags)
+        if sign in "*+?":
+            raise refuse(f"{sign} with nothing before it")
+        if sign == "\\":
+            return self.escape(flags)
+        return self.literal(ord(sign), flags)
+
+    def literal(self, code: int, flags: Flags) -> Node:
+        """One character, with its other cases if case is ignored."""
+        edges: Edges = (code, code + 1)
+        if flags.case:
+            self.check_folding(code)
+            edges = self.sets.fold(edges)
+        return Set(edges)
+
+    def check_folding(self, code: int) -> None:
+        """Refuse a character that could take part in a folding of several characters."""
+        if self.rules.case_folding != "full":
+            return
+        if code in pattern_sets.long_foldings():
+            raise refuse(f"{chr(code)!r} under (?i), which folds to several characters")
+        before = self.text[max(self.at - 3, 0) : self.at - 1].lower()
+        for folding in pattern_sets.long_foldings().values():
+            for length in range(1, len(folding)):
+                if folding[length] == chr(code).lower() and before.endswith(folding[:length]):
+                    raise refuse(f"{folding!r} under (?i), which one character folds to")
+
+    def group(self, flags: Flags, *, first: bool) -> Node | None:
+        """Parse from an opening parenthesis."""
+        start = self.at
+        self.at += 1
+        wrap: tuple[type, dict[str, bool]] | None = None
+        for opening, kind in OPENINGS.items():
+            if self.take(opening):
+                wrap = kind
+                break
+        else:
+            if self.take("?#"):
+                self.until(")", "a comment")
+                return None
+            if self.take("?<") or self.take("?P<"):
+                self.until(">", "a group's name")
+            elif self.take("?'"):
+                self.until("'", "a group's name")
+            elif self.take("?"):
+                inner = self.options(flags, start, first=first)
+                if inner is None:
+                    return None
+                flags = inner
+        node = self.alternatives(flags)
+        if not self.take(")"):
+            raise refuse("a ( without )")
+        if wrap is None:
+            return node
+        if wrap[0] is Atomic:
+            return Atomic(node)
+        return Look(node, **wrap[1])
+
+    def options(self, flags: Flags, start: int, *, first: bool) -> Flags | None:
+        """Parse ``i-m:``; with ``)`` the options of the enclosing group change and None returns."""
+        case, dot, lines, free = flags.case, flags.dot, flags.lines, flags.free
+        on = True
+        while self.at < len(self.text) and self.peek() not in ":)":
+            letter = self.text[self.at]
+            self.at += 1
+            # In the engines where ^ and $ match at lines anyhow, m is what others call s.
+            if letter == "i":
+                case = on
+            elif letter == ("m" if self.rules.anchors == "line" else "s"):
+                dot = on
+            elif letter == "m":
+                lines = on
+            elif letter == "x":
+                free = on
+            elif letter == "-" and on:
+                on = False
+            else:
+                raise refuse(f"{self.text[start : self.at]!r}")
+        whole = self.take(")")
+        if not whole and not self.take(":"):
+            raise refuse("a ( without )")
+        if not whole:
+            return Flags(case, dot, lines, free)
+        if not first:
+            # Engines differ on how far it reaches past a following |.
+            raise refuse(f"{self.text[start : self.at]!r} in the middle of an alternative")
+        flags.case, flags.dot, flags.lines, flags.free = case, dot, lines, free
+        return None
+
+    def anchor(self, sign: str, flags: Flags) -> Node:
+        """``^`` or ``$``."""
+        if sign == "$":
+            return Edge(after=pattern_sets.NEWLINE if flags.lines else END)
+        if not flags.lines:
+            return Edge(before=END)
+        if self.rules.anchors == "text":
+            return Edge(before=pattern_sets.NEWLINE)
+        # No line begins behind a newline at the very end.
+        begins = Edge(pattern_sets.NEWLINE, pattern_sets.ANY, at_start=False, at_end=False)
+        return Choice((Edge(before=END), begins))
+
+    def escape(self, flags: Flags) -> Node:
+        """Parse behind a backslash, outside brackets."""
+        letter = self.peek()
+        if letter in {"b", "B"}:
+            self.at += 1
+            inside = self.sets.word(bracket=False)
+            outside = negate(inside)
+            same = letter == "B"
+            return Choice((
+                Edge(inside, inside if same else outside, at_start=False, at_end=not same),
+                Edge(outside, outside if same else inside, at_start=True, at_end=same),
+            ))  # fmt: skip
+        if letter in {"A", "z", "Z"}:
+            self.at += 1
+            if letter == "A":
+                return Edge(before=END)
+            if letter == "z" or self.rules.anchors == "text":
+                return Edge(after=END)
+            last = Look(Chain((Set(pattern_sets.NEWLINE), Edge(after=END))), False, False)
+            return Choice((Edge(after=END), last))
+        if letter == "R":
+            self.at += 1
+            one = union(((10, 14), (0x85, 0x86), (0x2028, 0x202A)))
+            pair = Chain((Set((13, 14)), Set(pattern_sets.NEWLINE)))
+            return Atomic(Choice((pair, Set(one))))
+        found = self.escaped_set(bracket=False, case=flags.case)
+        if found is not None:
+            return Set(found)
+        return self.literal(self.escaped_code(), flags)
+
+    def escaped_set(self, *, bracket: bool, case: bool) -> Edges | None:
+        r"""Take ``s d w h p{…}`` and their negations; None where no set is next."""
+        letter = self.peek()
+        found: Edges
+        if letter in {"s", "S"}:
+            found = self.sets.space()
+        elif letter in {"d", "D"}:
+            found = self.sets.digit()
+        elif letter in {"w", "W"}:
+            found = self.sets.word(bracket=bracket)
+        elif letter in {"h", "H"} and self.rules.shorthands == "unicode":
+            found = pattern_sets.HEX
+        elif letter in {"N", "O"} and not bracket and self.rules.shorthands == "unicode":
+            found = () if letter == "O" else pattern_sets.NEWLINE
+            self.at += 1
+            return negate(found)
+        elif letter in {"p", "P"}:
+            self.at += 1
+            if not self.take("{"):
+                raise refuse(f"\\{self.text[self.at - 1 : self.at + 1]}")
+            inverted = self.take("^")
+            found = self.sets.named(self.until("}", "\\p{"))
+            if case and self.rules.case_folding == "simple":
+                found = self.sets.fold(found)
+            return negate(found) if inverted != (letter == "P") else found
+        else:
+            return None
+        self.at += 1
+        return negate(found) if letter.isupper() else found
+
+    def escaped_code(self) -> int:
+        """Take one escaped character."""
+        letter = self.peek()
+        if not letter:
+            raise refuse("a \\ at the end")
+        self.at += 1
+        if letter in CONTROLS:
+            return CONTROLS[letter]
+        if letter == "x" and self.take("{"):
+            return self.hexadecimal(self.until("}", "\\x{"), 0x10FFFF)
+        if letter == "x":
+            self.at += 2
+            # Above, some engines mean a byte, some a character.
+            return self.hexadecimal(self.text[self.at - 2 : self.at], 0x7F)
+        if letter == "u":
+            self.at += 4
+            return self.hexadecimal(self.text[self.at - 4 : self.at], 0xFFFF)
+        if letter.isalnum():
+            raise refuse(f"\\{letter}")
+        return ord(letter)
+
+    def hexadecimal(self, digits: str, most: int) -> int:
+        """Return a code point given in hexadecimal."""
+        try:
+            code = int(digits, 16)
+        except ValueError:
+            raise refuse(f"{digits!r} as a hexadecimal number") from None
+        if code > most:
+            raise refuse(f"{digits} as a character")
+        return code
+
+
+OPENINGS: dict[str, tuple[type, dict[str, bool]] | None] = {
+    "?:": None,
+    "?=": (Look, {"behind": False, "negated": False}),
+    "?!": (Look, {"behind": False, "negated": True}),
+    "?<=": (Look, {"behind": True, "negated": False}),
+    "?<!": (Look, {"behind": True, "negated": True}),
+    "?>": (Atomic, {}),
+}

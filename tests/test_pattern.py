@@ -1,0 +1,153 @@
+"""Split patterns find exactly what the engines find that they were written for."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from support import SHARED, absent, reference
+
+from mtkit.errors import UnsupportedError
+from mtkit.pipeline.pattern import compile_pattern
+from mtkit.spec.text import Regex, Text
+
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+POOL = (
+    "aAzZsStT''  \n\r\t\u00a0\u3000\u2028\x85.,!?()[]$+<=>^`|~09 \u0301éßſK中文日本ひらカナ한글"
+    "مرحبا١٢²½Ⅻǅʰاְֿःि\u0903\U0001f600\U00020000\u200d\u200b\ufeff_-/\\\U00010d70\ua7dc\u1c89\U0001e900"
+)
+
+
+def nasty_text(rng: random.Random, length: int) -> str:
+    """Characters that patterns tell apart, and any others from all planes."""
+    out = []
+    for _ in range(length):
+        kind = rng.random()
+        if kind < 0.8:
+            out.append(rng.choice(POOL))
+        elif kind < 0.9:
+            out.append(rng.choice(["'s", "'LL", "'ſ", "  ", "\r\n", "re", "123", "ab"]))
+        else:
+            code = rng.randrange(0x110000)
+            out.append("x" if 0xD800 <= code < 0xE000 else chr(code))
+    return "".join(out)
+
+
+def words(pattern: Regex, text: str) -> list[str]:
+    """What a pattern finds."""
+    return [text[start:end] for start, end in compile_pattern(pattern).find(text)]
+
+
+def found_by_tokenizers(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Matches that are not empty, as the reference library finds them."""
+    tokenizers: Any = reference("tokenizers")
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
+    return [place for _, place in split.pre_tokenize_str(text)]
+
+
+@lru_cache(maxsize=1)
+def real_patterns() -> list[str]:
+    """All split patterns of the shared tokenizers."""
+    folder = SHARED / "tokenizers" / "tokenizers"
+    if not folder.is_dir():
+        absent("the shared tokenizers are not here", "MTKIT_REQUIRE_SHARED")
+    out: dict[str, None] = {}
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            pattern = value.get("pattern")
+            if isinstance(pattern, dict) and "Regex" in pattern:
+                out[pattern["Regex"]] = None
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+
+    for path in sorted(folder.glob("*/*")):
+        name = path.name.removesuffix(".xz")
+        if name in {"tokenizer.json", "pattern.json"}:
+            data = path.read_bytes()
+            content = json.loads(lzma.decompress(data) if path.suffix == ".xz" else data)
+            if name == "pattern.json":
+                out[content["pattern"]] = None
+            else:
+                for stage in ("normalizer", "pre_tokenizer", "decoder"):
+                    walk(content.get(stage))
+    assert len(out) > 15
+    return list(out)
+
+
+def test_real_patterns_as_tokenizers_runs_them() -> None:
+    rng = random.Random(1)
+    texts = [nasty_text(rng, rng.choice([3, 8, 20, 60])) for _ in range(150)]
+    for pattern in real_patterns():
+        matcher = compile_pattern(Regex(pattern))
+        for text in texts:
+            found = [place for place in matcher.find(text) if place[0] < place[1]]
+            assert found == found_by_tokenizers(pattern, text), (pattern, text)
+
+
+def test_splits_by_hand() -> None:
+    text = "Hello, world's  foo   12345\n\n  x  "
+    expected = "Hello|,| world|'s| | foo|  | |123|45|\n\n| | x|  "
+    assert words(Regex(LLAMA3), text) == expected.split("|")
+    assert words(Regex(GPT2), "a  b'LL 12") == ["a", " ", " b", "'", "LL", " 12"]
+
+
+def test_literal_text_is_found_as_it_stands() -> None:
+    assert compile_pattern(Text("a.")).find("a.aba.") == [(0, 2), (4, 6)]
+
+
+def test_counted_repetition_with_a_plus() -> None:
+    again = Regex(r"\d{1,2}+")
+    assert words(again, "12345") == ["12345"]
+    assert words(Regex(r"\d{1,2}+", counted="modified"), "12345") == ["12", "34", "5"]
+
+
+def test_look_ahead_over_several_characters() -> None:
+    assert compile_pattern(Regex(r"(?=(\d{3})+(?!\d))")).find("1234567 12") == [(1, 1), (4, 4)]
+    assert words(Regex(r"\d{1,3}(?=(?:\d{3})*\b)"), "1234567 12") == ["1", "234", "567", "12"]
+
+
+def test_empty_matches() -> None:
+    assert compile_pattern(Regex("a*")).find("baac") == [(0, 0), (1, 3), (4, 4)]
+    assert compile_pattern(Regex("a*", empty="ignored")).find("baac") == [(1, 3)]
+
+
+def test_equal_patterns_are_compiled_once() -> None:
+    assert compile_pattern(Regex(GPT2)) is compile_pattern(Regex(GPT2))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "quoted"),
+    [(r"(a)\1", r"\\1"), (r"\X", r"\\X"), ("(?>a+b|a)c", "atomic"), (r"\p{Klingon}", "Klingon"),
+     ("(?i:ss)", "ss"), ("(" * 200 + ")" * 200, "100"), ("(((a{999}){999}){999})", "20000"),
+     ("(a|b)*a(a|b){20}", "states"), ("(", "without"), ("[a", "without"), ("a)", "unmatched")],
+)  # fmt: skip
+def test_what_cannot_be_exact_is_refused(pattern: str, quoted: str) -> None:
+    with pytest.raises(UnsupportedError, match=quoted):
+        compile_pattern(Regex(pattern))
+
+
+def test_hostile_text_takes_linear_time() -> None:
+    import time
+
+    for pattern in ("a*b|a", r"\s+$|\s", "(?:a|aa)+c|a", "a(?=a*b)|a"):
+        sign = " " if "s" in pattern else "a"
+        matcher = compile_pattern(Regex(pattern))
+        matcher.find(sign * 1000)
+        took = []
+        for length in (20_000, 80_000):
+            start = time.process_time()
+            matcher.find(sign * length)
+            took.append(time.process_time() - start)
+        assert took[1] < 10 * took[0] + 0.1, (pattern, took)
