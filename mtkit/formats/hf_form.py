@@ -15,7 +15,7 @@ from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
-from mtkit.spec.text import Text
+from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def _pattern(pattern: Pattern) -> dict[str, str]:
     if isinstance(pattern, Text):
         return {"String": pattern.text}
-    plain = (pattern.shorthands, pattern.properties, pattern.anchors)
-    if plain != ("unicode", "exact", "line"):
+    if pattern != Regex(pattern.pattern):
         raise UnsupportedError(
             f"the pattern {shown(pattern.pattern)} follows rules that this format's engine lacks"
         )

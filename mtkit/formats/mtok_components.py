@@ -53,7 +53,14 @@ def string(reader: Reader, field: str) -> bytes:
 
 def folded(pattern: str) -> Regex:
     """Make a pattern of the folded scanner."""
-    return Regex(pattern, properties="coarse", unicode=UNICODE)
+    return Regex(
+        pattern,
+        alphabet="low_kinds",
+        anchors="text",
+        syntax="small",
+        empty="ignored",
+        unicode=UNICODE,
+    )
 
 
 def read_normalizer(reader: Reader, depth: int = 0) -> Normalizer | None:
@@ -144,7 +151,7 @@ def read_pattern(pattern: str) -> Regex:
     """
     if pattern.isascii() or r"\p{" in pattern or r"\P{" in pattern:
         return folded(coarse.plain(pattern))
-    return Regex(pattern, shorthands="ascii", anchors="text", unicode=UNICODE)
+    return Regex(pattern, shorthands="ascii", anchors="text", empty="ignored", unicode=UNICODE)
 
 
 def read_decoder(reader: Reader, depth: int = 0) -> Decoder | None:
