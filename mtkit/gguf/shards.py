@@ -70,7 +70,8 @@ def shard_set(file: GgufFile) -> ShardSet | None:
     findings: list[Finding] = []
     count = _integer(file, "split.count", findings, wanted="u16")
     if count is None or count <= 1:  # gguf-split --merge leaves the key, as 0
-        return None
+        alone = (Shard(file.name, file),)
+        return ShardSet(0, 1, None, alone, tuple(findings)) if findings else None
     number = _integer(file, "split.no", findings, wanted="u16") or 0
     tensor_count = _integer(file, "split.tensors.count", findings, wanted="i32")
     suffix = f"-{number + 1:05d}-of-{count:05d}.gguf"

@@ -1,0 +1,46 @@
+"""``mtkit dump``: one kind of content of a file, whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+# What can be dumped -> the module that does it, with a function ``show``.
+SUBJECTS = {
+    "metadata": "mtkit.commands.dump_gguf",
+    "tensors": "mtkit.commands.dump_gguf",
+}
+
+
+@app.command()
+def dump(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(SUBJECTS))],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file; - for standard input.")],
+    pattern: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="PATTERN", help="Names that have it; *?[] globs."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the content of a file, whole.
+
+    Columns: metadata key, type, value; tensors name, shape (fastest axis first), type, offset in
+    the data section, bytes. Text is escaped to one line; bytes that are not UTF-8 are \\xNN.
+
+    \b
+    Examples:
+      mtkit dump metadata model.gguf --filter tokenizer.chat_template
+      mtkit dump tensors model.gguf | sort -k5 -n
+    """
+    from importlib import import_module
+
+    from mtkit.binary import Source
+    from mtkit.errors import UsageError
+
+    if what not in SUBJECTS:
+        raise UsageError(f"cannot dump {what!r}", hint=f"known: {', '.join(SUBJECTS)}")
+    module = import_module(SUBJECTS[what])
+    module.show(what, Source.open(file), pattern=pattern, as_json=as_json)

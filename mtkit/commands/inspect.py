@@ -1,0 +1,58 @@
+"""``mtkit inspect``: what is in a model or tokenizer file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file; - for standard input.")],
+    metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
+    tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="PATTERN", help="Keys and tensors whose name has it; *?[] globs."
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="KEY", help="name, type, offset, bytes or parameters."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
+) -> None:
+    """Show what is in a GGUF or tokenizer file.
+
+    In a pipe every line begins with what it tells: header, model, quantisation, hyperparameter,
+    tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest
+    axis first, type, offset in the data section, bytes), layer or place. Long arrays are
+    shortened with their true length; mtkit dump metadata and --json have them whole.
+
+    \b
+    Examples:
+      mtkit inspect model.gguf
+      mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
+    """
+    from mtkit.binary import Source
+    from mtkit.commands import inspect_gguf
+
+    sections = [
+        name
+        for name, is_asked in (("metadata", metadata), ("tensors", tensors), ("layers", layers))
+        if is_asked
+    ]
+    inspect_gguf.show(
+        Source.open(file),
+        sections=sections,
+        pattern=pattern,
+        sort=sort,
+        as_json=as_json,
+        quiet=quiet,
+    )

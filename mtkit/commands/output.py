@@ -1,0 +1,183 @@
+"""How commands print: rows, tables, JSON documents; text from files is always escaped.
+
+On a terminal: tables with rich. In a pipe: one record a line, tab-separated, no heading, nothing
+cut, UTF-8; with ``--color always`` the first column is bold there. A reader that closes the pipe
+ends the command quietly with exit code 0.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+
+from mtkit.escape import escape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Literal
+
+    from rich.console import Console
+    from rich.table import Table
+
+_CHUNK_LINES = 4096
+_GAP = 2
+_NARROWEST = 8
+_F32 = struct.Struct("<f")
+
+
+class Escaped(str):
+    """Text that is escaped already, for a cell."""
+
+    __slots__ = ()
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout.isatty()
+
+
+def write(text: str) -> None:
+    """Write text to stdout as UTF-8."""
+    write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to stdout.
+
+    Raises:
+        SystemExit: The reader has closed the pipe; code 0.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # typer would turn it into exit code 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def write_rows(rows: Iterable[Sequence[object]]) -> None:
+    """Write rows, tab-separated; strings are escaped (so no cell holds a tab or a line break)."""
+    before, after = ("\x1b[1m", "\x1b[0m") if wants_color() else ("", "")
+    lines = []
+    for first, *others in rows:
+        lines.append("\t".join((f"{before}{cell(first)}{after}", *map(cell, others))))
+        if len(lines) == _CHUNK_LINES:
+            write("\n".join(lines) + "\n")
+            lines.clear()
+    if lines:
+        write("\n".join(lines) + "\n")
+
+
+def cell(value: object) -> str:
+    """Return a value as text of one row."""
+    if isinstance(value, Escaped):
+        return value
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def float32_text(value: float) -> str:
+    """Return the shortest decimal that is read back as the same 32-bit float: 1e-06."""
+    if value.is_integer():
+        return repr(value)
+    exact = _F32.pack(value)
+    for digits in (6, 7, 8):
+        text = f"{value:.{digits}g}"
+        if _F32.pack(float(text)) == exact:
+            return text
+    return f"{value:.9g}"
+
+
+def write_json(document: Any) -> None:
+    """Write one JSON document on one line."""
+    import json
+
+    write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
+    """Write warnings about a file to stderr, one a line."""
+    from mtkit.escape import printable
+
+    for message in messages[:most]:
+        sys.stderr.write(f"mtkit: {printable(f'{source}: warning: {message}')}\n")
+    if len(messages) > most:
+        sys.stderr.write(f"mtkit: and {len(messages) - most} more warnings; --json lists them\n")
+
+
+def wants_color() -> bool:
+    """Whether escape sequences for colour may be written to stdout."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or is_terminal()
+
+
+def console() -> Console:
+    """Return rich's console for stdout, which never reads markup in what it prints."""
+    from rich.console import Console
+
+    color = "auto" if wants_color() else None
+    return Console(color_system=color, markup=False, emoji=False, highlight=False)  # type: ignore[arg-type]
+
+
+def table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[object]], *, elastic: int = 0
+) -> Table:
+    """Return a table as wide as its content or as the terminal.
+
+    A heading that ends in ``>`` has its column on the right. Where the terminal is too narrow,
+    the cells of column ``elastic`` are cut with an ellipsis.
+    """
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[readable(value) for value in row] for row in rows]
+    heads = [column.removesuffix(">") for column in columns]
+    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    room = console.width - sum(widths) + widths[elastic] - _GAP * (len(widths) - 1)
+    widths[elastic] = max(min(widths[elastic], room), _NARROWEST)
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for column, head, width in zip(columns, heads, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
+        made.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
+    for row in cells:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def readable(value: object) -> str:
+    """Return a value for a person: whole numbers in groups of three digits, text escaped."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return grouped(value)
+    return cell(value)
+
+
+def grouped(number: int) -> str:
+    """Return a whole number in groups of three digits: 151 936."""
+    return f"{number:,}".replace(",", " ")
+
+
+def size(n_bytes: int) -> str:
+    """Return a size with a decimal unit: 5.9 MB."""
+    return _scaled(n_bytes, ("bytes", "kB", "MB", "GB", "TB", "PB", "EB"))
+
+
+def amount(number: int) -> str:
+    """Return a count with a unit for people: 5.2 M."""
+    return _scaled(number, ("", "k", "M", "B", "T")).rstrip()
+
+
+def _scaled(number: int, units: Sequence[str]) -> str:
+    value, index = float(number), 0
+    while value >= 999.5 and index + 1 < len(units):
+        value /= 1000
+        index += 1
+    digits = 0 if index == 0 or value >= 99.95 else 1
+    return f"{value:.{digits}f} {units[index]}"

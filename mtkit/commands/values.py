@@ -1,0 +1,63 @@
+"""Metadata values as text: whole, or shortened with their true length."""
+
+from __future__ import annotations
+
+from mtkit.commands.output import Escaped, cell, float32_text
+from mtkit.escape import escape
+from mtkit.gguf import GgufArray
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtkit.gguf import Metadata
+
+FIRST = 6
+"""Elements shown of a long array."""
+
+
+def whole(value: object, type_name: str = "") -> str:
+    """Return a value as one line: ``3``, ``text``, ``[1, 2]``, ``["a", "b"]``."""
+    if not isinstance(value, GgufArray):
+        is_f32 = type_name == "f32" and isinstance(value, float)
+        return float32_text(value) if is_f32 else cell(value)  # type: ignore[arg-type]
+    return f"[{', '.join(_elements(value))}]"
+
+
+def shortened(value: object, type_name: str = "") -> str:
+    """Return a value as one line; of a long array the first elements behind its true length."""
+    if not isinstance(value, GgufArray) or len(value) <= FIRST:
+        return whole(value, type_name)
+    from itertools import islice
+
+    return f"{len(value)}: {' '.join(islice(_elements(value), FIRST))} …"
+
+
+def _elements(value: GgufArray) -> Iterable[str]:
+    if value.element.name == "string":
+        return (f'"{escape(text).replace(chr(34), chr(92) + chr(34))}"' for text in value)
+    if value.element.name == "array":
+        return (whole(inner) for inner in value)
+    return map(float32_text if value.element.name == "f32" else cell, value)
+
+
+def chosen(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Return the names that a pattern selects: part of the name, or with ``*?[`` the whole."""
+    if pattern is None:
+        return list(names)
+    if not set(pattern) & set("*?["):
+        return [name for name in names if pattern in name]
+    from fnmatch import fnmatchcase
+
+    return [name for name in names if fnmatchcase(name, pattern)]
+
+
+def metadata_rows(
+    metadata: Metadata, keys: Iterable[str], *, is_whole: bool
+) -> Iterable[tuple[str, str, Escaped]]:
+    """Give rows of key, type and value."""
+    for key in keys:
+        value = metadata[key]
+        name = metadata.type_name(key)
+        text = whole(value, name) if is_whole else shortened(value, name)
+        yield key, name, Escaped(text)

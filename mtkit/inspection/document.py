@@ -1,0 +1,210 @@
+r"""An inspected GGUF as a JSON document, schema ``mtkit.inspect/1``.
+
+Metadata is ``{key: {"type": …, "value": …}}`` with whole arrays (and their ``count``). JSON has no
+NaN and no bytes: not-a-number and the infinities are the strings "NaN", "Infinity", "-Infinity"; a
+string that is not UTF-8 has its bad bytes as ``\xNN`` and stands in hexadecimal under ``bytes``
+beside (for an array of strings: index -> hexadecimal, of the bad ones alone).
+"""
+
+from __future__ import annotations
+
+from mtkit.escape import byte_escapes, is_utf8
+from mtkit.gguf import GgufArray
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from mtkit.gguf import GgufFile, Metadata, Tensor
+    from mtkit.gguf.shards import ShardSet
+    from mtkit.inspection.gguf import GgufReport
+    from mtkit.inspection.vocabulary import Vocabulary
+
+SCHEMA = "mtkit.inspect/1"
+
+
+def gguf_document(report: GgufReport) -> dict[str, Any]:
+    """Return everything that is known of a GGUF file, ready for JSON."""
+    memory = report.memory
+    return {
+        "schema": SCHEMA,
+        "kind": "gguf",
+        "path": byte_escapes(report.file.name),
+        **header(report.file),
+        "name": byte_escapes(report.name),
+        "architecture": byte_escapes(report.architecture),
+        "file_type": report.file_type,
+        "parameters": report.parameters,
+        "bits_per_weight": report.bits_per_weight,
+        "quantisation": [
+            {
+                "type": item.type,
+                "tensors": item.tensors,
+                "parameters": item.parameters,
+                "bytes": item.n_bytes,
+            }
+            for item in report.mix
+        ],
+        "hyperparameters": {item.name: plain_value(item.value) for item in report.hyperparameters},
+        "tokenizer": _vocabulary(report.vocabulary),
+        "layers": [
+            {
+                "name": byte_escapes(group.name),
+                "kind": group.kind,
+                "tensors": [byte_escapes(tensor.name) for tensor in group.tensors],
+                "parameters": group.parameters,
+                "bytes": group.n_bytes,
+            }
+            for group in report.layers
+        ],
+        "places": dict(report.places),
+        "memory": {
+            "weights": memory.weights,
+            "cache_per_token": memory.cache_per_token,
+            "context": memory.context,
+        },
+        "shards": _shards(report.shards),
+        "warnings": [
+            {"field": item.field, "offset": item.offset, "what": item.what}
+            for item in report.warnings
+        ],
+        "metadata": metadata_document(report.file.metadata),
+        "tensors": tensors_document(report.file.tensors),
+    }
+
+
+def header(file: GgufFile) -> dict[str, Any]:
+    """Return the header of a file, with its counts and sizes."""
+    return {
+        "version": file.version,
+        "byte_order": file.byte_order,
+        "alignment": file.alignment,
+        "data_offset": file.data_offset,
+        "bytes": len(file.data),
+        "trailing_bytes": file.trailing_bytes,
+        "tensor_count": len(file.tensors),
+        "metadata_count": len(file.metadata),
+    }
+
+
+def metadata_document(metadata: Metadata, keys: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return metadata with types and whole values; ``keys`` chooses some."""
+    document: dict[str, Any] = {}
+    for key in metadata if keys is None else keys:
+        entry: dict[str, Any] = {"type": metadata.type_name(key)}
+        value = metadata[key]
+        if isinstance(value, GgufArray):
+            entry["count"] = len(value)
+        entry["value"] = plain_value(value)
+        bad = _bad_bytes(value)
+        if bad:
+            entry["bytes"] = bad
+        name = byte_escapes(key)
+        if not is_utf8(key):
+            entry["key_bytes"] = _hexadecimal(key)
+        while name in document:  # another key spells out the escapes of this one
+            name += "'"
+        document[name] = entry
+    return document
+
+
+def tensors_document(tensors: Iterable[Tensor]) -> list[dict[str, Any]]:
+    """Return the rows of a tensor table; ``offset`` is relative to ``data_offset``."""
+    rows = []
+    for tensor in tensors:
+        row: dict[str, Any] = {
+            "name": byte_escapes(tensor.name),
+            "shape": list(tensor.shape),
+            "type": tensor.type.name,
+            "type_number": tensor.type.number,
+            "offset": tensor.offset,
+            "bytes": tensor.n_bytes,
+            "parameters": tensor.n_elements,
+        }
+        if not is_utf8(tensor.name):
+            row["name_bytes"] = _hexadecimal(tensor.name)
+        rows.append(row)
+    return rows
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if isinstance(value, GgufArray) and value.element.name == "array":
+        return [{"type": f"{inner.element.name}[]", "value": plain_value(inner)} for inner in value]
+    if isinstance(value, GgufArray):
+        values = list(value)
+        if value.element.name == "string":
+            return values if is_utf8("".join(values)) else [byte_escapes(text) for text in values]
+        return [_number(item) for item in values] if value.element.name in _FLOATS else values
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    if isinstance(value, str):
+        return byte_escapes(value)
+    return _number(value)
+
+
+_FLOATS = {"f32", "f64"}
+_NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float):
+        return _NOT_JSON.get(str(value), value)
+    return value
+
+
+def _hexadecimal(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").hex()
+
+
+def _bad_bytes(value: Any) -> Any:
+    """Bytes of what is not UTF-8 in a value, or nothing."""
+    if isinstance(value, str):
+        return None if is_utf8(value) else _hexadecimal(value)
+    if not isinstance(value, GgufArray) or value.element.name != "string":
+        return None
+    texts = list(value)
+    if is_utf8("".join(texts)):
+        return None
+    return {str(i): _hexadecimal(text) for i, text in enumerate(texts) if not is_utf8(text)}
+
+
+def _vocabulary(found: Vocabulary | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "model": byte_escapes(found.model),
+        "pre": byte_escapes(found.pre),
+        "tokens": found.tokens,
+        "merges": found.merges,
+        "types": dict(found.types),
+        "special_ids": {
+            byte_escapes(item.role): {
+                "id": item.token_id,
+                "text": None if item.text is None else byte_escapes(item.text),
+            }
+            for item in found.special_ids
+        },
+        "flags": dict(found.flags),
+        "chat_templates": [byte_escapes(name) for name in found.chat_templates],
+    }
+
+
+def _shards(found: ShardSet | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "number": found.number,
+        "count": found.count,
+        "tensor_count": found.tensor_count,
+        "files": [
+            {
+                "path": byte_escapes(shard.path),
+                "is_present": shard.file is not None,
+                "bytes": len(shard.file.data) if shard.file else None,
+                "tensor_count": len(shard.file.tensors) if shard.file else None,
+            }
+            for shard in found.shards
+        ],
+    }

@@ -1,0 +1,108 @@
+"""Inspect a GGUF file as llama.cpp's loader goes through it.
+
+Architecture, hyper-parameters, vocabulary, then tensors by input, repeating block and output. All
+of it comes from the metadata and the tensor table: no tensor data is touched, so a file of any size
+costs the same, and a file whose tokenizer is wrong can be looked at.
+"""
+
+from __future__ import annotations
+
+from mtkit.gguf import open_gguf
+from mtkit.gguf.shards import shard_set
+from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
+from mtkit.inspection.hyperparameters import hyperparameters
+from mtkit.inspection.memory import Memory, memory
+from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
+from mtkit.inspection.vocabulary import Vocabulary, vocabulary
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+
+    from mtkit.binary import Source
+    from mtkit.gguf import Finding, GgufFile
+    from mtkit.gguf.shards import ShardSet
+    from mtkit.inspection.hyperparameters import HyperParameter
+
+
+class GgufReport(Record):
+    """What a GGUF file holds.
+
+    Attributes:
+        file: Header, metadata and tensor table.
+        shards: The set that the file belongs to; None when it stands alone.
+        name: ``general.name``; empty where there is none.
+        architecture: ``general.architecture``; empty where there is none.
+        file_type: Name of ``general.file_type``; empty where there is none.
+        parameters: Elements of all tensors (of the whole set where it is there).
+        bits_per_weight: Bits of tensor data per element; 0 without tensors.
+        mix: Tensor types with their share, the largest first.
+        hyperparameters: As llama.cpp names them.
+        vocabulary: The tokenizer; None where the file holds none.
+        layers: Tensors by input, block and output.
+        places: Where the bytes are, by purpose.
+        memory: What running the model takes.
+        warnings: What is against the letter of the format, the set of shards included.
+    """
+
+    file: GgufFile
+    shards: ShardSet | None
+    name: str
+    architecture: str
+    file_type: str
+    parameters: int
+    bits_per_weight: float
+    mix: tuple[Mix, ...]
+    hyperparameters: tuple[HyperParameter, ...]
+    vocabulary: Vocabulary | None
+    layers: tuple[Group, ...]
+    places: tuple[tuple[str, int], ...]
+    memory: Memory
+    warnings: tuple[Finding, ...]
+
+
+def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
+    """Read a GGUF file and say what is in it.
+
+    Raises:
+        FormatError: The file is damaged, or it is the first of a set of shards that is wrong.
+        UsageError: It does not exist or cannot be read.
+    """
+    file = open_gguf(source)
+    shards = shard_set(file)
+    tensors = file.tensors
+    if shards and shards.is_complete:
+        tensors = tuple(t for shard in shards.shards if shard.file for t in shard.file.tensors)
+    parameters = sum(tensor.n_elements for tensor in tensors)
+    weights = sum(tensor.n_bytes for tensor in tensors)
+    values = hyperparameters(file)
+    return GgufReport(
+        file=file,
+        shards=shards if shards and shards.count > 1 else None,
+        name=_text(file, "general.name"),
+        architecture=_text(file, "general.architecture"),
+        file_type=_file_type(file),
+        parameters=parameters,
+        bits_per_weight=weights * 8 / parameters if parameters else 0.0,
+        mix=quantisation_mix(tensors),
+        hyperparameters=values,
+        vocabulary=vocabulary(file.metadata),
+        layers=groups(tensors),
+        places=places(tensors),
+        memory=memory(values, weights),
+        warnings=file.warnings + (shards.findings if shards else ()),
+    )
+
+
+def _text(file: GgufFile, key: str) -> str:
+    value = file.metadata.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _file_type(file: GgufFile) -> str:
+    value = file.metadata.get("general.file_type")
+    if not isinstance(value, int) or isinstance(value, bool):
+        return ""
+    name = FILE_TYPES.get(value & ~GUESSED_FILE_TYPE, f"unknown ({value})")
+    return f"{name} (guessed)" if value & GUESSED_FILE_TYPE else name
