@@ -21,6 +21,7 @@ LAYERS = [
         "probes",
         "compare",
         "chat",
+        "chat_limits",
         "chat_sandbox",
         "llm",
         "inspection",

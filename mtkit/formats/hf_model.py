@@ -197,19 +197,8 @@ def _unigram(at: Fields) -> tuple[Vocabulary, Unigram]:
     unk = at.optional_integer("unk_id")
     if unk is not None and unk >= len(pieces):
         raise FormatError(f"is {unk}, there are {len(pieces)} tokens", field=at.path("unk_id"))
-    vocabulary = Vocabulary(Pieces.of(pieces), _shadowed(pieces), _scores(scores))
+    vocabulary = Vocabulary(Pieces.of(pieces), scores=_scores(scores))
     return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
-
-
-def _shadowed(pieces: list[bytes]) -> Numbers | None:
-    """Mark pieces that stand again further down: encoding only ever gives the last one."""
-    last = {piece: number for number, piece in enumerate(pieces)}
-    if len(last) == len(pieces):
-        return None
-    types = bytearray([TokenType.UNUSED]) * len(pieces)
-    for number in last.values():
-        types[number] = TokenType.NORMAL
-    return Numbers("B", types)
 
 
 def _scores(scores: list[float]) -> Numbers:

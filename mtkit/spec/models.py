@@ -119,8 +119,8 @@ class Unigram(Record):
         unk: Token for a character that no piece covers.
         byte_fallback: Spell such a character with the ``<0xHH>`` tokens of its bytes instead.
         fuse_unk: One unknown token for neighbouring unknown characters.
-        candidates: Which pieces are tried: ``any``; ``listed``: NORMAL, USER_DEFINED and UNUSED
-            ones; ``used``: NORMAL and USER_DEFINED ones.
+        candidates: Which pieces are tried: ``any`` (of equal ones the last); ``listed``: NORMAL,
+            USER_DEFINED and UNUSED ones; ``used``: NORMAL and USER_DEFINED ones.
         user_defined: What a USER_DEFINED piece counts: its ``score``, ``zero``, or what makes it
             ``preferred``: its length in bytes times the best score above zero, less 0.1.
         precision: Float type in which sums of scores are kept.

@@ -53,7 +53,10 @@ class Unigram:
         self.model = model
         self.vocabulary = vocabulary = spec.vocabulary
         tables = Tables(vocabulary)
-        self.ids = vocabulary.pieces.ids if model.candidates == "any" else tables.segmented
+        self.ids = tables.segmented
+        if model.candidates == "any":
+            # Of equal pieces the last one counts here.
+            self.ids = {piece: i for i, piece in enumerate(vocabulary.pieces)}
         tried = dict(self.ids)
         tried.pop(b"", None)
         if model.candidates == "used":
