@@ -39,8 +39,10 @@ class Vocabulary(Record):
     Attributes:
         pieces: Id -> bytes that the model looks up; shape (size,); empty at an ABSENT id.
         types: Id -> TokenType, struct letter B; shape (size,). None: all NORMAL.
-        scores: Id -> score, higher first; struct letter f, or d where float32 would round some;
-            shape (size,). None: the model has none.
+        scores: Id -> score, higher first; shape (size,); struct letter f, or d where the file has
+            64-bit scores that float32 does not hold. None: the model has none.
+        hidden: Ids, ascending, that the model never gives: they only decode (entries that the
+            lookup of a reference cannot reach).
     """
 
     pieces: Pieces
