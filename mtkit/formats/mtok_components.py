@@ -57,7 +57,7 @@ def folded(pattern: str) -> Regex:
         pattern,
         alphabet="low_kinds",
         anchors="text",
-        syntax="small",
+        case_folding="simple",
         empty="ignored",
         unicode=UNICODE,
     )

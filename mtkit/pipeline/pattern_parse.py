@@ -57,7 +57,6 @@ class Parser:
         self.at = 0
         self.depth = 0
         self.sets = pattern_sets.Sets(rules)
-        self.small = rules.syntax == "small"
 
     def parse(self) -> Node:
         """Parse the whole pattern."""
@@ -135,10 +134,10 @@ class Parser:
         lazy = possessive = False
         if not counted or self.rules.counted == "modified":
             lazy = self.take("?")
-            possessive = not lazy and not self.small and self.take("+")
-        elif low != high and not self.small:
+            possessive = not lazy and self.take("+")
+        elif low != high:
             lazy = self.take("?")
-        repeated = Repeat(item, low, high, lazy and not self.small)
+        repeated = Repeat(item, low, high, lazy)
         return Atomic(repeated) if possessive else repeated
 
     def bounds(self) -> tuple[int, int | None] | None:
@@ -170,7 +169,7 @@ class Parser:
         self.at += 1
         if sign == ".":
             return Set(pattern_sets.ANY if flags.dot else negate(pattern_sets.NEWLINE))
-        if sign in "^$" and not self.small:
+        if sign in "^$":
             return self.anchor(sign, flags)
         if sign in "*+?":
             raise refuse(f"{sign} with nothing before it")

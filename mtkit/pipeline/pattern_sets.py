@@ -33,7 +33,7 @@ ASCII_KINDS = {
     "P": "!\"#%&'()*,-./:;?@[\\]_{}",
     "S": "$+<=>^`|~",
     "M": "",
-    "Z": " ",
+    "Z": "",
 }
 FRACTIONS: Edges = (0xB2, 0xB4, 0xB9, 0xBA, 0xBC, 0xBF)
 ASCII_WORD: Edges = (0x30, 0x3A, 0x41, 0x5B, 0x5F, 0x60, 0x61, 0x7B)
@@ -114,6 +114,8 @@ class Sets:
                 return ()
             raise UnsupportedError(f"\\p{{{name}}} in a split pattern has no kind")
         codes = [ord(c) for c in ASCII_KINDS[letter]]
+        if letter == "Z":
+            return self.space()
         return union([(code, code + 1) for code in (*codes, self.kinds[letter])])
 
     def space(self) -> Edges:

@@ -33,9 +33,6 @@ class Regex(Record):
         case_folding: Whether ``(?i)`` knows foldings to several characters, as of U+00DF to ``ss``.
         counted: What ``+`` and ``?`` behind ``{2,3}`` do: ``repeated``: quantify it once more;
             ``modified``: make it possessive or lazy.
-        syntax: ``full``, or ``small``: no lazy and possessive quantifiers (the second sign is a
-            plain character or void), ``^`` and ``$`` are plain characters, and an alternative with
-            a look-around other than ``(?!`` is dropped.
         empty: Whether matches of length zero count.
         unicode: Version of the Unicode data that decides categories: "15.0", "15.1", "16.0".
     """
@@ -47,7 +44,6 @@ class Regex(Record):
     anchors: Literal["line", "text"] = "line"
     case_folding: Literal["full", "simple"] = "full"
     counted: Literal["repeated", "modified"] = "repeated"
-    syntax: Literal["full", "small"] = "full"
     empty: Literal["kept", "ignored"] = "kept"
     unicode: str = "16.0"
 
