@@ -31,14 +31,20 @@ DIGIT_GROUPS = "groups of three digits from the right"
 _SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
 _TAIL = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_ONE_LINE = r"|\s*[\r\n]|\s+(?!\S)|\s+"
 _OTHER = r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
 _PATHS = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*"
+_PATH = r"| ?[^\s\p{L}\p{N}]+[\r\n/]?"
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3 = rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}{_OTHER}{_TAIL}"
 _QWEN2 = rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_TAIL}"
 _NO_CASE = rf"{_LEAD}[\p{{L}}\p{{M}}]+{_SHORT}?"
 _DEEPSEEK = (
     r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + _TAIL
+)
+_SPARK = (
+    r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
+    r"|\s+(?!\S)|\s+"
 )
 _CJK = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 _FROM_0800 = (
@@ -107,8 +113,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "spark2_5": (
         r"\p{N}{1,3}",
         _CJK,
-        r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
-        r"|\s+(?!\S)|\s+",
+        _SPARK,
         r"\p{N}",
     ),
     "youtu": (
@@ -138,8 +143,7 @@ RULES: dict[str, tuple[str, ...]] = {
     ),
     "superbpe": (r"\p{N}+", r"(?=(?:[0-9]{3})+(?![0-9]))"),
     "bailingmoe": (
-        rf"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}"
-        r"|\s*[\r\n]|\s+(?!\S)|\s+",
+        rf"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_ONE_LINE}",
     ),
     "seed-coder": (
         rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+{_TAIL}",
@@ -148,8 +152,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "afmoe": (DIGIT_GROUPS, _WRITTEN_WITHOUT_SPACES, _DEEPSEEK),
     "laguna": (_LINES, _QWEN2),
     "exaone-moe": (
-        rf"{_SHORT}|{_LEAD}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+",
+        rf"{_SHORT}|{_LEAD}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}{_PATH}{_ONE_LINE}",
     ),
     "gemma4": (_LINES,),
     "minicpm5": (r"\p{N}{1,3}", rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}+{_OTHER}{_TAIL}"),
@@ -200,11 +203,8 @@ _GROUPS: tuple[tuple[Pre, str], ...] = (
     (Pre("spark2_5", clean_spaces=False), "spark2_5"),
     (Pre("youtu", clean_spaces=False, ignore_merges=True), "youtu"),
     (Pre("falcon"), "falcon"),
-    (
-        Pre("gpt-2"),
-        "gpt-2 mpt phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert"
-        " olmo jais exaone4",
-    ),
+    (Pre("gpt-2"), "gpt-2 mpt phi-2 olmo jais mellum exaone4 gigachat a.x-4.0 modern-bert"),
+    (Pre("gpt-2"), "jina-es jina-de jina-v2-es jina-v2-de"),
     (Pre("gpt-2", clean_spaces=False), "trillion granite-docling"),
     (Pre("gpt-2", add_sep=True), "roberta-bpe jina-v1-en jina-v2-code"),
     (Pre("starcoder"), "starcoder refact codeshell exaone minerva-7b mellum2"),
@@ -247,7 +247,7 @@ _GROUPS: tuple[tuple[Pre, str], ...] = (
 )
 
 NAMES: dict[str, Pre] = {name: pre for pre, names in _GROUPS for name in names.split()}
-"""Name in ``tokenizer.ggml.pre`` -> meaning; of equal ones the first listed is what mtkit writes."""
+"""Name in ``tokenizer.ggml.pre`` -> meaning; of equal ones mtkit writes the first."""
 
 
 def splitter(rule: str) -> list[PreTokenizer]:

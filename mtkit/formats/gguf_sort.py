@@ -81,7 +81,9 @@ def _heap_sort(rows: list[tuple[int, int]], first: int, last: int) -> None:
         _sift(rows, first, 0, end - first, row)
 
 
-def _sift(rows: list[tuple[int, int]], first: int, hole: int, size: int, row: tuple[int, int]) -> None:
+def _sift(
+    rows: list[tuple[int, int]], first: int, hole: int, size: int, row: tuple[int, int]
+) -> None:
     """Let a hole sink to the bottom, then let ``row`` rise from there."""
     top, child = hole, hole
     while child < (size - 1) // 2:

@@ -15,20 +15,14 @@ from mtkit.spec.vocabulary import TokenType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
 UNKNOWN, UNUSED, NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 2, 4, 8, 16, 32
 LSTRIP, RSTRIP = 128, 256
 """Bits of an attribute; llama.cpp has two more that it never sets."""
 
-BITS = {
-    TokenType.NORMAL: NORMAL,
-    TokenType.UNKNOWN: UNKNOWN,
-    TokenType.CONTROL: CONTROL,
-    TokenType.USER_DEFINED: USER_DEFINED,
-    TokenType.UNUSED: UNUSED,
-    TokenType.BYTE: BYTE,
-}
+BITS_OF = bytes((0, NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE)).ljust(256, b"\0")
+"""``TokenType`` -> bit; UNDEFINED has none."""
 
 ROLES = {
     "eot": (
@@ -84,9 +78,9 @@ class Roles(Record):
 
 
 def resolve(
-    types: Sequence[int],
-    text_of: Callable[[int], bytes],
-    id_of: Callable[[bytes], int | None],
+    types: bytes,
+    texts: Sequence[bytes],
+    by_text: Mapping[bytes, int],
     ids: dict[str, int],
     *,
     pre: str,
@@ -96,42 +90,54 @@ def resolve(
     """Find the roles of all tokens.
 
     Args:
-        types: Token types by id, as in the file.
-        text_of: Id -> text as in the file.
-        id_of: Text as in the file -> id.
+        types: ``TokenType`` by id, as in the file.
+        texts: Text by id, as in the file.
+        by_text: Text -> id.
         ids: Role -> id as the keys and the defaults of the model have them.
         pre: Name of the pre-tokenizer.
         architecture: Of the model.
         name: Of the model, ``general.name``.
     """
     found = dict(ids)
-    table = [BITS.get(number, 0) for number in range(256)]  # type: ignore[call-overload]
-    bits = [table[number] for number in types]
-    for role, texts in ROLES.items():
+    bits = list(types.translate(BITS_OF))
+    for role, names in ROLES.items():
         if role in found:
             continue
-        for text in texts:
-            token = id_of(text.encode())
+        for text in names:
+            token = by_text.get(text.encode())
             if token is not None:
                 found[role] = token
                 bits[token] |= CONTROL
                 break
     for token, number in enumerate(bits):
-        if number & CONTROL and b"unused" in text_of(token):
+        if number & CONTROL and b"unused" in texts[token]:
             bits[token] |= UNUSED
-    ends = _ends(found, bits, id_of)
+    ends = _ends(found, bits, by_text)
     special = [
         token for token, number in enumerate(bits) if number & (CONTROL | USER_DEFINED | UNKNOWN)
     ]
-    special = sorted_as_cpp(special, lambda token: -len(text_of(token)))
-    _strips(bits, special, id_of, pre, architecture, name.lower())
+    special = sorted_as_cpp(special, lambda token: -len(texts[token]))
+    _strips(bits, special, by_text, pre, architecture, name.lower())
     return Roles(bits, found, tuple(sorted(ends)), special)
 
 
-def _ends(ids: dict[str, int], bits: list[int], id_of: Callable[[bytes], int | None]) -> set[int]:
+def settled_types(types: bytes, roles: Roles) -> bytes:
+    """Return the types with those that the rules replace, whatever the file says."""
+    settled = bytearray(types)
+    shown = {USER_DEFINED: TokenType.USER_DEFINED, NORMAL: TokenType.NORMAL}
+    for token, number in enumerate(roles.attributes):
+        own = BITS_OF[types[token]]
+        if number != own and number & own != own:
+            settled[token] = shown[number]
+    return bytes(settled)
+
+
+def _ends(ids: dict[str, int], bits: list[int], by_text: Mapping[bytes, int]) -> set[int]:
     """Collect the tokens that end a generation and mark them."""
     ends = {ids[role] for role in ("fim_pad", "fim_rep", "fim_sep") if role in ids}
-    named = {text: id_of(text.encode()) for text in (*END_TEXTS, *FRAME_TEXTS, "<|plamo:eos|>")}
+    named = {
+        text: by_text.get(text.encode()) for text in (*END_TEXTS, *FRAME_TEXTS, "<|plamo:eos|>")
+    }
     for text in END_TEXTS:
         token = named[text]
         if token is not None:
@@ -162,7 +168,7 @@ def _ends(ids: dict[str, int], bits: list[int], id_of: Callable[[bytes], int | N
 def _strips(
     bits: list[int],
     special: list[int],
-    id_of: Callable[[bytes], int | None],
+    by_text: Mapping[bytes, int],
     pre: str,
     architecture: str,
     name: str,
@@ -172,19 +178,19 @@ def _strips(
     if any(part in pre for part in jina) or any(
         part in architecture for part in ("nomic-bert-moe", "jina-bert-v3")
     ):
-        mask = id_of(b"<mask>")
+        mask = by_text.get(b"<mask>")
         if mask is not None:
             bits[mask] |= LSTRIP
     elif "phi-3" in name or "phi3" in name:
         for token in special:
             bits[token] |= RSTRIP
         for text in (b"</s>", b"<unk>", b"<s>", b"<|endoftext|>"):
-            token_id = id_of(text)
+            token_id = by_text.get(text)
             if token_id is not None:
                 bits[token_id] &= ~RSTRIP
                 if text == b"</s>":
                     bits[token_id] |= RSTRIP
     elif "modern-bert" in name:
-        mask = id_of(b"[MASK]")
+        mask = by_text.get(b"[MASK]")
         if mask is not None:
             bits[mask] |= LSTRIP

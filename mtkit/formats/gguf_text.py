@@ -13,6 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+SPELLED = frozenset({"bert", "rwkv"})
+"""Values of ``tokenizer.ggml.model`` whose texts are no pieces."""
+
 MARK = "\u2581".encode()
 _ESCAPED = {0x09: b"\\t", 0x0A: b"\\n", 0x0D: b"\\r", 0x5C: b"\\\\"}
 
