@@ -208,7 +208,7 @@ def _plamo2(frame: Frame) -> dict[str, Any]:
     return {
         "model": models.ShortestPath(),
         "decoder": decoders.Pieces("plain", drop_first_space=frame.space_prefix),
-        "invalid_utf8": "loose",
+        "invalid_utf8": "wide",
     }
 
 

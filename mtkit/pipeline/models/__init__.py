@@ -41,6 +41,8 @@ MODULES = {
     "WordPiece": "word_piece",
     "WordLevel": "word_level",
     "Trie": "trie",
+    "ShortestPath": "shortest_path",
+    "Checksum": "checksum",
     "Characters": "characters",
     "Words": "characters",
 }
