@@ -40,7 +40,14 @@ def read_pattern(pattern: str) -> Regex:
 
 def folded(pattern: str) -> Regex:
     """Make a pattern of the folded scanner."""
-    return Regex(pattern, alphabet="low_kinds", anchors="text", empty="ignored", unicode=UNICODE)
+    return Regex(
+        pattern,
+        alphabet="low_kinds",
+        anchors="text",
+        case_folding="simple",
+        empty="ignored",
+        unicode=UNICODE,
+    )
 
 
 def plain(pattern: str) -> str:
