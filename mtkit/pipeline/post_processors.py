@@ -1,0 +1,152 @@
+"""Post-processors: the special tokens around the texts, segment numbers, trimmed offsets.
+
+Each works on a list of token runs, at first one for each text, and gives such a list back; what is
+left at the end is joined.
+
+Source: huggingface/tokenizers 0.23, processors/.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import UnsupportedError
+from mtkit.pipeline.byte_alphabet import LETTERS
+from mtkit.pipeline.characters import is_white_space
+from mtkit.pipeline.tokens import Tokens
+from mtkit.spec import post_processors as spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.spec.post_processors import PostProcessor
+
+_SPACE = LETTERS[0x20]
+
+
+def added_count(component: PostProcessor | None, *, pair: bool) -> int:
+    """Return how many tokens a post-processor adds."""
+    if isinstance(component, spec.Sequence):
+        return sum(added_count(step, pair=pair) for step in component.steps)
+    if isinstance(component, spec.Template):
+        return sum(len(slot.ids) for slot in (component.pair if pair else component.single))
+    if isinstance(component, spec.Bert):
+        return 3 if pair else 2
+    if isinstance(component, spec.Roberta):
+        return 4 if pair else 2
+    return 0
+
+
+def post_process(
+    component: PostProcessor | None, texts: list[Tokens], *, add_special_tokens: bool
+) -> Tokens:
+    """Join the tokens of one or two texts as a post-processor says; ``texts`` are used up.
+
+    Raises:
+        UnsupportedError: A template does not fit the number of texts.
+    """
+    if component is not None:
+        for number, tokens in enumerate(texts):
+            tokens.set_type(number)
+        texts = _process(component, texts, add_special_tokens)
+    result = Tokens([], [], [])
+    for tokens in texts:
+        result.extend(tokens)
+    return result
+
+
+def _process(component: PostProcessor, runs: list[Tokens], add: bool) -> list[Tokens]:
+    if isinstance(component, spec.Sequence):
+        for step in component.steps:
+            runs = _process(step, runs, add)
+        return runs
+    if isinstance(component, spec.Template):
+        return _template(component, runs, add)
+    if isinstance(component, spec.Bert):
+        return [_bert(component, run, number) for number, run in enumerate(runs)] if add else runs
+    if isinstance(component, spec.Roberta):
+        if component.trim_offsets:
+            _trim_all(runs, component.add_prefix_space)
+        for run in runs:
+            run.set_type(0)
+        return (
+            [_roberta(component, run, number) for number, run in enumerate(runs)] if add else runs
+        )
+    if isinstance(component, spec.ByteLevel):
+        if component.trim_offsets:
+            _trim_all(runs, component.add_prefix_space)
+        return runs
+    raise UnsupportedError(f"does not know the post-processor {type(component).__name__}")
+
+
+def _template(component: spec.Template, runs: list[Tokens], add: bool) -> list[Tokens]:
+    if len(runs) > 2:
+        raise UnsupportedError("a template follows a post-processor that has added tokens already")
+    result = []
+    for slot in component.pair if len(runs) == 2 else component.single:
+        if slot.text is None:
+            if add:
+                result.append(Tokens.added(slot.ids, [slot.name] * len(slot.ids), slot.type_id))
+            continue
+        if slot.text >= len(runs):
+            raise UnsupportedError("the template for one text uses a second one")
+        run = runs[slot.text]
+        run.set_type(slot.type_id)
+        copied = run.part(0, len(run))
+        copied.overflow = list(run.overflow)
+        result.append(copied)
+    return result
+
+
+def _surrounded(
+    run: Tokens, front: tuple[str, int], back: tuple[str, int], types: tuple[int, int]
+) -> Tokens:
+    """Put one token on each side of a run and of each of its overflows."""
+    result = Tokens.added([front[1]], [front[0]], types[0])
+    result.extend(run.part(0, len(run)))
+    result.extend(Tokens.added([back[1]], [back[0]], types[1]))
+    result.overflow = [_surrounded(part, front, back, types) for part in run.overflow]
+    return result
+
+
+def _bert(component: spec.Bert, run: Tokens, number: int) -> Tokens:
+    if number == 0:
+        return _surrounded(run, component.cls, component.sep, (0, 0))
+    result = run.part(0, len(run))
+    result.extend(Tokens.added([component.sep[1]], [component.sep[0]], 1))
+    result.overflow = [_bert(component, part, number) for part in run.overflow]
+    return result
+
+
+def _roberta(component: spec.Roberta, run: Tokens, number: int) -> Tokens:
+    front = component.cls if number == 0 else component.sep
+    result = _surrounded(run, front, component.sep, (0, 0))
+    for part in result.overflow:
+        part.set_type(0)
+    return result
+
+
+def _trim_all(runs: list[Tokens], add_prefix_space: bool) -> None:
+    for run in runs:
+        for part in (run, *run.overflow):
+            part.offsets = [
+                _trimmed(value, offsets, at, add_prefix_space)
+                for at, (value, offsets) in enumerate(zip(part.values, part.offsets, strict=True))
+            ]
+
+
+def _trimmed(
+    value: str, offsets: tuple[int, int], at: int, add_prefix_space: bool
+) -> tuple[int, int]:
+    """Take the spaces of a token out of its offsets."""
+    start, end = offsets
+    leading = next((n for n, c in enumerate(value) if not _is_space(c)), len(value))
+    trailing = next((n for n, c in enumerate(reversed(value)) if not _is_space(c)), len(value))
+    if leading == 1 and add_prefix_space and (at == 0 or start == 0):
+        # It was put in front, the text does not have it.
+        leading = 0
+    start = min(start + leading, end)
+    if trailing and end >= trailing:
+        end = max(end - trailing, start)
+    return start, end
+
+
+def _is_space(character: str) -> bool:
+    return character == _SPACE or is_white_space(character)

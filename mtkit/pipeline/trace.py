@@ -1,0 +1,300 @@
+"""The walk of one text through all stages, and back, recorded step by step.
+
+The records hold what each stage made of the text; the last one's ids are those of ``encode``.
+``to_json`` gives plain JSON values, bytes that are no UTF-8 as ``\\xNN``.
+"""
+
+from __future__ import annotations
+
+from mtkit.pipeline.aligned import Aligned
+from mtkit.pipeline.decoders import clean_up_steps, compile_decoder
+from mtkit.pipeline.normalizers import compile_normalizer
+from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
+from mtkit.pipeline.utf8 import to_bytes, to_text
+from mtkit.spec import decoders, pre_tokenizers
+from mtkit.spec.record import Record, fields
+from mtkit.spec.text import Regex, Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from mtkit.pipeline.models import WordTrace
+    from mtkit.pipeline.walk import Pipeline
+
+    Words = list[tuple[Aligned, int | None]]
+
+
+class Part(Record):
+    """A stretch of text.
+
+    Attributes:
+        text: As it is at this step.
+        start: Where it begins in the original text, in characters.
+        end: Behind its last character there.
+        id: Its id where it is an added token.
+    """
+
+    text: str
+    start: int
+    end: int
+    id: int | None = None
+
+
+class Step(Record):
+    """What one component made of all parts.
+
+    Attributes:
+        stage: ``added tokens``, ``normalizer`` or ``pre-tokenizer``.
+        name: Name of the component.
+        detail: Its pattern, or what else tells it from others of its name.
+        parts: All parts afterwards.
+        changed: Whether they are others than before.
+    """
+
+    stage: str
+    name: str
+    detail: str
+    parts: tuple[Part, ...]
+    changed: bool
+
+
+class Word(Record):
+    """A word and its tokens.
+
+    Attributes:
+        part: The word.
+        ids: Its ids.
+        model: How the model found them; None for an added token.
+    """
+
+    part: Part
+    ids: tuple[int, ...]
+    model: WordTrace | None
+
+
+class Trace(Record):
+    """The way from a text to its ids.
+
+    Attributes:
+        text: The input.
+        steps: From the cut of added tokens to the last pre-tokenizer.
+        model: Name of the model.
+        words: Each word with its tokens.
+        post_processor: Names of the post-processor's components.
+        ids: The result.
+        tokens: What each id is spelled.
+        offsets: (start, end) of each in the text.
+    """
+
+    text: str
+    steps: tuple[Step, ...]
+    model: str
+    words: tuple[Word, ...]
+    post_processor: tuple[str, ...]
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the trace as JSON values."""
+        return {
+            "text": shown(self.text),
+            "steps": [_plain(step) for step in self.steps],
+            "model": self.model,
+            "words": [_word(word) for word in self.words],
+            "post_processor": list(self.post_processor),
+            "ids": self.ids,
+            "tokens": [shown(token) for token in self.tokens],
+            "offsets": [list(pair) for pair in self.offsets],
+        }
+
+
+class DecodeStep(Record):
+    """What one decoder made of the tokens."""
+
+    name: str
+    tokens: tuple[str, ...]
+
+
+class DecodeTrace(Record):
+    """The way from ids to text.
+
+    Attributes:
+        ids: The input.
+        tokens: What each id is spelled; None where it is left out.
+        steps: The decoder's components.
+        text: The result.
+    """
+
+    ids: tuple[int, ...]
+    tokens: tuple[str | None, ...]
+    steps: tuple[DecodeStep, ...]
+    text: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return the trace as JSON values."""
+        return dict(_plain(self))
+
+
+def trace(
+    pipeline: Pipeline, text: str | bytes, *, add_special_tokens: bool, parse_special: bool | None
+) -> Trace:
+    """Record the way of a text."""
+    spec = pipeline.spec
+    content = to_text(text, spec.invalid_utf8)
+    recorder = _Recorder(content)
+    words: Words = pipeline.cutter.cut(Aligned.of(content), parse_special=parse_special)
+    if spec.added_tokens.tokens or spec.added_tokens.first:
+        recorder.add("added tokens", "raw text", "", words)
+    for component in _leaves(spec.normalizer):
+        run = compile_normalizer(component, pipeline.user_defined)  # type: ignore[arg-type]
+        for word, token_id in words:
+            if token_id is None:
+                run(word)
+        recorder.add("normalizer", *_name(component), words)
+    words = _each(
+        words, lambda word: pipeline.cutter.cut_normalized(word, parse_special=parse_special)
+    )
+    if any(token.normalized for token in spec.added_tokens.tokens):
+        recorder.add("added tokens", "normalized text", "", words)
+    for component in _leaves(spec.pre_tokenizer):
+        if isinstance(component, pre_tokenizers.ByteLevel) and component.use_regex:
+            split = byte_level_split(component)
+            recorder.add("pre-tokenizer", "ByteLevel", "split", _each(words, _without_ids(split)))
+        cut = compile_pre_tokenizer(component)  # type: ignore[arg-type]
+        words = _each(words, _without_ids(cut))
+        recorder.add("pre-tokenizer", *_name(component), words)
+    words = [(word, token_id) for word, token_id in words if word.text]
+    tokens = pipeline.tokens(
+        text, None, add_special_tokens=add_special_tokens, parse_special=parse_special
+    )
+    return Trace(
+        text=content,
+        steps=tuple(recorder.steps),
+        model=type(spec.model).__name__,
+        words=tuple(_word_of(pipeline, word, token_id) for word, token_id in words),
+        post_processor=tuple(type(step).__name__ for step in _leaves(spec.post_processor)),
+        ids=tokens.ids,
+        tokens=tokens.values,
+        offsets=tokens.offsets,
+    )
+
+
+def trace_decode(
+    pipeline: Pipeline, ids: Iterable[int], *, skip_special_tokens: bool
+) -> DecodeTrace:
+    """Record the way of ids."""
+    spec, decoding, given = pipeline.spec, pipeline.decoding, tuple(ids)
+    steps: list[DecodeStep] = []
+    if decoding.by_bytes:
+        pieces = (decoding.decode_bytes([i], skip_special_tokens=False) for i in given)
+        texts = tuple(str(piece, "utf-8", "surrogateescape") for piece in pieces)
+        steps.append(DecodeStep(type(spec.decoder).__name__, texts))
+    else:
+        current = decoding.tokens(given, skip_special_tokens=skip_special_tokens)
+        for component in _leaves(spec.decoder):
+            current = compile_decoder(component, lossy=True)(current)  # type: ignore[arg-type]
+            steps.append(DecodeStep(type(component).__name__, tuple(current)))
+        if spec.decoder is None:
+            steps.append(DecodeStep("join", (spec.join.join(current),)))
+        if clean_up_steps(spec.clean_up_spaces):
+            text = decoding.decode(given, skip_special_tokens=skip_special_tokens)
+            steps.append(DecodeStep("clean up spaces", (text,)))
+    one_by_one = [decoding.tokens([i], skip_special_tokens=skip_special_tokens) for i in given]
+    return DecodeTrace(
+        ids=given,
+        tokens=tuple(texts[0] if texts else None for texts in one_by_one),
+        steps=tuple(steps),
+        text=decoding.decode(given, skip_special_tokens=skip_special_tokens),
+    )
+
+
+def shown(text: str) -> str:
+    """Return a text with escaped bytes as ``\\xNN``."""
+    return to_bytes(text).decode("utf-8", "backslashreplace")
+
+
+class _Recorder:
+    """Collects steps and notices which of them change nothing."""
+
+    def __init__(self, text: str) -> None:
+        self.steps: list[Step] = []
+        self._before: tuple[Part, ...] = (Part(text, 0, len(text)),)
+
+    def add(self, stage: str, name: str, detail: str, words: Words) -> None:
+        parts = tuple(_part(word, token_id) for word, token_id in words)
+        self.steps.append(Step(stage, name, detail, parts, parts != self._before))
+        self._before = parts
+
+
+def _part(word: Aligned, token_id: int | None) -> Part:
+    start, end = word.offsets(0, len(word)) if word.text else (word.start, word.end)
+    return Part(word.text, start, end, token_id)
+
+
+def _each(words: Words, cut: Callable[[Aligned], Words]) -> Words:
+    """Cut all words that are no added tokens."""
+    return [
+        part
+        for word, token_id in words
+        for part in ([(word, token_id)] if token_id is not None else cut(word))
+    ]
+
+
+def _without_ids(cut: Callable[[Aligned], list[Aligned]]) -> Callable[[Aligned], Words]:
+    return lambda word: [(part, None) for part in cut(word)]
+
+
+def _word_of(pipeline: Pipeline, word: Aligned, token_id: int | None) -> Word:
+    part = _part(word, token_id)
+    if token_id is not None:
+        return Word(part, (token_id,), None)
+    walked = pipeline.model.trace(word.text)
+    return Word(part, tuple(walked.ids), walked)
+
+
+def _leaves(component: object) -> list[object]:
+    """Return the components of nested sequences in order."""
+    if component is None:
+        return []
+    steps = getattr(component, "steps", None)
+    if steps is None or isinstance(component, decoders.Bytewise):
+        return [component]
+    return [leaf for step in steps for leaf in _leaves(step)]
+
+
+def _name(component: object) -> tuple[str, str]:
+    pattern = getattr(component, "pattern", None)
+    if isinstance(pattern, Regex):
+        return type(component).__name__, pattern.pattern
+    if isinstance(pattern, Text):
+        return type(component).__name__, repr(pattern.text)
+    return type(component).__name__, str(getattr(component, "form", ""))
+
+
+def _word(word: Word) -> dict[str, object]:
+    plain: dict[str, object] = {
+        "word": shown(word.part.text),
+        "offsets": [word.part.start, word.part.end],
+        "added_token": word.model is None,
+    }
+    if word.model is not None:
+        plain["start"] = _plain(word.model.start)
+        plain["steps"] = [
+            {name: value for name, value in _plain(merge).items() if value is not None}
+            for merge in word.model.merges
+        ]
+        plain["pieces"] = _plain(word.model.pieces)
+    return {**plain, "ids": list(word.ids)}
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Record):
+        return {name: _plain(getattr(value, name)) for name in fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return shown(value) if isinstance(value, str) else value

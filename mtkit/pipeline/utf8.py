@@ -1,0 +1,93 @@
+"""Bytes to text and back, by what becomes of bytes that are no UTF-8.
+
+Where they are kept, such bytes travel as surrogate escapes (U+DC80 for byte 80 and so on), one
+character a byte.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Rule = Literal["error", "replace", "keep", "loose"]
+
+_LEAST = (0, 0, 0x80, 0x800, 0x10000)
+
+
+def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
+    """Return input as text.
+
+    Raises:
+        UsageError: A str has a lone surrogate, or the rule does not take the bytes.
+    """
+    if isinstance(data, str):
+        if not data.isascii():
+            _check(data, field)
+        return data
+    if rule == "loose":
+        return _loose(bytes(data), field)
+    if rule == "error":
+        try:
+            return bytes(data).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"is no UTF-8: byte {data[error.start]:02X}", field=field, offset=error.start
+            ) from None
+    text = bytes(data).decode("utf-8", "surrogateescape")
+    if rule == "keep" or text.isascii():
+        return text
+    return "".join(["\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text])
+
+
+def to_bytes(text: str) -> bytes:
+    """Return UTF-8, escaped bytes as themselves, other surrogates as if they were characters."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        parts = []
+        for character in text:
+            escaped = "\udc80" <= character <= "\udcff"
+            parts.append(
+                character.encode("utf-8", "surrogateescape" if escaped else "surrogatepass")
+            )
+        return b"".join(parts)
+
+
+def _check(text: str, field: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"has the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}",
+            field=field,
+            hint="give bytes, or encode with errors='replace' first",
+        ) from None
+
+
+def _loose(data: bytes, field: str) -> str:
+    """Decode byte by byte: any lead byte with its continuation bytes counts."""
+    text, at = [], 0
+    while at < len(data):
+        first = data[at]
+        size = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+        rest = data[at + 1 : at + size]
+        whole = len(rest) == size - 1 and all(byte >> 6 == 2 for byte in rest)
+        if first >> 6 == 2 or first >= 0xF8 or not whole:
+            text.append("\ufffd")
+            at += 1
+            continue
+        code_point = first if size == 1 else first & (0xFF >> (size + 1))
+        for byte in rest:
+            code_point = code_point << 6 | byte & 0x3F
+        if code_point > 0x10FFFF:
+            raise UsageError(f"has the code point {code_point:X}", field=field, offset=at)
+        if 0xDC80 <= code_point <= 0xDCFF:
+            # As a character it would be taken for an escaped byte.
+            text.append(data[at : at + size].decode("utf-8", "surrogateescape"))
+        else:
+            text.append(chr(code_point))
+        at += size
+    return "".join(text)
