@@ -30,6 +30,13 @@ CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mtkit" / "tests"
 )
 
+VOCABULARIES = (
+    "bert-bge", "bpe-pairs", "command-r", "deepseek-llm", "falcon", "gemma-4", "gpt-2",
+    "llama-bpe", "llama-spm", "nomic-bert-moe", "plamo2-synth", "qwen35", "rwkv-world",
+    "starcoder",
+)  # fmt: skip
+"""The files ``gguf-vocab/ggml-vocab-NAME.gguf`` of the shared folder."""
+
 
 def absent(reason: str, variable: str) -> None:
     """Skip with a reason, or fail where the variable demands the thing."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.binary import Source
-    from mtkit.formats.contract import Reading
+    from mtkit.formats.contract import Reading, WriteOptions, Written
+    from mtkit.spec import TokenizerSpec
 
 NAME = "hf"
 TITLE = "HuggingFace tokenizer.json"
@@ -47,3 +48,14 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: A
     from mtkit.formats.hf_read import read_spec
 
     return read_spec(source)
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write tokenizer.json and tokenizer_config.json.
+
+    Raises:
+        UnsupportedError: The library has no component that does what one of ``spec`` does.
+    """
+    from mtkit.formats.hf_write import write_spec
+
+    return write_spec(spec, options)

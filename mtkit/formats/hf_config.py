@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.binary import Source
+    from mtkit.spec import TokenizerSpec
 
 CONFIG = "tokenizer_config.json"
 SPECIAL = "special_tokens_map.json"
@@ -110,3 +111,26 @@ def _content(token: Any) -> str | None:
     if type(token) is dict:
         token = token.get("content")
     return token if type(token) is str else None
+
+
+def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+    """Return the files beside a tokenizer.json that say what the specification says, by name."""
+    config: dict[str, Any] = {}
+    tokens = {token.id: token.content for token in spec.added_tokens.tokens}
+    for role in ROLES:
+        number = getattr(spec.special_ids, role)
+        if number is not None and (number in tokens or number < len(spec.vocabulary)):
+            piece = tokens.get(number) or spec.vocabulary.pieces[number]
+            config[f"{role}_token"] = piece.decode("utf-8", "replace")
+    config["clean_up_tokenization_spaces"] = False
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    templates = spec.chat_templates
+    if [template.name for template in templates] == ["default"]:
+        config["chat_template"] = templates[0].text
+    elif templates:
+        config["chat_template"] = [{"name": t.name, "template": t.text} for t in templates]
+    generation: dict[str, Any] = {}
+    stop = spec.special_ids.stop
+    if stop:
+        generation["eos_token_id"] = list(stop) if len(stop) > 1 else stop[0]
+    return {CONFIG: config, GENERATION: generation}

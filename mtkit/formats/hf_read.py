@@ -13,7 +13,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading
 from mtkit.formats.hf_components import read_stage
-from mtkit.formats.hf_config import Beside
+from mtkit.formats.hf_config import Beside, config_forms
 from mtkit.formats.hf_form import residue
 from mtkit.formats.hf_model import read_model
 from mtkit.formats.strict_json import U64, Fields, check_plain, encode, parse, shown
@@ -50,7 +50,7 @@ def read_spec(source: Source) -> Reading:
         )
     beside = Beside(source)
     vocabulary, model = read_model(root)
-    added = _added_tokens(root, vocabulary)
+    added = read_added_tokens(root, vocabulary)
     ids = {token.content: token.id for token in added.tokens}
 
     def id_of(content: str) -> int | None:
@@ -66,11 +66,17 @@ def read_spec(source: Source) -> Reading:
         decoder=read_stage(root, "decoder"),
         added_tokens=added,
         special_ids=beside.special_ids(id_of, getattr(model, "unk", None)),
-        truncation=_truncation(root),
-        padding=_padding(root),
+        truncation=read_truncation(root),
+        padding=read_padding(root),
         chat_templates=beside.chat_templates,
     )
-    extras: list[tuple[str, object]] = list(beside.documents.items())
+    forms = config_forms(spec)
+    extras: list[tuple[str, object]] = []
+    for name, given in beside.documents.items():
+        form = forms.get(name, {})
+        kept = {k: v for k, v in given.items() if k not in form or form[k] != v}
+        if kept:
+            extras.append((name, kept))
     rest = residue(document, spec)
     if rest:
         extras.append(("tokenizer.json", rest))
@@ -86,8 +92,8 @@ def _check_small_parts(root: Fields) -> None:
         check_plain(value, key)
 
 
-def _added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
-    """Number the added tokens as the library does; a later entry of the same text replaces."""
+def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
+    """Read the added tokens, numbered as the library does; of one text the last entry counts."""
     listed = root.items("added_tokens") if "added_tokens" in root else []
     size = len(vocabulary)
     if vocabulary.types is not None:
@@ -126,7 +132,8 @@ def _ids_in(vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:
     return {piece: number for number, piece in enumerate(vocabulary.pieces) if piece in wanted}
 
 
-def _truncation(root: Fields) -> Truncation | None:
+def read_truncation(root: Fields) -> Truncation | None:
+    """Read the truncation section."""
     if root.get("truncation", None) is None:
         return None
     at = root.object("truncation")
@@ -138,7 +145,8 @@ def _truncation(root: Fields) -> Truncation | None:
     )
 
 
-def _padding(root: Fields) -> Padding | None:
+def read_padding(root: Fields) -> Padding | None:
+    """Read the padding section."""
     if root.get("padding", None) is None:
         return None
     at = root.object("padding")

@@ -10,10 +10,10 @@ by its behaviour.
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.pipeline import coarse
+from mtkit.formats.mtok_pattern import GPT2_PATTERN, UNICODE, folded, read_pattern
 from mtkit.spec import decoders, normalizers, pre_tokenizers
 from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
             """Read it; None where it is none."""
 
 
-UNICODE = "15.0"
-"""Version of the categories that the loader has compiled in."""
 DEPTH_LIMIT = 64
 BEHAVIORS: dict[int, Behavior] = {0: "isolated", 2: "glued_to_previous"}
 """Any other number removes the matches."""
@@ -49,18 +47,6 @@ def text(reader: Reader, field: str) -> str:
 def string(reader: Reader, field: str) -> bytes:
     """Read u16 length and bytes."""
     return reader.take(reader.u16(f"{field} length"), field)
-
-
-def folded(pattern: str) -> Regex:
-    """Make a pattern of the folded scanner."""
-    return Regex(
-        pattern,
-        alphabet="low_kinds",
-        anchors="text",
-        case_folding="simple",
-        empty="ignored",
-        unicode=UNICODE,
-    )
 
 
 def read_normalizer(reader: Reader, depth: int = 0) -> Normalizer | None:
@@ -103,9 +89,7 @@ def read_pre_tokenizer(reader: Reader, depth: int = 0) -> PreTokenizer | None:
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             if not reader.u8("pre_tokenizer.use_regex"):
                 return letters
-            return pre_tokenizers.Sequence(
-                (pre_tokenizers.Split(folded(coarse.GPT2_PATTERN)), letters)
-            )
+            return pre_tokenizers.Sequence((pre_tokenizers.Split(folded(GPT2_PATTERN)), letters))
         case 2:
             individual = reader.u8("pre_tokenizer.individual")
             # Runs of digits are not set apart at all, and single digits are ASCII's.
@@ -141,17 +125,6 @@ def read_pre_tokenizer(reader: Reader, depth: int = 0) -> PreTokenizer | None:
             return pre_tokenizers.Sequence(tuple(words)) if words else None
         case _:
             return None
-
-
-def read_pattern(pattern: str) -> Regex:
-    """Say what a stored split pattern matches.
-
-    One with characters outside ASCII and without properties goes to the C++ library's ECMAScript
-    engine for wide characters, every other one to the folded scanner.
-    """
-    if pattern.isascii() or r"\p{" in pattern or r"\P{" in pattern:
-        return folded(coarse.plain(pattern))
-    return Regex(pattern, shorthands="ascii", anchors="text", empty="ignored", unicode=UNICODE)
 
 
 def read_decoder(reader: Reader, depth: int = 0) -> Decoder | None:

@@ -91,7 +91,7 @@ class TokenizerSpec(Record, hidden=("name",)):
         chat_templates: In the file's order.
         invalid_utf8: What bytes that are no UTF-8 become: an error, U+FFFD for each, or themselves.
             ``loose``: as ``replace``, but overlong forms and surrogates are characters, and forms
-            above U+10FFFF are an error.
+            above U+10FFFF are an error. ``wide``: as ``loose``, but those stay as they are.
         clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
             ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
             before the last six; other rules by name.
@@ -114,7 +114,7 @@ class TokenizerSpec(Record, hidden=("name",)):
     truncation: Truncation | None = None
     padding: Padding | None = None
     chat_templates: tuple[ChatTemplate, ...] = ()
-    invalid_utf8: Literal["error", "replace", "keep", "loose"] = "error"
+    invalid_utf8: Literal["error", "replace", "keep", "loose", "wide"] = "error"
     clean_up_spaces: Literal["none", "full", "contractions", "three_passes"] = "none"
     join: str = " "
     prefix_ids: tuple[int, ...] = ()

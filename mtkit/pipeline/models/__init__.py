@@ -35,12 +35,16 @@ Symbol = tuple[int, int, int]
 
 MODULES = {
     "BPE": "bpe",
+    "LooseBPE": "loose_bpe",
     "RankBPE": "rank_bpe",
     "ScoreBPE": "score_bpe",
     "Unigram": "unigram",
+    "LatticeUnigram": "lattice_unigram",
     "WordPiece": "word_piece",
     "WordLevel": "word_level",
     "Trie": "trie",
+    "ShortestPath": "shortest_path",
+    "Checksum": "checksum",
     "Characters": "characters",
     "Words": "characters",
 }

@@ -42,7 +42,7 @@ class BPE:
         self.model = model
         self.vocabulary = spec.vocabulary
         self.pieces = list(spec.vocabulary.pieces)
-        self.ids = spec.vocabulary.pieces.ids
+        self.ids = spec.vocabulary.ids
         self.prefix = model.continuing_subword_prefix.encode()
         self.suffix = model.end_of_word_suffix.encode()
         self.byte_ids = [self.ids.get(piece) for piece in BYTE_PIECES]

@@ -21,7 +21,7 @@ class WordPiece:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.model: spec_models.WordPiece = spec.model  # type: ignore[assignment]
         self.vocabulary = spec.vocabulary
-        self.ids = spec.vocabulary.pieces.ids
+        self.ids = spec.vocabulary.ids
         self.prefix = self.model.prefix.encode()
         # In bytes, which bounds the number of characters as well.
         self.longest = max((len(piece) for piece in self.ids), default=0)

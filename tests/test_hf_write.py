@@ -1,0 +1,119 @@
+"""Writing a tokenizer.json undoes reading it, and the library loads what is written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import FIXTURES, SHARED, reference, shared_tokenizer
+
+from mtkit.binary import Source
+from mtkit.formats import hf
+from mtkit.formats.contract import WriteOptions, Written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mtkit.spec import TokenizerSpec
+
+OWN = ["bbpe-8k", "spm-bpe", "spm-unigram-id", "wordpiece"]
+
+
+class Made(Source):
+    """Written files as a source."""
+
+    def __init__(self, written: Written) -> None:
+        super().__init__("made", written.files["tokenizer.json"])
+        self.files = written.files
+
+    def beside(self, name: str) -> bytes | None:
+        return self.files.get(name)
+
+
+def read(path: Path) -> TokenizerSpec:
+    return hf.read(Source.open(str(path)), {}).spec
+
+
+def written(spec: TokenizerSpec) -> Written:
+    made = hf.write(spec, WriteOptions())
+    assert made.losses == ()
+    return made
+
+
+def shared_names() -> list[str]:
+    folder = SHARED / "tokenizers" / "tokenizers"
+    found = folder.glob("*/tokenizer.json*") if folder.is_dir() else []
+    return sorted(file.parent.name for file in found)
+
+
+def check_round_trip(file: Path) -> None:
+    spec = read(file)
+    made = written(spec)
+    assert hf.read(Made(made), {}).spec == spec
+    document = json.loads(made.files["tokenizer.json"])
+    assert document == json.loads(file.read_bytes())
+    for name in ("tokenizer_config.json", "generation_config.json"):
+        beside = file.parent / name
+        if beside.exists():
+            given = json.loads(beside.read_bytes())
+            again = json.loads(made.files[name])
+            assert {key: again[key] for key in given} == given
+    library = reference("tokenizers").Tokenizer
+    text = made.files["tokenizer.json"].decode()
+    assert library.from_str(text).to_str() == library.from_file(str(file)).to_str()
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_the_fixtures_come_back_whole(kind: str) -> None:
+    check_round_trip(FIXTURES / kind / "tokenizer.json")
+
+
+def test_all_shared_files_come_back_whole() -> None:
+    names = shared_names()
+    if not names:
+        shared_tokenizer("gpt2")
+    assert len(names) >= 50
+    for name in names:
+        check_round_trip(shared_tokenizer(name) / "tokenizer.json")
+
+
+def test_what_the_library_ignores_comes_back(tmp_path: Path) -> None:
+    document: dict[str, Any] = {
+        "note": {"by": "hand"},
+        "model": {
+            "vocab": {"a": 0, "b": 4, "ab": 2},
+            "merges": ["a b"],
+            "unk_token": "nowhere",
+            "dropout": 0.0,
+            "end_of_word_suffix": "",
+            "fuse_unk": None,
+            "more": [1],
+        },
+        "normalizer": {"type": "any", "strip_left": True, "strip_right": False},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "str_rep": "_"},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False},
+        "padding": {
+            "strategy": {"Fixed": 3},
+            "direction": "Left",
+            "pad_to_multiple_of": 8,
+            "pad_id": 0,
+            "pad_type_id": 1,
+            "pad_token": "a",
+        },
+        "truncation": {"max_length": 9, "strategy": "OnlySecond", "stride": 1},
+    }
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    config = {"bos_token": {"content": "a", "lstrip": True}, "model_max_length": 5, "x": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [4], "top_k": 5}')
+    (tmp_path / "special_tokens_map.json").write_text('{"eos_token": "b"}')
+    spec = read(file)
+    made = written(spec)
+    assert hf.read(Made(made), {}).spec == spec
+    again = json.loads(made.files["tokenizer.json"])
+    assert {key: again[key] for key in document} == document
+    assert json.loads(made.files["special_tokens_map.json"]) == {"eos_token": "b"}
+    assert json.loads(made.files["generation_config.json"]) == {"eos_token_id": [4], "top_k": 5}
+    assert json.loads(made.files["tokenizer_config.json"])["bos_token"] == config["bos_token"]
