@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Rule = Literal["error", "replace", "keep", "loose"]
+    Rule = Literal["error", "replace", "keep", "loose", "wide"]
 
 _LEAST = (0, 0, 0x80, 0x800, 0x10000)
 
@@ -27,7 +27,7 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
         if not data.isascii():
             _check(data, field)
         return data
-    if rule == "loose":
+    if rule in {"loose", "wide"}:
         return _loose(bytes(data), field)
     if rule == "error":
         try:
