@@ -14,6 +14,8 @@ import importlib
 import json
 import lzma
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,3 +103,21 @@ def reference(name: str) -> ModuleType:
     except ImportError:
         absent(f"reference library {name} is not installed", "MTKIT_REQUIRE_REFERENCE")
         raise
+
+
+def measured(*args: object) -> tuple[int, float, int, bytes, bytes]:
+    """Run a program; return exit code, CPU seconds, peak memory in bytes, stdout, stderr."""
+    script = (
+        "import resource, subprocess, sys\n"
+        "done = subprocess.run(sys.argv[1:], capture_output=True)\n"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024,\n"
+        "      len(done.stdout), flush=True)\n"
+        "sys.stdout.buffer.write(done.stdout + done.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, args)], capture_output=True, check=True
+    )
+    head, _, rest = done.stdout.partition(b"\n")
+    code, seconds, peak, size = head.split()
+    return int(code), float(seconds), int(peak), rest[: int(size)], rest[int(size) :]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import SHARED, absent, shared
+from support import SHARED, absent, measured, shared
 
 from mtkit.commands import inspect_gguf
 from mtkit.errors import FormatError
@@ -20,7 +19,6 @@ from mtkit.inspection.gguf import inspect_gguf as inspect
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Run
 
 # Kinds of file whose oddity is in the container, not in the tokenizer.
 CONTAINER = {"header", "count", "string length", "key", "string", "value type", "array", "bool",
@@ -91,17 +89,17 @@ SAMPLE = (
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_command(folder: Path, mtkit: Run, name: str) -> None:
+def test_command(folder: Path, name: str) -> None:
     want = {case["name"]: case["want"] for case in cases()}[name]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = mtkit("inspect", folder / f"{name}.gguf")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == (3 if want == "reject" else 0)
-    errors = done.stderr.decode()
+    command = (sys.executable, "-m", "mtkit", "inspect", folder / f"{name}.gguf")
+    code, seconds, peak, stdout, stderr = measured(*command)
+    assert code == (3 if want == "reject" else 0)
+    errors = stderr.decode()
     if want == "reject":
-        assert not done.stdout
+        assert not stdout
         assert errors.startswith("mtkit: ")
         assert errors.count("\n") == 1
     assert "Traceback" not in errors
-    assert all(char.isprintable() or char in "\n\t" for char in errors + done.stdout.decode())
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+    assert all(char.isprintable() or char in "\n\t" for char in errors + stdout.decode())
+    assert seconds < 1
+    assert peak < 100e6
