@@ -1,0 +1,415 @@
+"""The tokenizer: load one from a file, a folder or a pipe; encode and decode with it.
+
+A ``Tokenizer`` is an engine and a specification. The engine answers; the specification is
+decoded only when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+
+from mtkit.binary import Source
+from mtkit.errors import MtkitError, UsageError
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Literal
+
+    from mtkit.engine import AnyEngine
+    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.trace import DecodeTrace, Trace
+    from mtkit.spec import TokenizerSpec
+
+FOLDER_ORDER = (
+    "tokenizer.json",
+    "tekken.json",
+    "tokenizer.model",
+    ".tiktoken",
+    "vocab.json",
+    "vocab.txt",
+    "tokenizer.mtok",
+    "tokenizer.bin",
+    ".gguf",
+)
+"""What stands for a folder: the first name that is there; an entry with a dot is a suffix."""
+
+
+class Encoding(Record):
+    """One encoded text (or pair); the lists have one entry a token.
+
+    Attributes:
+        ids: Token ids.
+        tokens: The vocabulary's spelling of each id.
+        offsets: (start, end) in characters of the original text.
+        type_ids: Segment numbers.
+        special_tokens_mask: 1 for tokens that encoding added.
+        attention_mask: 0 for padding.
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    type_ids: list[int]
+    special_tokens_mask: list[int]
+    attention_mask: list[int]
+
+
+class Tokenizer:
+    """Encodes text to ids and back exactly as the reference of its file does.
+
+    Attributes:
+        source: Path that it was read from.
+        format_name: Name of the format that it was read from.
+        assumptions: What the reader supplied because the file does not hold it.
+    """
+
+    def __init__(
+        self,
+        spec: TokenizerSpec | Callable[[], TokenizerSpec],
+        *,
+        engine: AnyEngine | None = None,
+        source: str = "",
+        format_name: str = "",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        self._spec = spec
+        self._engine = engine
+        self.source = source
+        self.format_name = format_name
+        self.assumptions = assumptions
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
+
+    @property
+    def spec(self) -> TokenizerSpec:
+        """What the tokenizer does."""
+        if callable(self._spec):
+            self._spec = self._spec()
+        return self._spec
+
+    @property
+    def engine(self) -> AnyEngine:
+        """What encodes: the native core, or the pipeline where there is none."""
+        if self._engine is None:
+            from mtkit.engine import load_engine
+
+            self._engine = load_engine(self.spec)
+        return self._engine
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return self.spec.vocab_size
+
+    @property
+    def bos_id(self) -> int | None:
+        """Id of the token that begins a text, or None."""
+        return self.spec.special_ids.bos
+
+    @property
+    def eos_id(self) -> int | None:
+        """Id of the token that ends a text, or None."""
+        return self.spec.special_ids.eos
+
+    @property
+    def unk_id(self) -> int | None:
+        """Id of the unknown token, or None."""
+        return self.spec.special_ids.unk
+
+    @property
+    def pad_id(self) -> int | None:
+        """Id of the padding token, or None."""
+        return self.spec.special_ids.pad
+
+    def encode_ids(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[int]:
+        """Return the ids of a text.
+
+        Args:
+            text: The text; bytes that are no UTF-8 are taken as the reference takes them.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Recognise special tokens written in the text; None: as the reference
+                does when called plainly.
+
+        Raises:
+            UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
+                refuses that.
+        """
+        return self.engine.encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+
+    def encode_array(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> array[int]:
+        """Return the ids of a text as a buffer of int32."""
+        return array(
+            "i",
+            self.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            ),
+        )
+
+    def encode(
+        self,
+        text: str | bytes,
+        pair: str | bytes | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: Literal["file"] | None = None,
+        truncation: Literal["file"] | None = None,
+    ) -> Encoding:
+        """Encode a text or a pair with everything that is known of each token.
+
+        Args:
+            text: The text.
+            pair: The second text.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Recognise special tokens written in the text.
+            padding: "file": fill up as the file asks.
+            truncation: "file": cut as the file asks.
+        """
+        encoded = self.engine.encode(
+            text,
+            pair,
+            add_special_tokens=add_special_tokens,
+            parse_special=parse_special,
+            padding=padding,
+            truncation=truncation,
+        )
+        return self._encoding(encoded)
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[Encoding]:
+        """Encode many texts."""
+        return [
+            self.encode(text, add_special_tokens=add_special_tokens, parse_special=parse_special)
+            for text in texts
+        ]
+
+    def _encoding(self, encoded: Encoded) -> Encoding:
+        return Encoding(
+            encoded.ids,
+            [self.id_to_token(token_id) or "" for token_id in encoded.ids],
+            encoded.offsets,
+            encoded.type_ids,
+            encoded.special,
+            encoded.attention,
+        )
+
+    def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
+        """Return an encoding with ids added in front and behind."""
+        added = len(front), len(back)
+        spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
+        nowhere = [(0, 0)]
+        return Encoding(
+            [*front, *encoding.ids, *back],
+            [*spelled[0], *encoding.tokens, *spelled[1]],
+            [*nowhere * added[0], *encoding.offsets, *nowhere * added[1]],
+            [*[0] * added[0], *encoding.type_ids, *[0] * added[1]],
+            [*[1] * added[0], *encoding.special_tokens_mask, *[1] * added[1]],
+            [*[1] * added[0], *encoding.attention_mask, *[1] * added[1]],
+        )
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text of ids; bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            UsageError: An id is outside the vocabulary.
+        """
+        self._check(ids)
+        return self.engine.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
+        """Return the bytes of ids, whether they are UTF-8 or not.
+
+        Raises:
+            UsageError: An id is outside the vocabulary.
+        """
+        self._check(ids)
+        return self.engine.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, *, skip_special_tokens: bool = True) -> Any:
+        """Return a decoder that takes ids one by one and never gives half a character."""
+        return self.engine.decode_stream(skip_special_tokens=skip_special_tokens)
+
+    def trace(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> Trace:
+        """Encode a text and keep what every stage made of it."""
+        from mtkit.pipeline import Pipeline
+
+        return Pipeline(self.spec).trace(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+
+    def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
+        """Decode ids and keep what every stage made of them."""
+        from mtkit.pipeline import Pipeline
+
+        return Pipeline(self.spec).trace_decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the vocabulary's spelling of an id, or None where there is no such token.
+
+        Bytes that are no UTF-8 are spelled as backslash escapes.
+        """
+        piece = self.id_to_piece(token_id)
+        return None if piece is None else piece.decode("utf-8", "backslashreplace")
+
+    def id_to_piece(self, token_id: int) -> bytes | None:
+        """Return the bytes of an id in the vocabulary's spelling, or None."""
+        from mtkit.spec.vocabulary import TokenType
+
+        added = self._added().get(token_id)
+        if added is not None:
+            return added
+        vocabulary = self.spec.vocabulary
+        if 0 <= token_id < len(vocabulary):
+            if vocabulary.type_of(token_id) is TokenType.ABSENT:
+                return None
+            piece: bytes = vocabulary.pieces[token_id]
+            return piece
+        return None
+
+    def token_to_id(self, token: str | bytes) -> int | None:
+        """Return the id of a token in the vocabulary's spelling, or None."""
+        piece = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
+        for token_id, content in self._added().items():
+            if content == piece:
+                return token_id
+        return self.spec.vocabulary.pieces.ids.get(piece)
+
+    def _added(self) -> dict[int, bytes]:
+        if not hasattr(self, "_added_by_id"):
+            tokens = self.spec.added_tokens.tokens
+            self._added_by_id = {token.id: token.content for token in tokens}
+        return self._added_by_id
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        """Render the chat template as the transformers library does; see ``mtkit.chat.apply``."""
+        from mtkit.chat import apply
+
+        return apply(self.spec, messages, **options).text
+
+    def _check(self, ids: Iterable[int]) -> None:
+        size = self.vocab_size
+        for token_id in ids:
+            if not 0 <= token_id < size:
+                raise UsageError(
+                    f"there is no id {token_id}", hint=f"the vocabulary has ids 0 to {size - 1}"
+                )
+
+
+def load(
+    path_or_name: str | os.PathLike[str] | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> Tokenizer:
+    """Load a tokenizer.
+
+    Args:
+        path_or_name: A file of any known format, a folder, "-" for standard input; None for the
+            user's default, which is the tokenizer that ships with mtkit unless set otherwise.
+        overrides: GGUF metadata keys replaced while loading.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: The file is damaged or no format knows it.
+        UnsupportedError: It needs something that mtkit does not know.
+    """
+    path = locate(os.fspath(path_or_name) if path_or_name is not None else None)
+    return load_source(Source.open(path), overrides=overrides)
+
+
+def load_source(
+    source: Source, *, overrides: Mapping[str, object] | None = None, as_mnn: bool = False
+) -> Tokenizer:
+    """Load a tokenizer from an open source.
+
+    Args:
+        source: The file.
+        overrides: GGUF metadata keys replaced while loading.
+        as_mnn: Read a .mtok as MNN's loader does, its base alone.
+
+    Raises:
+        FormatError: The file is damaged or no format knows it.
+        UnsupportedError: It needs something that mtkit does not know.
+    """
+    from mtkit import formats
+
+    try:
+        if as_mnn:
+            from mtkit.formats import mtok
+
+            if not mtok.sniff(source):
+                raise UsageError("is no .mtok file", hint="only those have MNN's reading")
+            name, reading = mtok.NAME, mtok.read_as_mnn(source)
+        else:
+            module, reading = formats.read(source, overrides)
+            name = module.NAME
+    except MtkitError as error:
+        raise error.located(source.name) from None
+    return Tokenizer(
+        reading.spec, source=source.name, format_name=name, assumptions=reading.assumptions
+    )
+
+
+def locate(name: str | None) -> str:
+    """Return the path of the file that a name stands for.
+
+    Raises:
+        UsageError: There is no such file, or a folder holds no tokenizer.
+    """
+    if name is None:
+        from mtkit import config
+
+        name = config.setting("tokenizer") or default_path()
+    if name == "-":
+        return name
+    name = os.path.expanduser(name)
+    if os.path.isdir(name):
+        for found in _in_folder(name):
+            return found
+        raise UsageError(
+            "is a folder without a tokenizer", source=name, hint=f"looked for {FOLDER_ORDER[0]} …"
+        )
+    if not os.path.exists(name):
+        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
+    return name
+
+
+def default_path() -> str:
+    """Return the path of the tokenizer that ships with mtkit."""
+    return os.path.join(os.path.dirname(__file__), "data", "default.mtok")
+
+
+def _in_folder(folder: str) -> Iterator[str]:
+    names = sorted(os.listdir(folder))
+    for wanted in FOLDER_ORDER:
+        for name in names:
+            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
+                yield os.path.join(folder, name)
