@@ -1,0 +1,201 @@
+"""What tiktoken and tekken files have in common: a split pattern and a list of ranked byte strings.
+
+The list becomes a vocabulary in the byte alphabet whose ids are ranks; merging two neighbours is
+allowed where their union is in the list. Text is cut by the pattern first, special tokens in the
+text are plain text unless asked for.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.pipeline.byte_alphabet import to_bytes, to_letters
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    Vocabulary,
+    decoders,
+    models,
+    pre_tokenizers,
+)
+from mtkit.spec.packed import Numbers, Pieces
+from mtkit.spec.text import Regex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.formats.contract import Loss
+
+HIGHEST_RANK = 1 << 24
+"""No vocabulary comes near; a higher rank is damage, not a table to allocate."""
+
+
+def rank_spec(
+    ranks: Mapping[bytes, int],
+    pattern: str,
+    special: Mapping[str, int],
+    special_ids: SpecialIds,
+    *,
+    extras: tuple[tuple[str, object], ...] = (),
+) -> TokenizerSpec:
+    """Build the specification.
+
+    Args:
+        ranks: Byte string -> id.
+        pattern: Split pattern, in the syntax of Rust's fancy-regex.
+        special: Special token -> id.
+        special_ids: Roles.
+        extras: What the file holds besides.
+
+    Raises:
+        FormatError: Two entries have one id, or an id is beyond any vocabulary.
+    """
+    size = max([*ranks.values(), -1]) + 1
+    if size > HIGHEST_RANK:
+        raise FormatError(f"is {size - 1}, no vocabulary is that long", field="rank")
+    pieces = [b""] * size
+    types = bytearray([TokenType.ABSENT]) * size
+    for piece, rank in ranks.items():
+        if types[rank] != TokenType.ABSENT:
+            raise FormatError(f"{rank} stands twice", field="rank")
+        pieces[rank] = to_letters(piece).encode("utf-8")
+        types[rank] = TokenType.NORMAL
+    plain = len(ranks) == size
+    tokens = tuple(
+        AddedToken(token_id, text.encode("utf-8"), special=True)
+        for text, token_id in sorted(special.items(), key=lambda item: item[1])
+    )
+    return TokenizerSpec(
+        Vocabulary(Pieces.of(pieces), None if plain else Numbers("B", bytes(types))),
+        models.RankBPE(),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            (
+                pre_tokenizers.Split(fancy_regex(pattern)),
+                pre_tokenizers.ByteLevel(
+                    add_prefix_space=False, use_regex=False, trim_offsets=False
+                ),
+            )
+        ),
+        decoder=decoders.Pieces("byte_alphabet"),
+        added_tokens=AddedTokens(tokens, parse_special=False),
+        special_ids=special_ids,
+        invalid_utf8="replace",
+        extras=extras,
+    )
+
+
+def fancy_regex(pattern: str) -> Regex:
+    """Return a pattern with the rules of Rust's fancy-regex, which tiktoken runs."""
+    return Regex(pattern, word="joiners", anchors="text", case_folding="simple", counted="modified")
+
+
+def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, list[Loss]]:
+    """Return byte string -> rank, the split pattern and the losses of a byte-level specification.
+
+    Raises:
+        UnsupportedError: It is no byte-level BPE that ranks by id can express.
+    """
+    from mtkit.formats.contract import Loss
+
+    losses: list[Loss] = []
+    split, letters = _split_and_letters(spec, what)
+    vocabulary = spec.vocabulary
+    special = {token.id for token in spec.added_tokens.tokens}
+    ranks: dict[bytes, int] = {}
+    for token_id, piece in enumerate(vocabulary.pieces):
+        if token_id in special or vocabulary.type_of(token_id) is not TokenType.NORMAL:
+            continue
+        raw = to_bytes(piece.decode("utf-8", "replace"))
+        if raw is None or not raw:
+            losses.append(Loss("decoding", "vocabulary", f"id {token_id} is no byte string"))
+            continue
+        ranks[raw] = token_id
+    if len(ranks) < 256 or any(bytes([byte]) not in ranks for byte in range(256)):
+        raise UnsupportedError(f"{what} needs a token for each of the 256 bytes")
+    if isinstance(spec.model, models.BPE):
+        losses += _merge_losses(spec.model, ranks, vocabulary)
+    elif not isinstance(spec.model, models.RankBPE):
+        raise UnsupportedError(f"{what} holds byte-level BPE, not {type(spec.model).__name__}")
+    if spec.normalizer is not None:
+        effect = f"{type(spec.normalizer).__name__} is not run"
+        losses.append(Loss("ids", "normalizer", effect))
+    if letters.add_prefix_space:
+        losses.append(Loss("ids", "pre_tokenizer", "no space is put in front"))
+    if split.pattern != fancy_regex(split.pattern.pattern):
+        effect = "the pattern is run by another engine"
+        losses.append(Loss("ids-possible", "pre_tokenizer", effect))
+    return ranks, split.pattern.pattern, losses
+
+
+class _Split(pre_tokenizers.Split):
+    """A split by a regular expression that keeps what it finds."""
+
+    pattern: Regex
+
+
+def _split_and_letters(spec: TokenizerSpec, what: str) -> tuple[_Split, pre_tokenizers.ByteLevel]:
+    steps: tuple[object, ...]
+    if isinstance(spec.pre_tokenizer, pre_tokenizers.Sequence):
+        steps = spec.pre_tokenizer.steps
+    else:
+        steps = (spec.pre_tokenizer,)
+    letters = steps[-1]
+    if not isinstance(letters, pre_tokenizers.ByteLevel):
+        raise UnsupportedError(f"{what} holds byte-level BPE only")
+    if letters.use_regex and len(steps) == 1:
+        return _Split(Regex(GPT2_PATTERN)), letters
+    split = steps[0]
+    if len(steps) != 2 or not isinstance(split, pre_tokenizers.Split) or letters.use_regex:
+        raise UnsupportedError(f"{what} holds one split pattern, this tokenizer has more")
+    if not isinstance(split.pattern, Regex) or split.behavior not in ("isolated", "removed"):
+        raise UnsupportedError(f"{what} cannot hold this Split")
+    if split.behavior == "removed" and not split.invert:
+        raise UnsupportedError(f"{what} cannot drop what the pattern finds")
+    return _Split(split.pattern, split.behavior, split.invert), letters
+
+
+GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+"""Source: openai/gpt-2, src/encoder.py."""
+
+
+def _merge_losses(
+    model: models.BPE, ranks: Mapping[bytes, int], vocabulary: Vocabulary
+) -> list[Loss]:
+    """Compare a merge list with what ranks by id would merge.
+
+    Raises:
+        UnsupportedError: The ids do not rise with the ranks.
+    """
+    from mtkit.formats.contract import Loss
+
+    if model.unk is not None or model.continuing_subword_prefix or model.end_of_word_suffix:
+        raise UnsupportedError("ranks cannot hold an unknown token, a prefix or a suffix")
+    pieces, size = vocabulary.pieces, len(vocabulary)
+    listed: dict[tuple[int, int], int] = {}
+    last = -1
+    for at in range(0, len(model.merges.pairs), 2):
+        left, right = model.merges.pairs[at], model.merges.pairs[at + 1]
+        if left >= size or right >= size:
+            raise UnsupportedError("a merge has a part that is no token")
+        made = vocabulary.ids.get(pieces[left] + pieces[right], -1)
+        if made < last:
+            raise UnsupportedError("ids do not rise with the ranks of the merges")
+        last = made
+        listed[left, right] = made
+    by_id = {token_id: raw for raw, token_id in ranks.items()}
+    allowed = sum(
+        raw[:cut] in ranks and raw[cut:] in ranks
+        for raw in by_id.values()
+        for cut in range(1, len(raw))
+    )
+    losses = []
+    if allowed != len(listed):
+        effect = f"{allowed} pairs can merge by rank, the list has {len(listed)}"
+        losses.append(Loss("ids-possible", "model.merges", effect))
+    elif not model.ignore_merges:
+        effect = "a word that is a token is that token"
+        losses.append(Loss("ids-possible", "model.ignore_merges", effect))
+    return losses

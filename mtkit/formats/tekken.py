@@ -1,0 +1,215 @@
+"""Mistral's tekken.json.
+
+A JSON object: ``config`` (``pattern``, ``default_vocab_size``, ``default_num_special_tokens``,
+``version``), ``vocab`` (rank, base64 bytes, of which only the first ``default_vocab_size -
+default_num_special_tokens`` count) and, in newer files, ``special_tokens`` (rank, text, whether it
+is a control token). Special tokens have the first ids, a piece has its rank plus their number.
+
+Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``).
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
+from mtkit.spec import SpecialIds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mtkit.binary import Source
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.spec import TokenizerSpec
+
+NAME = "tekken"
+TITLE = "Mistral tekken.json"
+
+_OLD_SPECIAL = (
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "<pad>", "[PREFIX]", "[MIDDLE]",
+    "[SUFFIX]",
+)  # fmt: skip
+"""Special tokens of files that do not list them; the rest is ``<SPECIAL_n>``."""
+_HEAD_BYTES = 4096
+
+
+def sniff(source: Source) -> bool:
+    """Tell by a JSON object with the marks of a tekken configuration or vocabulary."""
+    head = bytes(source.data[:_HEAD_BYTES])
+    if not head.lstrip().startswith(b"{"):
+        return False
+    return b'"default_num_special_tokens"' in head or b'"token_bytes"' in head
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+    """Read a tekken.json.
+
+    Raises:
+        FormatError: The file is damaged.
+    """
+    from mtkit.formats.strict_json import parse
+
+    table = _object(parse(source.data), "the file")
+    config = _object(table.get("config"), "config")
+    pattern = config.get("pattern")
+    if not isinstance(pattern, str):
+        raise FormatError("is no string", field="config.pattern")
+    size = _count(config.get("default_vocab_size"), "config.default_vocab_size")
+    n_special = _count(
+        config.get("default_num_special_tokens"), "config.default_num_special_tokens"
+    )
+    if n_special > size:
+        raise FormatError(
+            f"is {n_special}, the vocabulary {size}", field="default_num_special_tokens"
+        )
+    listed = table.get("special_tokens")
+    names = _special_names(listed, n_special)
+    ranks = {
+        piece: rank + n_special
+        for piece, rank in _pieces(table.get("vocab"), size - n_special).items()
+    }
+    special = {name: token_id for token_id, name in enumerate(names)}
+    roles = SpecialIds(
+        bos=special.get("<s>"),
+        eos=special.get("</s>"),
+        unk=special.get("<unk>"),
+        pad=special.get("<pad>"),
+        stop=(special["</s>"],) if "</s>" in special else (),
+    )
+    extras: dict[str, object] = {"tekken.config": config}
+    if listed is not None:
+        extras["tekken.special_tokens"] = listed
+    others = {k: v for k, v in table.items() if k not in ("config", "vocab", "special_tokens")}
+    if others:
+        extras["tekken.other"] = others
+    spec = rank_spec(ranks, pattern, special, roles, extras=tuple(extras.items()))
+    from mtkit.spec import post_processors, replace
+
+    if roles.bos is not None and roles.eos is not None:
+        slots = (
+            post_processors.Slot(None, (roles.bos,), name="<s>"),
+            post_processors.Slot(0),
+            post_processors.Slot(None, (roles.eos,), name="</s>"),
+        )
+        spec = replace(spec, post_processor=post_processors.Template(slots))
+    said = () if listed is not None else ("the special tokens of files that do not list them",)
+    return Reading(spec, said)
+
+
+def _object(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FormatError("is no JSON object", field=field)
+    return value
+
+
+def _count(value: Any, field: str) -> int:
+    if type(value) is not int or not 0 <= value < HIGHEST_RANK:
+        raise FormatError(f"is {value!r}, no count", field=field)
+    return value
+
+
+def _special_names(listed: Any, count: int) -> list[str]:
+    names = [_OLD_SPECIAL[i] if i < len(_OLD_SPECIAL) else f"<SPECIAL_{i}>" for i in range(count)]
+    if listed is None:
+        return names
+    if not isinstance(listed, list) or len(listed) > count:
+        raise FormatError(f"is no list of at most {count}", field="special_tokens")
+    names = [f"<SPECIAL_{i}>" for i in range(count)]
+    for entry in listed:
+        rank = entry.get("rank") if isinstance(entry, dict) else None
+        name = entry.get("token_str") if isinstance(entry, dict) else None
+        if type(rank) is not int or not 0 <= rank < count or not isinstance(name, str) or not name:
+            raise FormatError(f"has the entry {str(entry)[:60]}", field="special_tokens")
+        names[rank] = name
+    if len(set(names)) != len(names):
+        raise FormatError("names a token twice", field="special_tokens")
+    return names
+
+
+def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
+    import binascii
+
+    if not isinstance(vocab, list) or len(vocab) < count:
+        raise FormatError(f"is no list of at least {count} entries", field="vocab")
+    ranks: dict[bytes, int] = {}
+    for at, entry in enumerate(vocab[:count]):
+        rank = entry.get("rank") if isinstance(entry, dict) else None
+        text = entry.get("token_bytes") if isinstance(entry, dict) else None
+        try:
+            if rank != at or not isinstance(text, str):
+                raise FormatError(f"has no rank {at} with bytes", field=f"vocab[{at}]")
+            piece = binascii.a2b_base64(text.encode("ascii"))
+        except ValueError:
+            raise FormatError("is no base64", field=f"vocab[{at}].token_bytes") from None
+        if not piece or piece in ranks:
+            raise FormatError("is empty or stands twice", field=f"vocab[{at}].token_bytes")
+        ranks[piece] = at
+    if any(bytes([byte]) not in ranks for byte in range(256)):
+        raise FormatError("lacks a byte", field="vocab")
+    return ranks
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+    """Write a byte-level specification whose special tokens have the first ids.
+
+    Raises:
+        UnsupportedError: It is no byte-level BPE that ranks can express, or its special tokens are
+            not the first ids.
+    """
+    import binascii
+    import json
+
+    ranks, pattern, losses = ranks_of(spec, TITLE)
+    tokens = sorted(spec.added_tokens.tokens, key=lambda token: token.id)
+    n_special = len(tokens)
+    ordered = sorted(ranks.items(), key=lambda item: item[1])
+    expected = list(range(n_special, n_special + len(ordered)))
+    if [token.id for token in tokens] != list(range(n_special)) or (
+        [rank for _, rank in ordered] != expected
+    ):
+        raise UnsupportedError(
+            f"{TITLE} has special tokens first and the pieces behind them, without a gap"
+        )
+    extras = dict(spec.extras)
+    config = dict(_object(extras.get("tekken.config", {}), "extras"))
+    config.update(
+        pattern=pattern,
+        default_vocab_size=n_special + len(ordered),
+        default_num_special_tokens=n_special,
+    )
+    config.setdefault("num_vocab_tokens", len(ordered))
+    config.setdefault("version", "v3")
+    table: dict[str, object] = {"config": config}
+    table["vocab"] = [
+        {
+            "rank": rank - n_special,
+            "token_bytes": binascii.b2a_base64(piece, newline=False).decode("ascii"),
+            "token_str": _text(piece),
+        }
+        for piece, rank in ordered
+    ]
+    names = [token.content.decode("utf-8", "replace") for token in tokens]
+    if "tekken.special_tokens" in extras:
+        table["special_tokens"] = extras["tekken.special_tokens"]
+    elif names != _special_names(None, n_special):
+        table["special_tokens"] = [
+            {"rank": at, "token_str": name, "is_control": True} for at, name in enumerate(names)
+        ]
+    table.update(_object(extras.get("tekken.other", {}), "extras"))
+    if spec.chat_templates:
+        losses.append(Loss("chat", "chat_templates", "the chat template"))
+    if spec.added_tokens.parse_special:
+        effect = "special tokens in the text are plain text"
+        losses.append(Loss("ids-special", "added_tokens", effect))
+    data = json.dumps(table, ensure_ascii=False).encode("utf-8")
+    return Written({"tekken.json": data}, tuple(losses))
+
+
+def _text(piece: bytes) -> str | None:
+    try:
+        return piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
