@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 FORMATS = {
     "gguf": "mtkit.formats.gguf",
     "mtok": "mtkit.formats.mtok",
-    "mnn-text": "mtkit.formats.mnn_text",
+    "tekken": "mtkit.formats.tekken",
     "hf": "mtkit.formats.hf",
-    "spm": "mtkit.formats.spm",
-    "llama2c": "mtkit.formats.llama2c",
+    "tiktoken": "mtkit.formats.tiktoken",
+    "rwkv": "mtkit.formats.rwkv",
+    "vocab-merges": "mtkit.formats.vocab_merges",
+    "wordpiece": "mtkit.formats.wordpiece",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
 

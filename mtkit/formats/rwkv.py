@@ -1,0 +1,148 @@
+r"""RWKV's vocabulary files: one ``id literal length`` a line, the literal in Python's syntax.
+
+``12 '\x0c' 1`` is text, ``127 b'\x80' 1`` bytes; the length counts bytes. Ids need not be dense; 0
+is the end of a document and stands in no line. Encoding is the greedy longest match over bytes.
+
+Source: BlinkDL/RWKV-LM, RWKV-v5/tokenizer/rwkv_tokenizer.py.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
+from mtkit.spec.packed import Numbers, Pieces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.binary import Source
+    from mtkit.formats.contract import WriteOptions
+
+NAME = "rwkv"
+TITLE = "RWKV vocabulary"
+
+HIGHEST_ID = 1 << 24
+"""No vocabulary comes near; a higher id is damage, not a table to allocate."""
+_LINE = rb"""(\d{1,9}) (b?)('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*") (\d{1,9})\s*"""
+_ESCAPE = rb"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'"abfnrtv0]))"""
+_NAMED = {
+    b"\\": "\\", b"'": "'", b'"': '"', b"a": "\a", b"b": "\b", b"f": "\f", b"n": "\n", b"r": "\r",
+    b"t": "\t", b"v": "\v", b"0": "\0",
+}  # fmt: skip
+
+
+def sniff(source: Source) -> bool:
+    """Tell by a first line of an id, a quoted literal and a length."""
+    import re
+
+    return re.match(_LINE + rb"\n?", bytes(source.data[:1000])) is not None
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+    """Read a vocabulary.
+
+    Raises:
+        FormatError: A line is damaged, or an id or a piece stands twice.
+    """
+    import re
+
+    line_form, escape = re.compile(_LINE), re.compile(_ESCAPE, re.DOTALL)
+    found: dict[int, bytes] = {}
+    at = 0
+    for line in bytes(source.data).split(b"\n"):
+        if line.strip():
+            entry = line_form.fullmatch(line)
+            if entry is None:
+                what = f"is {line[:60]!r}, not an id, a literal and a length"
+                raise FormatError(what, field="line", offset=at)
+            token_id, piece = int(entry[1]), _unquote(entry[3][1:-1], bool(entry[2]), escape, at)
+            if token_id in found or token_id > HIGHEST_ID or len(piece) != int(entry[4]):
+                what = f"{line[:60]!r}: the id stands twice or is too high, or the length is wrong"
+                raise FormatError(what, field="line", offset=at)
+            found[token_id] = piece
+        at += len(line) + 1
+    if not found:
+        raise FormatError("holds no token")
+    size = max(found) + 1
+    types = bytearray([TokenType.ABSENT]) * size
+    for token_id in found:
+        types[token_id] = TokenType.NORMAL
+    pieces = Pieces.of([found.get(token_id, b"") for token_id in range(size)])
+    spec = TokenizerSpec(
+        Vocabulary(pieces, Numbers("B", bytes(types))),
+        models.Trie(),
+        decoder=decoders.Pieces("bytes"),
+        invalid_utf8="keep",
+        special_ids=SpecialIds(eos=0, stop=(0,)) if 0 not in found else SpecialIds(),
+    )
+    said = ("id 0 ends a document",) if 0 not in found else ()
+    return Reading(spec, said)
+
+
+def _unquote(body: bytes, is_bytes: bool, escape: object, at: int) -> bytes:
+    r"""Return what a literal stands for: in text ``\xe9`` is a character, in bytes a byte."""
+    if b"\\" not in body:
+        return body
+    out, last = [], 0
+    for match in escape.finditer(body):  # type: ignore[attr-defined]
+        out.append(body[last : match.start()])
+        last = match.end()
+        digits = match[1] or match[2] or match[3]
+        if digits is None:
+            out.append(_NAMED[match[4]].encode())
+        elif is_bytes:
+            if match[1] is None:
+                raise FormatError("has a character escape in bytes", field="line", offset=at)
+            out.append(bytes([int(digits, 16)]))
+        else:
+            code = int(digits, 16)
+            if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+                raise FormatError("escapes what is no character", field="line", offset=at)
+            out.append(chr(code).encode("utf-8"))
+    out.append(body[last:])
+    if b"\\" in escape.sub(b"", body):  # type: ignore[attr-defined]
+        raise FormatError("has an unknown escape", field="line", offset=at)
+    return b"".join(out)
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+    """Write a vocabulary for greedy longest match.
+
+    Raises:
+        UnsupportedError: The model is another one.
+    """
+    if not isinstance(spec.model, models.Trie):
+        raise UnsupportedError(
+            f"{TITLE} is for greedy longest match, not {type(spec.model).__name__}"
+        )
+    if spec.normalizer is not None or spec.pre_tokenizer is not None:
+        raise UnsupportedError(f"{TITLE} has no normalizer and no pre-tokenizer")
+    lines = []
+    losses: list[Loss] = []
+    for token_id, piece in enumerate(spec.vocabulary.pieces):
+        kind = spec.vocabulary.type_of(token_id)
+        if kind is TokenType.ABSENT or not piece:
+            continue
+        if kind is not TokenType.NORMAL and not losses:
+            losses.append(Loss("ids-special", "vocabulary.types", "every token is a plain one"))
+        lines.append(f"{token_id} {_quote(piece)} {len(piece)}\n")
+    if spec.added_tokens.tokens:
+        losses.append(Loss("ids-special", "added_tokens", "no token is found before the others"))
+    if spec.post_processor is not None:
+        losses.append(Loss("metadata", "post_processor", "nothing is added around a text"))
+    if spec.chat_templates:
+        losses.append(Loss("chat", "chat_templates", "the chat template"))
+    if spec.model.unk is not None:
+        losses.append(Loss("metadata", "model.unk", "the unknown token"))
+    if spec.special_ids not in (SpecialIds(eos=0, stop=(0,)), SpecialIds()):
+        losses.append(Loss("metadata", "special_ids", "which ids have a role"))
+    return Written({"rwkv_vocab.txt": "".join(lines).encode("utf-8")}, tuple(losses))
+
+
+def _quote(piece: bytes) -> str:
+    try:
+        return repr(piece.decode("utf-8"))
+    except UnicodeDecodeError:
+        return repr(piece)
