@@ -12,6 +12,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 SUBJECTS = {
     "metadata": "mtkit.commands.dump_gguf",
     "tensors": "mtkit.commands.dump_gguf",
+    "vocab": "mtkit.commands.dump_tokenizer",
+    "merges": "mtkit.commands.dump_tokenizer",
+    "scores": "mtkit.commands.dump_tokenizer",
+    "template": "mtkit.commands.dump_tokenizer",
 }
 
 
@@ -23,15 +27,22 @@ def dump(
         str | None,
         typer.Option("--filter", metavar="PATTERN", help="Names that have it; *?[] globs."),
     ] = None,
+    style: Annotated[
+        str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List the content of a file, whole.
 
-    Columns: metadata key, type, value; tensors name, shape (fastest axis first), type, offset in
-    the data section, bytes. Text is escaped to one line; bytes that are not UTF-8 are \\xNN.
+    Columns: vocab id, token, type, score where there are scores; merges rank, left, right; scores
+    id, score, token; metadata key, type, value; tensors name, shape (fastest axis first), type,
+    offset in the data section, bytes; template the chat template as it is. Text is escaped to one
+    line; bytes that are not UTF-8 are \\xNN.
 
     \b
     Examples:
+      mtkit dump vocab tokenizer.model | head
+      mtkit dump scores tokenizer.bin --style llama2c
       mtkit dump metadata model.gguf --filter tokenizer.chat_template
       mtkit dump tensors model.gguf | sort -k5 -n
     """
@@ -43,4 +54,9 @@ def dump(
     if what not in SUBJECTS:
         raise UsageError(f"cannot dump {what!r}", hint=f"known: {', '.join(SUBJECTS)}")
     module = import_module(SUBJECTS[what])
+    if SUBJECTS[what].endswith("_tokenizer"):
+        module.show(what, file, pattern=pattern, style=style, as_json=as_json)
+        return
+    if style is not None:
+        raise UsageError("--style is for dump scores")
     module.show(what, Source.open(file), pattern=pattern, as_json=as_json)

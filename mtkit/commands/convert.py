@@ -1,0 +1,130 @@
+"""``mtkit convert``: a tokenizer into another format, with what is lost named."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.convert import Conversion, Verified
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SRC]", help="File or folder; none: the default.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="NAME", help="Format; see mtkit formats.")
+    ] = "",
+    target: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="DST", help="File or folder/; else beside SRC."),
+    ] = None,
+    allow_loss: Annotated[
+        list[str] | None,
+        typer.Option("--allow-loss", metavar="CODE", help="Convert although CODE is lost."),
+    ] = None,
+    bos: Annotated[
+        bool | None, typer.Option("--bos/--no-bos", help="Add BOS where SRC has no template.")
+    ] = None,
+    eos: Annotated[
+        bool | None, typer.Option("--eos/--no-eos", help="Add EOS where SRC has no template.")
+    ] = None,
+    no_extension: Annotated[
+        bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
+) -> None:
+    """Convert a tokenizer to another format, and prove it on 200 texts before writing.
+
+    Exit code 4: the format cannot hold it, or ordinary text would get other ids.
+
+    \b
+    Examples:
+      mtkit convert tokenizer.model --to mtok
+      mtkit convert model.gguf --to hf -o my-tokenizer/
+      mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
+    """
+    from mtkit.convert import convert as run
+    from mtkit.errors import UsageError
+    from mtkit.formats import FORMATS
+    from mtkit.formats.contract import WriteOptions
+
+    if not to:
+        raise UsageError("--to is missing", hint=f"one of {', '.join(FORMATS)}")
+    options = WriteOptions(add_bos=bos, add_eos=eos, extension=not no_extension)
+    from mtkit.commands.encode import load_named
+
+    tokenizer = load_named(source)
+    done = run(
+        tokenizer, target, to=to, allow_loss=tuple(allow_loss or ()), options=options, force=force
+    )
+    from mtkit.commands import output
+
+    if as_json:
+        output.write_json(_document(done))
+    elif not quiet:
+        output.write("".join(f"{line}\n" for line in _report(done)))
+
+
+def _document(done: Conversion) -> dict[str, object]:
+    return {
+        "schema": "mtkit.convert/1",
+        "output": done.path,
+        "files": list(done.paths),
+        "format": done.format_name,
+        "losses": [
+            {"code": loss.code, "field": loss.field, "effect": loss.effect} for loss in done.losses
+        ],
+        "assumptions": list(done.assumptions),
+        "verified": [
+            {
+                "as": one.reader,
+                "equal": one.equal,
+                "explained": one.explained,
+                "total": one.total,
+                "spec_equal": one.spec_equal,
+                "examples": list(one.examples),
+            }
+            for one in done.verified
+        ],
+        "sizes": dict(done.sizes),
+    }
+
+
+def _report(done: Conversion) -> list[str]:
+    from mtkit.escape import printable
+
+    sizes = dict(done.sizes)
+    lines = [f"{printable(done.path)}\twritten, {sizes['total']:,} bytes"]
+    lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
+    lines += [f"  assumed\t{text}" for text in done.assumptions]
+    lines += [f"  lost\t{loss.code}: {loss.field}: {loss.effect}" for loss in done.losses]
+    lines += [f"  verified\t{_verdict(one)}" for one in done.verified]
+    if "base" in sizes:
+        lines.append(
+            f"  size\tbase {sizes['base']:,} bytes, extension {sizes['extension']:,} bytes"
+        )
+    if not sys.stdout.isatty():
+        return lines
+    rows = [line.partition("\t") for line in lines]
+    width = max(len(head) for head, _, _ in rows) + 2
+    return [head.ljust(width) + rest for head, _, rest in rows]
+
+
+def _verdict(one: Verified) -> str:
+    parts = []
+    if one.spec_equal is not None:
+        parts.append(f"spec {'equal' if one.spec_equal else 'differs where a loss is listed'}")
+    text = f"ids equal on {one.equal} of {one.total} texts"
+    if one.explained:
+        text += f" ({one.explained} differ as listed)"
+    return f"as {one.reader}: " + ", ".join([*parts, text])

@@ -1,0 +1,82 @@
+"""``mtkit decode``: ids to text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def decode(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Token ids; - or none reads standard input."),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
+    ] = None,
+    skip_special: Annotated[
+        bool, typer.Option("--skip-special", help="Leave special tokens out of the text.")
+    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Decode token ids to text; bytes that are no UTF-8 are written as they are in a pipe.
+
+    \b
+    Examples:
+      mtkit decode 9419 11 380 9455 0 -t tokenizer.json
+      mtkit encode "Hello, MNN!" | mtkit decode
+    """
+    from mtkit.commands.encode import load_named
+    from mtkit.errors import UsageError
+
+    if not ids or ids == ["-"]:
+        if sys.stdin.isatty() and not ids:
+            raise UsageError("no ids", hint="mtkit decode 15 42, or ids on standard input")
+        ids = [sys.stdin.read()]
+    numbers = parse_ids(" ".join(ids))
+    source = load_named(tokenizer)
+    if trace:
+        from mtkit.commands.trace import show_trace
+
+        source.decode(numbers)  # refuses ids that do not exist
+        show_trace(source.trace_decode(numbers, skip_special_tokens=skip_special), as_json=as_json)
+        return
+    from mtkit.commands import output
+    from mtkit.escape import printable
+
+    raw = source.decode_bytes(numbers, skip_special_tokens=skip_special)
+    if as_json:
+        text = raw.decode("utf-8", "replace")
+        document: dict[str, object] = {"schema": "mtkit.decode/1", "text": text}
+        if text.encode("utf-8") != raw:
+            document["bytes"] = raw.hex()
+        output.write_json(document)
+    elif output.is_terminal():
+        output.write("\n".join(printable(line) for line in raw.split(b"\n")) + "\n")
+    else:
+        output.write_bytes(raw + b"\n")
+
+
+def parse_ids(text: str) -> list[int]:
+    """Read ids separated by blanks or commas, as encode or a JSON list prints them.
+
+    Raises:
+        UsageError: Something is no id.
+    """
+    from mtkit.errors import UsageError
+
+    found = []
+    for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split():
+        if not word.isascii() or not word.isdigit() or len(word) > 10:
+            raise UsageError(
+                f"{word[:40]!r} is no token id", hint="ids are whole numbers from 0 on"
+            )
+        found.append(int(word))
+    return found

@@ -1,0 +1,210 @@
+"""``mtkit encode``: text to ids."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mtkit.tokenizer import Encoding, Tokenizer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def encode(
+    text: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
+    ] = None,
+    input_file: Annotated[
+        str | None, typer.Option("--input", metavar="FILE", help="Read the text from a file.")
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Encode each line by itself, one result a line.")
+    ] = False,
+    only_ids: Annotated[bool, typer.Option("--ids", help="Print ids, space separated.")] = False,
+    only_tokens: Annotated[
+        bool, typer.Option("--tokens", help="Print tokens, escaped, space separated.")
+    ] = False,
+    count: Annotated[bool, typer.Option("--count", help="Print the number of tokens.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Print id, start, end and token, one a line.")
+    ] = False,
+    no_special: Annotated[
+        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
+    ] = False,
+    no_parse_special: Annotated[
+        bool,
+        typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
+    ] = False,
+    parse_special: Annotated[
+        bool, typer.Option("--parse-special", help="Recognise special tokens in the text.")
+    ] = False,
+    bos: Annotated[
+        bool, typer.Option("--bos", help="BOS in front, instead of the file's template.")
+    ] = False,
+    eos: Annotated[
+        bool, typer.Option("--eos", help="EOS behind, instead of the file's template.")
+    ] = False,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+    ] = None,
+    as_reader: Annotated[
+        str | None,
+        typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Encode text to token ids.
+
+    In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes.
+
+    \b
+    Examples:
+      mtkit encode "Hello, MNN!"
+      mtkit encode "Hello, MNN!" -t tokenizer.json --trace
+      mtkit encode --input book.txt --lines --count -t model.gguf
+    """
+    from mtkit.errors import UsageError
+
+    if as_reader not in (None, "mnn"):
+        raise UsageError(f"--as {as_reader}: only mnn is known")
+    if parse_special and no_parse_special:
+        raise UsageError("--parse-special and --no-parse-special exclude each other")
+    if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
+        raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
+    special = True if parse_special else False if no_parse_special else None
+    template = not (no_special or bos or eos)
+    source = load_named(tokenizer, as_mnn=as_reader == "mnn", encoding=encoding)
+    texts = _texts(text, input_file, lines=lines)
+    if trace:
+        from mtkit.commands.trace import show_trace
+
+        for one in texts:
+            show_trace(
+                source.trace(one, add_special_tokens=template, parse_special=special),
+                as_json=as_json,
+            )
+        return
+    to_ids, to_encoding = _encoder(source, template, special, bos=bos, eos=eos)
+    plain = only_ids or not sys.stdout.isatty()
+    if count or (plain and not (as_json or only_tokens or offsets)):
+        from mtkit.commands import output
+
+        for one in texts:
+            ids = to_ids(one)
+            output.write(f"{len(ids)}\n" if count else " ".join(map(str, ids)) + "\n")
+        return
+    form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
+    printer = _Printer(to_encoding, form)
+    for one in texts:
+        printer.print(one)
+
+
+def load_named(name: str | None, *, as_mnn: bool = False, encoding: str | None = None) -> Tokenizer:
+    """Load a tokenizer for a command; stderr says which file of a folder was taken."""
+    import os
+
+    from mtkit.binary import Source
+    from mtkit.tokenizer import load_source, locate
+
+    path = locate(name)
+    if name is not None and path != "-" and os.path.isdir(os.path.expanduser(name)):
+        sys.stderr.write(f"mtkit: taking {path}\n")
+    overrides = {"encoding": encoding} if encoding is not None else None
+    return load_source(Source.open(path), overrides=overrides, as_mnn=as_mnn)
+
+
+def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:
+    """Yield what is to be encoded; bytes where they come from a file or a pipe."""
+    from mtkit.errors import UsageError
+
+    if text is not None and input_file is not None:
+        raise UsageError("give a text or --input, not both")
+    if text is None and input_file is None:
+        if sys.stdin.isatty():
+            raise UsageError("no text", hint='mtkit encode "Hello, MNN!" or --input FILE')
+        text = "-"
+    if text is not None and text != "-":
+        # Bytes of the command line that are no UTF-8 arrive as surrogate escapes.
+        raw = text.encode("utf-8", "surrogateescape")
+        yield from raw.splitlines() if lines else [raw]
+        return
+    try:
+        file = sys.stdin.buffer if text == "-" else open(str(input_file), "rb")  # noqa: SIM115
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=str(input_file)) from None
+    with file:
+        if lines:
+            for line in file:
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
+        else:
+            yield file.read()
+
+
+class _Printer:
+    """Prints encodings in the form that the options ask for."""
+
+    def __init__(self, encode: Callable[[str | bytes], Encoding], form: str) -> None:
+        self.encode = encode
+        self.form = form
+
+    def print(self, text: str | bytes) -> None:
+        """Encode one text and print it."""
+        from mtkit.commands import output
+        from mtkit.escape import byte_escapes, escape
+
+        encoding = self.encode(text)
+        if self.form == "tokens":
+            output.write(" ".join(map(escape, encoding.tokens)) + "\n")
+        elif self.form == "offsets":
+            rows = zip(encoding.ids, encoding.offsets, encoding.tokens, strict=True)
+            output.write_rows((i, start, end, token) for i, (start, end), token in rows)
+        elif self.form == "json":
+            output.write_json(
+                {
+                    "schema": "mtkit.encode/1",
+                    "ids": encoding.ids,
+                    "tokens": [byte_escapes(token) for token in encoding.tokens],
+                    "offsets": encoding.offsets,
+                    "special_tokens_mask": encoding.special_tokens_mask,
+                }
+            )
+        else:
+            from mtkit.commands.trace import show_tokens
+
+            show_tokens(encoding, text)
+
+
+def _encoder(
+    tokenizer: Tokenizer, template: bool, parse_special: bool | None, *, bos: bool, eos: bool
+) -> tuple[Callable[[str | bytes], list[int]], Callable[[str | bytes], Encoding]]:
+    """Return how a text becomes ids, and ids with all that is known of them."""
+    from mtkit.errors import UsageError
+
+    before = tokenizer.bos_id if bos else None
+    after = tokenizer.eos_id if eos else None
+    for asked, token_id, name in ((bos, before, "BOS"), (eos, after, "EOS")):
+        if asked and token_id is None:
+            raise UsageError(f"has no {name} token", source=tokenizer.source)
+    front = [] if before is None else [before]
+    back = [] if after is None else [after]
+
+    def ids(text: str | bytes) -> list[int]:
+        found = tokenizer.encode_ids(text, add_special_tokens=template, parse_special=parse_special)
+        return [*front, *found, *back] if bos or eos else found
+
+    def encode(text: str | bytes) -> Encoding:
+        found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
+        return tokenizer.surround(found, front, back) if bos or eos else found
+
+    return ids, encode

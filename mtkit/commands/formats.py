@@ -1,0 +1,42 @@
+"""``mtkit formats``: what can be read and written, asked of the format modules."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def formats(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the tokenizer formats: name, whether it is read and written, what it is.
+
+    \b
+    Examples:
+      mtkit formats
+      mtkit formats --json
+    """
+    from mtkit.commands import output
+    from mtkit.formats import FORMATS, get_format
+
+    modules = {name: get_format(name) for name in FORMATS}
+    if as_json:
+        rows = [
+            {"name": name, "read": True, "write": hasattr(module, "write"), "title": module.TITLE}
+            for name, module in modules.items()
+        ]
+        output.write_json({"schema": "mtkit.formats/1", "formats": rows})
+        return
+    shown = [
+        (name, "read", "write" if hasattr(module, "write") else "-", module.TITLE)
+        for name, module in modules.items()
+    ]
+    if not output.is_terminal():
+        output.write_rows(shown)
+        return
+    console = output.console()
+    console.print(output.table(console, ("name", "read", "write", "what it is"), shown, elastic=3))
