@@ -1,0 +1,70 @@
+# The two commands of the README, and what continuous integration adds to them.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mtkit
+WHEELS = $(CACHE)/wheels/$(shell uname -m)
+LLAMA = llama-cpp-python==0.3.36
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test lint docs sanitize native clean
+
+## Show the main job on the files that ship with mtkit.
+demo: $(VENV)/installed
+	@$(BIN)/python tools/demo.py
+
+## Install the test extras and pass the whole suite.
+test: $(VENV)/tests
+	$(BIN)/python -m pytest $(PYTEST)
+
+## Style and types of Python and C++.
+lint: $(VENV)/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*.?pp; \
+	else echo "clang-format is not installed: C++ style not checked"; fi
+
+## Write the documents that are made from the code.
+docs: $(VENV)/installed
+	$(BIN)/python -m tools.generate
+
+## The engine's tests with address and undefined-behaviour sanitizers.
+sanitize: $(VENV)/tests $(VENV)/lint
+	$(BIN)/python -m tools.native --sanitize
+
+## Build the core into mtkit/ for work on the sources.
+native: $(VENV)/lint
+	$(BIN)/python -m tools.native
+
+clean:
+	rm -rf $(VENV) build demo-out
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV) || { echo "python needs its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(PIP) install --upgrade pip
+
+SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -name '*.so' ! -name '*.pyc')
+
+$(VENV)/installed: $(BIN)/python $(SOURCES)
+	@echo "installing mtkit into $(VENV) …"
+	@$(PIP) install --force-reinstall --no-deps . && $(PIP) install .
+	@touch $@
+
+$(VENV)/tests: $(VENV)/installed $(WHEELS)/llama_cpp_python.built
+	@echo "installing what the tests need …"
+	@$(PIP) install --find-links $(WHEELS) ".[test]"
+	@touch $@
+
+# There is no binary wheel of llama-cpp-python: it is built once and kept outside the checkout.
+$(WHEELS)/llama_cpp_python.built: $(BIN)/python
+	@mkdir -p $(WHEELS)
+	@echo "building $(LLAMA) (about four minutes on two cores; kept in $(WHEELS)) …"
+	@ls $(WHEELS)/llama_cpp_python-*.whl >/dev/null 2>&1 || $(PIP) wheel --no-deps -w $(WHEELS) $(LLAMA)
+	@touch $@
+
+$(VENV)/lint: $(BIN)/python pyproject.toml
+	@$(PIP) install "mypy>=2" "ruff==0.17.5" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
+	  typer rich numpy jinja2 pytest
+	@touch $@

@@ -1,0 +1,120 @@
+"""Write the documents that are made from the code: ``python -m tools.generate [--check]``.
+
+``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats, and
+``docs/losses.md`` what each writer can lose, as the small fixtures show it. ``--check`` compares
+instead of writing and ends with 1 where a document is out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from mtkit.cli import COMMANDS, overview
+from mtkit.formats import FORMATS, get_format
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SUBCOMMANDS = {"dump": ("vocab", "merges", "scores", "metadata", "tensors", "template")}
+SOURCES = {
+    "byte-level BPE": "bbpe-8k/tokenizer.json",
+    "SentencePiece BPE": "spm-bpe/tokenizer.model",
+    "SentencePiece Unigram": "spm-unigram/tokenizer.model",
+    "WordPiece": "wordpiece/tokenizer.json",
+}
+
+
+def help_of(*args: str) -> str:
+    """Return what a command prints for --help at 80 columns."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mtkit", *args, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
+    )
+    return done.stdout.strip()
+
+
+def cli_reference() -> str:
+    """``docs/cli.md``: the help text of every command."""
+    out = ["# Command reference\n", f"```\n{overview().rstrip()}\n```\n"]
+    for name in COMMANDS:
+        out.append(f"## mtkit {name}\n\n```\n{help_of(name)}\n```\n")
+        for sub in SUBCOMMANDS.get(name, ()):
+            out.append(f"### mtkit {name} {sub}\n\n```\n{help_of(name, sub)}\n```\n")
+    return "\n".join(out)
+
+
+def format_table() -> str:
+    """``docs/formats.md``: what can be read and written."""
+    rows = ["# Formats\n", "| name | what it is | read | write |", "|---|---|---|---|"]
+    for name in FORMATS:
+        module = get_format(name)
+        writes = "yes" if hasattr(module, "write") else "no"
+        rows.append(f"| `{name}` | {module.TITLE} | yes | {writes} |")
+    return "\n".join([*rows, ""])
+
+
+def loss_table() -> str:
+    """``docs/losses.md``: what each writer loses of each kind of tokenizer."""
+    from mtkit.errors import MtkitError
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.tokenizer import load
+
+    out = [
+        "# What a conversion loses\n",
+        "Losses are computed field by field for the tokenizer at hand; these are the ones of the",
+        "fixtures in `tests/fixtures`. The codes:\n",
+        "- `ids`: ordinary text can get other ids; stops unless `--allow-loss ids` is given",
+        "- `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can",
+        "- `ids-possible`: the same components, but another reference runs them; stops only where",
+        "  the built-in texts differ",
+        "- `decoding`, `chat`, `metadata`: what the words say\n",
+    ]
+    for kind, path in SOURCES.items():
+        spec = load(os.path.join(ROOT, "tests", "fixtures", path)).spec
+        out += [f"## {kind}\n", "| to | code | field | effect |", "|---|---|---|---|"]
+        for name in FORMATS:
+            module = get_format(name)
+            if not hasattr(module, "write"):
+                continue
+            try:
+                losses = module.write(spec, WriteOptions()).losses
+            except MtkitError as error:
+                out.append(f"| `{name}` | refused | | {error.what} |")
+                continue
+            out += [f"| `{name}` | {x.code} | {x.field} | {x.effect} |" for x in losses]
+            if not losses:
+                out.append(f"| `{name}` | nothing | | |")
+        out.append("")
+    return "\n".join(out)
+
+
+DOCUMENTS = {
+    "docs/cli.md": cli_reference,
+    "docs/formats.md": format_table,
+    "docs/losses.md": loss_table,
+}
+
+
+def main() -> int:
+    """Write or check every document; return the exit code."""
+    stale = 0
+    for path, make in DOCUMENTS.items():
+        text = make()
+        full = os.path.join(ROOT, path)
+        if "--check" in sys.argv[1:]:
+            with open(full, encoding="utf-8") as file:
+                if file.read() != text:
+                    print(f"{path} is out of date; run: python -m tools.generate")
+                    stale = 1
+            continue
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+        print(path)
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
