@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.pipeline import bytewise, roles
+from mtkit.pipeline import bytewise, piece_decoder, roles
 from mtkit.pipeline.decoders import clean_up_steps, compile_decoder
 from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType, decoders
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from mtkit.pipeline.decoders import Decode
     from mtkit.spec import TokenizerSpec
+
+_BY_BYTES = (decoders.Bytewise, decoders.Pieces, decoders.Subwords, decoders.AfterBos)
 
 
 class Decoding:
@@ -33,7 +35,7 @@ class Decoding:
             for token in spec.added_tokens.tokens
             if token.special
         }
-        self.by_bytes = isinstance(spec.decoder, (decoders.Bytewise, decoders.Pieces))
+        self.by_bytes = isinstance(spec.decoder, _BY_BYTES)
         self._decoders: dict[bool, Decode] = {}
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool) -> str:
@@ -90,6 +92,8 @@ class Decoding:
         return text
 
     def _by_bytes(self, ids: Iterable[int], skip_special_tokens: bool) -> bytes:
+        if isinstance(self.spec.decoder, (decoders.Subwords, decoders.AfterBos)):
+            return piece_decoder.decode(self.spec, ids, skip_special_tokens=skip_special_tokens)
         if isinstance(self.spec.decoder, decoders.Pieces):
             return roles.decode(self.spec, ids, skip_special_tokens=skip_special_tokens)
         return bytewise.decode(self.spec, ids, skip_special_tokens=skip_special_tokens)

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Union
 
+    from mtkit.spec.normalizers import Spaces
     from mtkit.spec.text import Pattern
 
 
@@ -110,6 +111,31 @@ class Pieces(Record):
     drop_first_space: bool = False
 
 
+class Subwords(Record):
+    """Pieces of a trained subword model joined, U+2581 as a space.
+
+    Control pieces give nothing, runs of BYTE pieces the characters they spell and U+FFFD for each
+    byte that spells none. What a piece is decides its spelling, control and byte pieces first.
+
+    Attributes:
+        unk_surface: What the unknown token gives.
+        drop_marks: Which pieces lose one U+2581 in front: ``none``; the ``first`` one that has it,
+            as long as nothing has been written; ``all`` as long as nothing has been written.
+        denormalizer: Applied to the joined text.
+    """
+
+    unk_surface: bytes = b" \xe2\x81\x87 "
+    drop_marks: Literal["none", "first", "all"] = "first"
+    denormalizer: Spaces | None = None
+
+
+class AfterBos(Record):
+    """Pieces as they are, ``<0xHH>`` as its byte; one that follows BOS loses a leading space.
+
+    BOS at the start gives nothing.
+    """
+
+
 class Sequence(Record):
     """One after the other."""
 
@@ -129,5 +155,7 @@ if TYPE_CHECKING:
         CTC,
         Bytewise,
         Pieces,
+        Subwords,
+        AfterBos,
         Sequence,
     ]

@@ -122,7 +122,7 @@ class Unigram(Record):
         candidates: Which pieces are tried: ``any`` (of equal ones the last); ``listed``: NORMAL,
             USER_DEFINED and UNUSED ones; ``used``: NORMAL and USER_DEFINED ones.
         user_defined: What a USER_DEFINED piece counts: its ``score``, ``zero``, or what makes it
-            ``preferred``: its length in bytes times the best score above zero, less 0.1.
+            ``preferred``: a tenth for each byte after its first.
         precision: Float type in which sums of scores are kept.
     """
 

@@ -4,8 +4,7 @@
 segmentation can reach, every piece that begins there offers a sum for the place where it ends; it
 wins when it is strictly greater (so the earliest start, the longest last piece, keeps a tie).
 
-With ``precision`` f32 the sums are kept in float32 while an offer is compared in float64, except
-for the unknown character, whose offer is rounded first: that is how the reference's types fall.
+With ``precision`` f32 every sum is rounded to float32 before it is compared, so ties are common.
 
 Source: google/sentencepiece, unigram_model.cc (``EncodeOptimized``); huggingface/tokenizers 0.23,
 models/unigram/model.rs (``encode_optimized``, ``tokenize``).
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_PENALTY = 10.0
 """What an unknown character costs below the lowest score (kUnkPenalty)."""
-FLOAT_MIN = 2.0**-126
+USER_DEFINED_BONUS = 0.1
+"""What a preferred piece counts for each byte after its first (sentencepiece 0.2.3, measured)."""
 FLOAT_MAX = (2.0 - 2.0**-23) * 2.0**127
 
 
@@ -77,12 +77,11 @@ class Unigram:
             counted = [s for s, kind in zip(offers, kinds, strict=True) if kind == 1]
         lowest = min(counted, default=FLOAT_MAX) - UNKNOWN_PENALTY
         self.unk_offer = lowest if model.candidates == "any" else f32(lowest)
-        highest = max((FLOAT_MIN, *counted))
         if model.user_defined != "score":
             for token_id, kind in enumerate(kinds):
                 if kind == TokenType.USER_DEFINED:
                     length = len(vocabulary.pieces[token_id])
-                    preferred = f32(length * highest) - 0.1
+                    preferred = f32(USER_DEFINED_BONUS * (length - 1))
                     offers[token_id] = preferred if model.user_defined == "preferred" else 0.0
         return offers
 
@@ -98,9 +97,9 @@ class Unigram:
     def _segment(self, data: bytes) -> list[tuple[bytes, int]]:
         """Return the pieces of the best segmentation as (bytes, id)."""
         model, offers, unk = self.model, self.offers, self.model.unk
-        keeps_f32 = model.precision == "f32"
         size = len(data)
-        best = array("f" if keeps_f32 else "d", bytes((size + 1) * (4 if keeps_f32 else 8)))
+        rounded = f32 if model.precision == "f32" else float
+        best = [0.0] * (size + 1)
         came_from = [-1] * (size + 1)
         ids = [-1] * (size + 1)
         start = 0
@@ -109,14 +108,12 @@ class Unigram:
             next_start = min(start + character_size(data[start]), size)
             single = False
             for end, token_id in self.prefixes.at(data, start):
-                offer = offers[token_id] + here
+                offer = rounded(offers[token_id] + here)
                 if came_from[end] < 0 or offer > best[end]:
                     best[end], came_from[end], ids[end] = offer, start, token_id
                 single = single or end == next_start
             if not single:
-                offer = self.unk_offer + here
-                if keeps_f32:
-                    offer = f32(offer)
+                offer = rounded(self.unk_offer + here)
                 if came_from[next_start] < 0 or offer > best[next_start]:
                     if unk is None:
                         raise no_token(data[start:next_start])

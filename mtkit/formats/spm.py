@@ -1,0 +1,160 @@
+"""SentencePiece ``tokenizer.model``: a protocol-buffer message.
+
+ModelProto: pieces (1, repeated), trainer_spec (2), normalizer_spec (3), self_test_data (4),
+denormalizer_spec (5). What the tokenizer does goes into the specification; the settings' other
+fields, the self-test and unknown fields are kept in the extras, and a file is written back byte
+for byte. Encoding adds nothing and finds no special tokens in the text: control pieces are ids
+for programs, their spelling is ordinary text.
+
+Source: google/sentencepiece 0.2, sentencepiece_model.proto; sentencepiece_processor.cc.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError
+from mtkit.formats.contract import Reading
+from mtkit.formats.spm_pieces import check_pieces, read_pieces
+from mtkit.formats.spm_wire import BYTES, Settings, damaged, parse
+from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, TokenType, models
+from mtkit.spec.decoders import Subwords
+from mtkit.spec.normalizers import Spaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.binary import Source
+    from mtkit.formats.spm_wire import Field
+    from mtkit.spec import Vocabulary
+    from mtkit.spec.models import Model
+
+NAME = "spm"
+TITLE = "SentencePiece model (tokenizer.model)"
+
+UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
+UNK_SURFACE = " \u2047 ".encode()
+ROLES = (("bos", 46, b"<s>"), ("eos", 47, b"</s>"), ("pad", 48, b"<pad>"))
+"""Role, field of trainer_spec that spells its piece, default."""
+
+
+def sniff(source: Source) -> bool:
+    """Tell by the first piece: a message that begins with a string and goes on with its score."""
+    head = bytes(source.data[:512])
+    if head[:1] != b"\x0a":
+        return False
+    try:
+        first = next(parse(head, "pieces[0]"))
+        part = next(parse(first.data, "piece"))
+    except (FormatError, StopIteration):
+        return False
+    behind = first.data[len(part.raw) :][:1]
+    return part.number == 1 and part.wire == BYTES and behind in {b"", b"\x15", b"\x18"}
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+    """Read a model.
+
+    Raises:
+        FormatError: The file is damaged, or the reference would refuse it.
+    """
+    pieces: list[Field] = []
+    parts: dict[int, bytes] = {}
+    rest = b""
+    for part in parse(bytes(source.data), "model"):
+        if part.wire != BYTES or not 1 <= part.number <= 5:
+            rest += part.raw
+        elif part.number == 1:
+            pieces.append(part)
+        else:  # a message that comes twice is merged, which is what joining its bytes does
+            parts[part.number] = parts.get(part.number, b"") + part.data
+    vocabulary, odd = read_pieces(pieces)
+    trainer = Settings(parts.get(2, b""), "trainer_spec")
+    normalizer = Settings(parts.get(3, b""), "normalizer_spec")
+    byte_fallback = trainer.truth(35, False)
+    unk = check_pieces(vocabulary, byte_fallback=byte_fallback)
+    spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
+    denormalizer = None
+    if 5 in parts:
+        found = read_spaces(Settings(parts[5], "denormalizer_spec"), suffix=False)
+        denormalizer = found if found.charsmap else None
+    leading = "all" if spaces.remove_extra_whitespaces else "none"
+    if leading == "none" and spaces.add_dummy_prefix:
+        leading = "first"
+    normalizer.remove(2)
+    messages = {"normalizer_spec": normalizer.message() if 3 in parts else None}
+    messages |= {"trainer_spec": parts.get(2), "self_test_data": parts.get(4)}
+    messages |= {"denormalizer_spec": parts.get(5), "fields": rest or None}
+    kept = {name: data.hex() for name, data in messages.items() if data is not None}
+    spec = TokenizerSpec(
+        vocabulary,
+        read_model(trainer.number(3, UNIGRAM), unk, byte_fallback=byte_fallback),
+        normalizer=spaces,
+        decoder=Subwords(
+            unk_surface=trainer.data(44, UNK_SURFACE),
+            drop_marks=leading,  # type: ignore[arg-type]
+            denormalizer=denormalizer,
+        ),
+        added_tokens=AddedTokens(parse_special=False),
+        special_ids=read_roles(vocabulary, trainer, unk),
+        invalid_utf8="keep",
+        extras=(("spm", {**kept, **odd}),),
+    )
+    return Reading(spec)
+
+
+def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
+    """Return the model of a model_type."""
+    if kind == BPE:
+        return models.ScoreBPE(unk=unk, byte_fallback=byte_fallback)
+    if kind == WORD:
+        return models.Words(unk=unk, byte_fallback=byte_fallback)
+    if kind == CHAR:
+        return models.Characters(unk=unk, byte_fallback=byte_fallback)
+    return models.Unigram(
+        unk=unk,
+        byte_fallback=byte_fallback,
+        candidates="used",
+        user_defined="preferred",
+        precision="f32",
+    )
+
+
+def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
+    """Return the normalizer of a NormalizerSpec.
+
+    Raises:
+        FormatError: The character map is cut.
+    """
+    charsmap = settings.data(2)
+    if charsmap:
+        size = int.from_bytes(charsmap[:4], "little")
+        if len(charsmap) <= 4 or size >= len(charsmap):
+            raise damaged(
+                f"says its trie has {size} bytes, {max(len(charsmap) - 4, 0)} follow",
+                "precompiled_charsmap",
+                0,
+            )
+    return Spaces(
+        charsmap=charsmap,
+        add_dummy_prefix=settings.truth(3, True),
+        remove_extra_whitespaces=settings.truth(4, True),
+        escape_whitespaces=settings.truth(5, True),
+        suffix=suffix,
+    )
+
+
+def read_roles(vocabulary: Vocabulary, trainer: Settings, unk: int) -> SpecialIds:
+    """Return the ids with a role: control pieces with the spelling that the trainer notes."""
+    ids: dict[str, int] = {}
+    reserved = {
+        piece: token_id
+        for token_id, (piece, kind) in enumerate(
+            zip(vocabulary.pieces, vocabulary.types or (), strict=True)
+        )
+        if kind == TokenType.CONTROL
+    }
+    for role, number, spelling in ROLES:
+        found = reserved.get(trainer.data(number) or spelling)
+        if found is not None:
+            ids[role] = found
+    return SpecialIds(unk=unk, bos=ids.get("bos"), eos=ids.get("eos"), pad=ids.get("pad"))
