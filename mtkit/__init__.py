@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.conversion import Conversion as Conversion
+    from mtkit.conversion import convert as convert
     from mtkit.errors import FormatError as FormatError
     from mtkit.errors import LossError as LossError
     from mtkit.errors import MtkitError as MtkitError
@@ -20,15 +22,25 @@ if TYPE_CHECKING:
     from mtkit.errors import UsageError as UsageError
     from mtkit.gguf import GgufFile as GgufFile
     from mtkit.gguf import open_gguf as open_gguf
+    from mtkit.spec import TokenizerSpec as TokenizerSpec
+    from mtkit.tokenizer import Encoding as Encoding
+    from mtkit.tokenizer import Tokenizer as Tokenizer
+    from mtkit.tokenizer import load as load
 
 _EXPORTS = {
+    "Conversion": "mtkit.conversion",
+    "Encoding": "mtkit.tokenizer",
     "FormatError": "mtkit.errors",
     "GgufFile": "mtkit.gguf",
     "LossError": "mtkit.errors",
     "MtkitError": "mtkit.errors",
     "ResourceError": "mtkit.errors",
+    "Tokenizer": "mtkit.tokenizer",
+    "TokenizerSpec": "mtkit.spec",
     "UnsupportedError": "mtkit.errors",
     "UsageError": "mtkit.errors",
+    "convert": "mtkit.conversion",
+    "load": "mtkit.tokenizer",
     "open_gguf": "mtkit.gguf",
 }
 

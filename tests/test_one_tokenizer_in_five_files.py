@@ -14,7 +14,7 @@ import pytest
 from support import SHARED, shared, shared_json_lines, shared_tokenizer
 
 import mtkit
-from mtkit.convert import convert
+from mtkit.conversion import convert
 
 if TYPE_CHECKING:
     from pathlib import Path

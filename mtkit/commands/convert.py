@@ -9,7 +9,7 @@ import typer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.convert import Conversion, Verified
+    from mtkit.conversion import Conversion, Verified
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -53,7 +53,7 @@ def convert(
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
     """
-    from mtkit.convert import convert as run
+    from mtkit.conversion import convert as run
     from mtkit.errors import UsageError
     from mtkit.formats import FORMATS
     from mtkit.formats.contract import WriteOptions

@@ -1,0 +1,25 @@
+"""The public names are what ``mtkit`` exports, each with the type that checkers see."""
+
+import ast
+from pathlib import Path
+
+import mtkit
+
+
+def test_exports_are_declared_once() -> None:
+    tree = ast.parse(Path(mtkit.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+    }
+    assert typed == mtkit._EXPORTS
+    assert list(mtkit._EXPORTS) == sorted(mtkit._EXPORTS)
+    assert dir(mtkit) == sorted([*typed, "__version__"])
+
+
+def test_no_module_hides_an_export() -> None:
+    for name, module in mtkit._EXPORTS.items():
+        assert module != f"mtkit.{name}", f"importing {module} would replace mtkit.{name}"
