@@ -109,6 +109,9 @@ def convert(
     if any(_same(path, source.source) for path in targets):
         raise UsageError("is the source itself", source=source.source, hint="-o names another file")
     verified = verify(source, module, written, allow_loss)
+    folder = os.path.dirname(next(iter(targets)))
+    if folder:
+        os.makedirs(folder, exist_ok=True)
     write_files(targets, force=force)
     return Conversion(
         next(iter(targets)),
