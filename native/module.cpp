@@ -9,6 +9,7 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 void bind_engine(nb::module_ &m);
+void bind_gguf(nb::module_ &m);
 
 namespace {
 
@@ -35,4 +36,5 @@ NB_MODULE(_native, m) {
     m.doc() = "Native core of mtkit.";
     nb::register_exception_translator(translate);
     bind_engine(m);
+    bind_gguf(m);
 }

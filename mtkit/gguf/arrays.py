@@ -2,8 +2,7 @@
 
 An array is u32 element type, count, elements; a string element is a length and its bytes, a nested
 array brings type and count of its own. Numbers are viewed in place (copied only when the file's
-byte order is not the machine's); strings have no index in the file, so they are walked once, which
-proves that all lengths fit, and every 256th position is kept.
+byte order is not the machine's); strings have no index in the file, see ``strings``.
 """
 
 from __future__ import annotations
@@ -11,22 +10,20 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from mtkit.binary import Reader
 from mtkit.errors import FormatError
 from mtkit.escape import as_text
+from mtkit.gguf.strings import BLOCK, pack, walk
 from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
-from mtkit.spec.packed import Numbers, Pieces
+from mtkit.spec.packed import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.gguf.types import ValueType
-
-BLOCK = 256
-"""A position is kept for every so many strings."""
+    from mtkit.spec.packed import Pieces
 
 MAX_STRINGS = 1 << 24
 """Strings in one array; walking more would take seconds, the largest vocabularies have 2^19."""
@@ -151,17 +148,7 @@ class GgufArray(Sequence["Any"]):
             FormatError: They are longer than 4 GiB together.
         """
         assert self.element is STRING, f"an array of {self.element.name}"
-        length = self._reader.length
-        if self.end - self.offset - length.size * self._count >= 1 << 32:
-            raise FormatError("has strings of more than 4 GiB", offset=self.offset)
-        unpack, width = length.unpack_from, length.size
-        data = bytes(self._reader.data[self.offset : self.end])
-        at, items = 0, []
-        for _ in range(self._count):
-            start = at + width
-            at = start + unpack(data, at)[0]
-            items.append(data[start:at])
-        return Pieces(b"".join(items), Numbers.of("I", accumulate(map(len, items))))
+        return pack(self._reader, self.offset, self.end, self._count)
 
     def children(self) -> list[GgufArray]:
         """Return the arrays of an array of arrays."""
@@ -211,26 +198,7 @@ def _skip_flat(reader: ArrayReader, field: str, element: ValueType, count: int) 
         raise FormatError(
             f"has {count} strings, the limit is {MAX_STRINGS}", field=field, offset=start
         )
-    return _walk(reader, field, count) or (start,)
-
-
-def _walk(reader: ArrayReader, field: str, count: int) -> list[int]:
-    unpack, width, data = reader.length.unpack_from, reader.length.size, reader.data
-    at, size, marks = reader.offset, len(data), []
-    for first in range(0, count, BLOCK):
-        marks.append(at)
-        many = min(BLOCK, count - first)
-        try:
-            for _ in range(many):
-                at += width + unpack(data, at)[0]
-        except (struct.error, OverflowError):  # a length led past the end of the file
-            at = size + 1
-        if at > size:  # once more, with words
-            reader.offset = marks[-1]
-            for index in range(first, first + many):
-                reader.view(reader.size(f"{field}[{index}]"), f"{field}[{index}]")
-    reader.offset = at
-    return marks
+    return walk(reader, field, count) or (start,)
 
 
 def _skip_nested(reader: ArrayReader, field: str, count: int) -> None:
