@@ -32,7 +32,9 @@ def golden_files(folder: str = "") -> list[Path]:
 
 def read_golden(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Header and rows of a golden file."""
-    header, *rows = map(json.loads, gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n"))
+    header, *rows = map(
+        json.loads, gzip.decompress(path.read_bytes()).decode().rstrip("\n").split("\n")
+    )
     return header, rows
 
 
@@ -102,8 +104,7 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
 def pieces_digest(spec: TokenizerSpec) -> str:
     """Checksum over all pieces, special ones shown."""
     digest = hashlib.sha256()
-    for token_id in range(len(spec.vocabulary)):
-        piece = roles.piece_bytes(spec, token_id, skip_special_tokens=False)
+    for piece in roles.all_pieces(spec):
         digest.update(struct.pack("<I", len(piece)) + piece)
     return digest.hexdigest()
 

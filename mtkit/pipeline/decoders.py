@@ -127,7 +127,7 @@ def _replacing(old: str, new: str) -> Callable[[str], str]:
 
 def _before_punctuation(text: str) -> str:
     """Drop a space before one of ``?!.,``."""
-    followed = zip(text, text[1:] + "\0", strict=True)
+    followed = zip(text, text[1:] + "\0", strict=False)  # the empty text is shorter
     return "".join([c for c, after in followed if not (c == " " and after in "?!.,")])
 
 

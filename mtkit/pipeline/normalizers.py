@@ -15,6 +15,7 @@ from mtkit.pipeline.charsmap import Charsmap
 from mtkit.pipeline.forms import normal_form
 from mtkit.pipeline.graphemes import clusters
 from mtkit.pipeline.pattern import compile_pattern
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import normalizers as spec
 
 TYPE_CHECKING = False
@@ -86,7 +87,7 @@ def map_bytes(text: Aligned) -> None:
     """Write each byte of the UTF-8 form as its letter of the byte alphabet."""
     changes: list[Change] = []
     for character in text.text:
-        for at, byte in enumerate(character.encode("utf-8", "surrogateescape")):
+        for at, byte in enumerate(to_bytes(character)):
             changes.append((LETTERS[byte], int(at > 0)))
     if changes:
         text.transform(changes)

@@ -28,7 +28,7 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
             _check(data, field)
         return data
     if rule in {"loose", "wide"}:
-        return _loose(bytes(data), field)
+        return _loose(bytes(data), field, wide=rule == "wide")
     if rule == "error":
         try:
             return bytes(data).decode("utf-8")
@@ -67,7 +67,7 @@ def _check(text: str, field: str) -> None:
         ) from None
 
 
-def _loose(data: bytes, field: str) -> str:
+def _loose(data: bytes, field: str, *, wide: bool) -> str:
     """Decode byte by byte: any lead byte with its continuation bytes counts."""
     text, at = [], 0
     while at < len(data):
@@ -82,10 +82,10 @@ def _loose(data: bytes, field: str) -> str:
         code_point = first if size == 1 else first & (0xFF >> (size + 1))
         for byte in rest:
             code_point = code_point << 6 | byte & 0x3F
-        if code_point > 0x10FFFF:
+        if code_point > 0x10FFFF and not wide:
             raise UsageError(f"has the code point {code_point:X}", field=field, offset=at)
-        if 0xDC80 <= code_point <= 0xDCFF:
-            # As a character it would be taken for an escaped byte.
+        if code_point > 0x10FFFF or 0xDC80 <= code_point <= 0xDCFF:
+            # No character of Python's, or one that would be taken for an escaped byte.
             text.append(data[at : at + size].decode("utf-8", "surrogateescape"))
         else:
             text.append(chr(code_point))

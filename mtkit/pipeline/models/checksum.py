@@ -6,7 +6,8 @@ Source: ggml-org/llama.cpp, llama-vocab.cpp, ``llm_tokenizer_test``.
 from __future__ import annotations
 
 from mtkit.pipeline.models import WordTrace
-from mtkit.pipeline.models.words import lay_out, piece_steps, to_bytes
+from mtkit.pipeline.models.words import lay_out, piece_steps
+from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from mtkit.pipeline.models import MergeStep, WordTrace
-from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, piece_steps, to_bytes
+from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, piece_steps
+from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

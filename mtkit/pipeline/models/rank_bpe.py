@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
-from mtkit.pipeline.models.words import lay_out, no_token, piece_steps, to_bytes
+from mtkit.pipeline.models.words import lay_out, no_token, piece_steps
+from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

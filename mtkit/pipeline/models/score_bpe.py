@@ -22,8 +22,8 @@ from mtkit.pipeline.models.words import (
     no_token,
     piece_steps,
     spell_unknown,
-    to_bytes,
 )
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType
 
 TYPE_CHECKING = False

@@ -14,7 +14,8 @@ import math
 
 from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
-from mtkit.pipeline.models.words import BYTE_PIECES, piece_steps, to_bytes
+from mtkit.pipeline.models.words import BYTE_PIECES, piece_steps
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType
 
 TYPE_CHECKING = False

@@ -6,7 +6,8 @@ Source: huggingface/tokenizers 0.23, models/wordpiece/mod.rs (``tokenize``).
 from __future__ import annotations
 
 from mtkit.pipeline.models import WordTrace
-from mtkit.pipeline.models.words import no_token, piece_steps, to_bytes
+from mtkit.pipeline.models.words import no_token, piece_steps
+from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,11 +21,6 @@ BYTE_PIECES = tuple(b"<0x%02X>" % byte for byte in range(256))
 """Spelling of the token that stands for each byte."""
 
 
-def to_bytes(word: str) -> bytes:
-    """Return the UTF-8 form of a word, escaped bytes as themselves."""
-    return word.encode("utf-8", "surrogateescape")
-
-
 def characters(data: bytes) -> list[bytes]:
     """Cut bytes as the first byte of each character says; the last may be cut short."""
     parts, at = [], 0
