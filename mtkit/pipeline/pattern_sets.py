@@ -71,7 +71,7 @@ class Sets:
         """Characters whose general category begins so ("LC": cased letters)."""
         if prefix == "LC":
             return union(self.category(name) for name in ("Lu", "Ll", "Lt"))
-        found = unicode.ranges("gc", self.rules.unicode)
+        found = unicode.ranges(f"gc.{self.rules.unicode}")
         return union(edges for name, edges in found.items() if name.startswith(prefix))
 
     def named(self, name: str) -> Edges:
