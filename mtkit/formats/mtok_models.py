@@ -12,8 +12,6 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behaviour.
 
 from __future__ import annotations
 
-from array import array
-
 from mtkit.errors import FormatError
 from mtkit.formats.mtok_components import string
 from mtkit.formats.mtok_vocab import MergeTable, read_entries, read_merges
@@ -84,7 +82,7 @@ def _regular(table: MergeTable, vocabulary: Vocabulary, listed: dict[bytes, int]
         return False
     pieces = list(vocabulary.pieces)
     size = len(pieces)
-    numbers = array("I", table.pairs.data)
+    numbers = table.pairs.view.tolist()
     return all(
         left < size and right < size and pieces[left] + pieces[right] in listed
         for left, right in zip(numbers[0::2], numbers[1::2], strict=True)
