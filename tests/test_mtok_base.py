@@ -12,7 +12,7 @@ from support import shared, shared_json_lines
 from mtkit.binary import Source
 from mtkit.errors import FormatError
 from mtkit.formats import mtok
-from mtkit.pipeline import bytewise
+from mtkit.pipeline import Pipeline, bytewise
 
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
@@ -51,6 +51,15 @@ def test_decodes_as_upstream(name: str) -> None:
         assert [len(piece) for piece in singles] == row["stream_lens"]
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_encodes_as_upstream(name: str) -> None:
+    pipeline = Pipeline(spec_of(name))
+    for row in shared_json_lines(f"mtok/{name}.jsonl.gz"):
+        assert pipeline.encode_ids(row["text"]) == row["ids"], row["text"]
+        plain = pipeline.encode_ids(row["text"], add_special_tokens=False)
+        assert plain == row["ids_nopost"], row["text"]
+
+
 BOUNDARIES = {72, 76, 78, 79, 81}
 """Lengths at which the sample of the cut files ends between two blocks."""
 
@@ -65,13 +74,18 @@ def readable(case: dict) -> bool:
     return case["rc"] == 0
 
 
-def test_edge_cases_decode_as_upstream() -> None:
+def test_edge_cases_encode_and_decode_as_upstream() -> None:
     cases = [case for case in edge_cases() if readable(case)]
     assert len(cases) > 65
     for case in cases:
         source = Source(case["name"], base64.b64decode(case["file_b64"]))
         assert mtok.sniff(source)
         spec = mtok.read_as_mnn(source).spec
+        pipeline = Pipeline(spec)
+        for text, (with_post, without) in zip(case["texts"], case["answers"]["enc"], strict=True):
+            assert pipeline.encode_ids(text) == with_post, (case["name"], text)
+            plain = pipeline.encode_ids(text, add_special_tokens=False)
+            assert plain == without, (case["name"], text)
         for ids, expected in zip(case["ids"], case["answers"]["dec"], strict=False):
             assert bytewise.decode(spec, ids) == base64.b64decode(expected), case["name"]
         for token_id, expected in enumerate(case["answers"]["dec1"]):

@@ -158,7 +158,8 @@ def _post_processor(program: tuple[int | None, ...]) -> Template | None:
     if not program:
         return None
     slots = (Slot(text=0) if each is None else Slot(ids=(each,)) for each in program)
-    return Template(tuple(slots))
+    once = program.count(None) == 1
+    return Template(tuple(slots), without="texts" if once else "text")
 
 
 def _added_tokens(

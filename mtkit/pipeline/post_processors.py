@@ -79,6 +79,8 @@ def _process(component: PostProcessor, runs: list[Tokens], add: bool) -> list[To
 def _template(component: spec.Template, runs: list[Tokens], add: bool) -> list[Tokens]:
     if len(runs) > 2:
         raise UnsupportedError("a template follows a post-processor that has added tokens already")
+    if not add and component.without == "text":
+        return runs
     result = []
     for slot in component.pair if len(runs) == 2 else component.single:
         if slot.text is None:

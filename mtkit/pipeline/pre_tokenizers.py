@@ -140,11 +140,8 @@ def _metaspace(component: spec.Metaspace) -> Cut:
 def _mark_spaces(component: spec.MarkSpaces) -> Cut:
     def run(text: Aligned) -> list[Aligned]:
         text = text.copy()
-        if component.prefix and not text.text.startswith(" "):
-            if text.text:
-                text.prepend(" ")
-            else:
-                text.transform([(" ", 1)], at=(0, 0))
+        if component.prefix and text.text and not text.text.startswith(" "):
+            text.prepend(" ")
         spaces = [(at, at + 1) for at, c in enumerate(text.text) if c == " "]
         text.replace(spaces, component.replacement)
         return [text]

@@ -175,6 +175,8 @@ class Pipeline:
             if part_id is not None:
                 words.append((part, part_id))
                 continue
+            if not part.text:
+                continue  # no reference gives tokens for nothing, whatever it would prepend
             if self.normalize:
                 self.normalize(part)
             for piece, piece_id in self.cutter.cut_normalized(part, parse_special=parse_special):

@@ -66,7 +66,7 @@ class Prepend(Record):
     """Put a text in front of a text.
 
     Attributes:
-        empty: Also of an empty one.
+        empty: Also of one that the steps before have emptied.
     """
 
     text: str

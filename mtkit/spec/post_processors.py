@@ -6,7 +6,7 @@ from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Union
+    from typing import Literal, Union
 
 
 class Slot(Record):
@@ -26,10 +26,18 @@ class Slot(Record):
 
 
 class Template(Record):
-    """Special tokens by template, for one text and for a pair."""
+    """Special tokens by template, for one text and for a pair.
+
+    Attributes:
+        single: For one text.
+        pair: For two.
+        without: What is left where no special tokens are asked for: the ``texts`` of the template
+            as often as they stand in it, or the plain ``text``, each once.
+    """
 
     single: tuple[Slot, ...]
     pair: tuple[Slot, ...] = ()
+    without: Literal["texts", "text"] = "texts"
 
 
 class Bert(Record):

@@ -43,7 +43,7 @@ class MarkSpaces(Record):
     """Write ``replacement`` for each space of a word, without splitting it.
 
     Attributes:
-        prefix: Put one in front of a word (of an empty one, too) that does not begin with a space.
+        prefix: Put one in front of a word that does not begin with a space.
     """
 
     replacement: str = "\u2581"
