@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError
 from mtkit.formats.gguf_merges import read_merges
-from mtkit.formats.gguf_pre import splitter
+from mtkit.formats.gguf_pre import UNICODE, splitter
 from mtkit.spec import decoders, models, normalizers, post_processors, pre_tokenizers
 from mtkit.spec.record import Record
 from mtkit.spec.text import Text
@@ -148,7 +148,7 @@ def _wpm(frame: Frame) -> dict[str, Any]:
             lowercase=lower,
             per_character=True,
         ),
-        "pre_tokenizer": pre_tokenizers.Bert("ascii"),
+        "pre_tokenizer": pre_tokenizers.Bert(UNICODE),
         "model": models.WordPiece(frame.ids["unk"], max_chars=None),
         "decoder": decoders.Pieces("words", drop_first_space=frame.space_prefix),
         "invalid_utf8": "loose",

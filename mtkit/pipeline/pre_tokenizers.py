@@ -12,6 +12,7 @@ from mtkit.pipeline import characters
 from mtkit.pipeline.normalizers import map_bytes
 from mtkit.pipeline.pattern import compile_pattern
 from mtkit.pipeline.scripts import script
+from mtkit.pipeline.unicode import category
 from mtkit.spec import pre_tokenizers as spec
 from mtkit.spec.text import Regex
 
@@ -150,11 +151,11 @@ def _mark_spaces(component: spec.MarkSpaces) -> Cut:
 
 
 def _bert(component: spec.Bert) -> Cut:
-    is_punctuation = (
-        characters.is_punctuation
-        if component.punctuation == "unicode"
-        else characters.is_ascii_punctuation
-    )
+    def is_punctuation(character: str) -> bool:
+        if component.unicode == "8.0" or characters.is_ascii_punctuation(character):
+            return characters.is_punctuation(character)
+        return category(character, component.unicode)[0] == "P"
+
     return _sequence(
         [
             _characters(characters.is_white_space, "removed"),

@@ -54,10 +54,11 @@ class Bert(Record):
     """Split at white space (dropped) and around each punctuation character.
 
     Attributes:
-        punctuation: ``unicode``: all of Unicode's and ASCII's symbols; ``ascii``: ASCII's alone.
+        unicode: Version of the Unicode data that decides what punctuation is, for example "8.0";
+            ASCII's symbols are punctuation in any case.
     """
 
-    punctuation: Literal["unicode", "ascii"] = "unicode"
+    unicode: str = "8.0"
 
 
 class Split(Record):
