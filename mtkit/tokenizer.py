@@ -80,6 +80,8 @@ class Tokenizer:
         self.source = source
         self.format_name = format_name
         self.assumptions = assumptions
+        self._byte_level: bool | None = None
+        self._marked = False
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
@@ -294,6 +296,31 @@ class Tokenizer:
             piece: bytes = vocabulary.pieces[token_id]
             return piece
         return None
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of text that an id stands for, as far as it does so by itself.
+
+        The byte alphabet is read back, U+2581 is a space where the tokenizer marks spaces so, a
+        byte token is its byte; other pieces stand for themselves.
+        """
+        if self._byte_level is None:
+            stages = repr((self.spec.normalizer, self.spec.pre_tokenizer))
+            self._byte_level = "ByteLevel(" in stages
+            self._marked = "\u2581" in stages or "Spaces(" in stages or "Metaspace(" in stages
+        piece = self.id_to_piece(token_id) or b""
+        if token_id in self._added():
+            return piece
+        if self._byte_level:
+            from mtkit.pipeline.byte_alphabet import to_bytes
+
+            raw = to_bytes(piece.decode("utf-8", "replace"))
+            return piece if raw is None else raw
+        if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
+            try:
+                return bytes([int(piece[3:5], 16)])
+            except ValueError:
+                return piece
+        return piece.replace("\u2581".encode(), b" ") if self._marked else piece
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """Return the id of a token in the vocabulary's spelling, or None."""

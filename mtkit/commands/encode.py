@@ -105,23 +105,30 @@ def encode(
             output.write(f"{len(ids)}\n" if count else " ".join(map(str, ids)) + "\n")
         return
     form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
-    printer = _Printer(to_encoding, form)
+    printer = _Printer(source, to_encoding, form)
     for one in texts:
         printer.print(one)
 
 
-def load_named(name: str | None, *, as_mnn: bool = False, encoding: str | None = None) -> Tokenizer:
-    """Load a tokenizer for a command; stderr says which file of a folder was taken."""
+def locate_named(name: str | None) -> str:
+    """Return the path that a name stands for; stderr says which file of a folder was taken."""
     import os
 
-    from mtkit.binary import Source
-    from mtkit.tokenizer import load_source, locate
+    from mtkit.tokenizer import locate
 
     path = locate(name)
     if name is not None and path != "-" and os.path.isdir(os.path.expanduser(name)):
         sys.stderr.write(f"mtkit: taking {path}\n")
+    return path
+
+
+def load_named(name: str | None, *, as_mnn: bool = False, encoding: str | None = None) -> Tokenizer:
+    """Load a tokenizer for a command."""
+    from mtkit.binary import Source
+    from mtkit.tokenizer import load_source
+
     overrides = {"encoding": encoding} if encoding is not None else None
-    return load_source(Source.open(path), overrides=overrides, as_mnn=as_mnn)
+    return load_source(Source.open(locate_named(name)), overrides=overrides, as_mnn=as_mnn)
 
 
 def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:
@@ -154,7 +161,10 @@ def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator
 class _Printer:
     """Prints encodings in the form that the options ask for."""
 
-    def __init__(self, encode: Callable[[str | bytes], Encoding], form: str) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, encode: Callable[[str | bytes], Encoding], form: str
+    ) -> None:
+        self.tokenizer = tokenizer
         self.encode = encode
         self.form = form
 
@@ -182,7 +192,7 @@ class _Printer:
         else:
             from mtkit.commands.trace import show_tokens
 
-            show_tokens(encoding, text)
+            show_tokens(self.tokenizer, encoding, text)
 
 
 def _encoder(

@@ -41,6 +41,19 @@ def inspect(
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
     from mtkit.binary import Source
+    from mtkit.commands.encode import locate_named
+    from mtkit.errors import UsageError
+    from mtkit.gguf.magic import MAGIC
+
+    source = Source.open(locate_named(file))
+    if bytes(source.data[:4]) != MAGIC:
+        from mtkit.commands import inspect_tokenizer
+
+        if inspect_tokenizer.is_tokenizer(source):
+            if metadata or tensors or layers or sort:
+                raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=file)
+            inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
+            return
     from mtkit.commands import inspect_gguf
 
     sections = [
@@ -49,7 +62,7 @@ def inspect(
         if is_asked
     ]
     inspect_gguf.show(
-        Source.open(file),
+        source,
         sections=sections,
         pattern=pattern,
         sort=sort,

@@ -12,21 +12,19 @@ from mtkit.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.trace import DecodeTrace, Part, Step, Trace, Word
-    from mtkit.tokenizer import Encoding
+    from mtkit.tokenizer import Encoding, Tokenizer
 
 _BAR = " │ "
 _DOT = "·"
 
 
-def show_tokens(encoding: Encoding, text: str | bytes) -> None:
-    """Print a table of ids, tokens and the bytes of the text they stand for."""
+def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> None:
+    """Print a table of ids, their text and its bytes."""
     characters = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
     rows = []
-    for token_id, token, (start, end) in zip(
-        encoding.ids, encoding.tokens, encoding.offsets, strict=True
-    ):
-        raw = characters[start:end].encode("utf-8", "surrogateescape")
-        rows.append((str(token_id), output.Escaped(escape(token)), raw.hex(" ")))
+    for token_id in encoding.ids:
+        raw = tokenizer.token_bytes(token_id)
+        rows.append((str(token_id), output.Escaped(_text(raw)), raw.hex(" ")))
     console = output.console()
     console.print(output.table(console, ("id>", "token", "bytes"), rows, elastic=2))
     output.write(f"{len(rows)} tokens, {len(characters)} characters\n")
