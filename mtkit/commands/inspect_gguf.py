@@ -59,12 +59,9 @@ def show(
     report = inspect_gguf(source)
     view = View(report, pattern, sort)
     if as_json:
-        from mtkit.inspection import document
+        from mtkit.inspection.document import gguf_document
 
-        made = document.gguf_document(report)
-        made["metadata"] = document.metadata_document(report.file.metadata, view.keys)
-        made["tensors"] = document.tensors_document(view.tensors)
-        output.write_json(made)
+        output.write_json(gguf_document(report, view.keys, view.tensors))
         return
     if not quiet:
         output.warn(report.file.name, [str(finding) for finding in report.warnings])

@@ -8,6 +8,8 @@ beside (for an array of strings: index -> hexadecimal, of the bad ones alone).
 
 from __future__ import annotations
 
+from math import isfinite
+
 from mtkit.escape import byte_escapes, is_utf8
 from mtkit.gguf import GgufArray
 
@@ -24,8 +26,12 @@ if TYPE_CHECKING:
 SCHEMA = "mtkit.inspect/1"
 
 
-def gguf_document(report: GgufReport) -> dict[str, Any]:
-    """Return everything that is known of a GGUF file, ready for JSON."""
+def gguf_document(
+    report: GgufReport,
+    keys: Iterable[str] | None = None,
+    tensors: Iterable[Tensor] | None = None,
+) -> dict[str, Any]:
+    """Return what is known of a GGUF file, ready for JSON; of some keys and tensors, or all."""
     memory = report.memory
     return {
         "schema": SCHEMA,
@@ -69,8 +75,8 @@ def gguf_document(report: GgufReport) -> dict[str, Any]:
             {"field": item.field, "offset": item.offset, "what": item.what}
             for item in report.warnings
         ],
-        "metadata": metadata_document(report.file.metadata),
-        "tensors": tensors_document(report.file.tensors),
+        "metadata": metadata_document(report.file.metadata, keys),
+        "tensors": tensors_document(report.file.tensors if tensors is None else tensors),
     }
 
 
@@ -96,10 +102,7 @@ def metadata_document(metadata: Metadata, keys: Iterable[str] | None = None) -> 
         value = metadata[key]
         if isinstance(value, GgufArray):
             entry["count"] = len(value)
-        entry["value"] = plain_value(value)
-        bad = _bad_bytes(value)
-        if bad:
-            entry["bytes"] = bad
+        entry.update(_value(value))
         name = byte_escapes(key)
         if not is_utf8(key):
             entry["key_bytes"] = _hexadecimal(key)
@@ -130,18 +133,35 @@ def tensors_document(tensors: Iterable[Tensor]) -> list[dict[str, Any]]:
 
 def plain_value(value: Any) -> Any:
     """Return a value as JSON can hold it."""
-    if isinstance(value, GgufArray) and value.element.name == "array":
-        return [{"type": f"{inner.element.name}[]", "value": plain_value(inner)} for inner in value]
-    if isinstance(value, GgufArray):
-        values = list(value)
-        if value.element.name == "string":
-            return values if is_utf8("".join(values)) else [byte_escapes(text) for text in values]
-        return [_number(item) for item in values] if value.element.name in _FLOATS else values
-    if isinstance(value, list):
-        return [plain_value(item) for item in value]
+    return _value(value)["value"]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    """Return ``value``, and ``bytes`` where it has bytes that are not UTF-8."""
     if isinstance(value, str):
-        return byte_escapes(value)
-    return _number(value)
+        if is_utf8(value):
+            return {"value": value}
+        return {"value": byte_escapes(value), "bytes": _hexadecimal(value)}
+    if isinstance(value, list):
+        return {"value": [plain_value(item) for item in value]}
+    if not isinstance(value, GgufArray):
+        return {"value": _number(value)}
+    if value.element.name == "array":
+        inner = [{"type": f"{one.element.name}[]", **_value(one)} for one in value]
+        return {"value": inner}
+    if value.element.name == "string":
+        return _strings([str(raw, "utf-8", "surrogateescape") for raw in value.raws()])
+    values = list(value)
+    if value.element.name in _FLOATS and not isfinite(sum(values)):  # the sum shows any odd one
+        values = [_number(item) for item in values]
+    return {"value": values}
+
+
+def _strings(texts: list[str]) -> dict[str, Any]:
+    if is_utf8("".join(texts)):
+        return {"value": texts}
+    bad = {str(i): _hexadecimal(text) for i, text in enumerate(texts) if not is_utf8(text)}
+    return {"value": [byte_escapes(text) for text in texts], "bytes": bad}
 
 
 _FLOATS = {"f32", "f64"}
@@ -156,18 +176,6 @@ def _number(value: Any) -> Any:
 
 def _hexadecimal(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").hex()
-
-
-def _bad_bytes(value: Any) -> Any:
-    """Bytes of what is not UTF-8 in a value, or nothing."""
-    if isinstance(value, str):
-        return None if is_utf8(value) else _hexadecimal(value)
-    if not isinstance(value, GgufArray) or value.element.name != "string":
-        return None
-    texts = list(value)
-    if is_utf8("".join(texts)):
-        return None
-    return {str(i): _hexadecimal(text) for i, text in enumerate(texts) if not is_utf8(text)}
 
 
 def _vocabulary(found: Vocabulary | None) -> dict[str, Any] | None:
