@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +13,7 @@ from support import FIXTURES, SHARED, reference, shared_tokenizer
 from mtkit.binary import Source
 from mtkit.formats import hf
 from mtkit.formats.contract import WriteOptions, Written
+from mtkit.formats.hf_numbers import read_float, spell_float
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +54,8 @@ def check_round_trip(file: Path) -> None:
     spec = read(file)
     made = written(spec)
     assert hf.read(Made(made), {}).spec == spec
-    document = json.loads(made.files["tokenizer.json"])
-    assert document == json.loads(file.read_bytes())
+    document = json.loads(made.files["tokenizer.json"], parse_float=read_float)
+    assert document == json.loads(file.read_bytes(), parse_float=read_float)
     for name in ("tokenizer_config.json", "generation_config.json"):
         beside = file.parent / name
         if beside.exists():
@@ -117,3 +120,29 @@ def test_what_the_library_ignores_comes_back(tmp_path: Path) -> None:
     assert json.loads(made.files["special_tokens_map.json"]) == {"eos_token": "b"}
     assert json.loads(made.files["generation_config.json"]) == {"eos_token_id": [4], "top_k": 5}
     assert json.loads(made.files["tokenizer_config.json"])["bos_token"] == config["bos_token"]
+
+
+def test_decimals_are_read_as_the_library_reads_them() -> None:
+    """The library's JSON reader rounds twice; ties between segmentations depend on it."""
+    seeded = random.Random(1)
+    forms = ["%.17g", "%.3f", "%.25f", "%e", "%.20g", "%d.0", "%.1fe-5", "%.3fE+3"]
+    texts = [
+        seeded.choice(forms) % (-seeded.random() * 10 ** seeded.randint(-12, 12))
+        for _ in range(2000)
+    ]
+    texts = [text for text in texts if "." in text or "e" in text]
+    texts += ["1e-320", "5e-324", "123456789012345678901234567890.5", "18446744073709551616.5"]
+    texts += ["1e308", "-0.0", "1.7976931348623157e308", "1e-400", "1844674407370955161.6"]
+    vocab = ", ".join(f'["t{place}", {text}]' for place, text in enumerate(texts))
+    document = f'{{"model": {{"type": "Unigram", "unk_id": 0, "vocab": [{vocab}]}}}}'
+    library = json.loads(reference("tokenizers").Tokenizer.from_str(document).to_str())
+    assert [score for _, score in library["model"]["vocab"]] == [read_float(t) for t in texts]
+    for text in texts:
+        assert read_float(spell_float(read_float(text))) == read_float(text)
+
+
+def test_nearly_every_float32_can_be_spelled() -> None:
+    seeded = random.Random(2)
+    values = [struct.unpack("f", struct.pack("f", -seeded.random() * 20))[0] for _ in range(5000)]
+    missed = [value for value in values if read_float(spell_float(value)) != value]
+    assert len(missed) < 20

@@ -16,6 +16,7 @@ from mtkit.formats.hf_components import read_stage
 from mtkit.formats.hf_config import Beside, config_forms
 from mtkit.formats.hf_form import residue
 from mtkit.formats.hf_model import read_model
+from mtkit.formats.hf_numbers import read_float
 from mtkit.formats.strict_json import U64, Fields, check_plain, encode, parse, shown
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 
@@ -41,7 +42,7 @@ def read_spec(source: Source) -> Reading:
         FormatError: A file is damaged.
         UnsupportedError: It holds a component that mtkit does not know.
     """
-    document = parse(source.data)
+    document = parse(source.data, parse_float=read_float)
     root = Fields(document, "")
     _check_small_parts(root)
     if root.string("version", "1.0") != "1.0":

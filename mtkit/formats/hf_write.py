@@ -13,6 +13,7 @@ from mtkit.formats.hf_adapt import adapt
 from mtkit.formats.hf_components import read_stage
 from mtkit.formats.hf_config import SPECIAL, config_forms
 from mtkit.formats.hf_form import section_forms
+from mtkit.formats.hf_numbers import spell_float
 from mtkit.formats.hf_read import read_added_tokens, read_padding, read_truncation
 from mtkit.formats.strict_json import Fields, shown
 from mtkit.spec import TokenType
@@ -135,7 +136,9 @@ def _vocabulary(spec: TokenizerSpec, *, as_text: bool) -> Iterator[str]:
     if isinstance(spec.model, Unigram):
         scores = vocabulary.scores or [0.0] * len(pieces)
         yield '    "vocab": ['
-        yield ",\n".join(f"      [{p}, {float(s)!r}]" for p, s in zip(pieces, scores, strict=True))
+        yield ",\n".join(
+            f"      [{p}, {spell_float(s)}]" for p, s in zip(pieces, scores, strict=True)
+        )
         yield "    ]"
         return
     absent = TokenType.ABSENT
@@ -156,10 +159,10 @@ def _vocabulary(spec: TokenizerSpec, *, as_text: bool) -> Iterator[str]:
             "which is no token"
         )
     numbers = spec.model.merges.pairs.view.tolist()
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    merges = zip(numbers[::2], numbers[1::2], strict=True)
     yield '    "merges": ['
     if as_text:
-        yield ",\n".join([f"      {pieces[a][:-1]} {pieces[b][1:]}" for a, b in pairs])
+        yield ",\n".join([f"      {pieces[a][:-1]} {pieces[b][1:]}" for a, b in merges])
     else:
-        yield ",\n".join([f"      [{pieces[a]}, {pieces[b]}]" for a, b in pairs])
+        yield ",\n".join([f"      [{pieces[a]}, {pieces[b]}]" for a, b in merges])
     yield "    ]"

@@ -12,6 +12,7 @@ from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from mtkit.binary import Buffer
@@ -22,12 +23,15 @@ U64 = (1 << 64) - 1
 REQUIRED: Any = object()
 
 
-def parse(data: Buffer, name: str = "") -> Any:
+def parse(
+    data: Buffer, name: str = "", *, parse_float: Callable[[str], float] | None = None
+) -> Any:
     """Parse a whole JSON file.
 
     Args:
         data: The file.
         name: Its name for messages, when it is not the main file.
+        parse_float: How decimal fractions are read, when not exactly.
 
     Raises:
         FormatError: It is no JSON; the offset is in bytes.
@@ -40,7 +44,7 @@ def parse(data: Buffer, name: str = "") -> Any:
     except UnicodeDecodeError as error:
         raise FormatError("is not UTF-8", field=name, offset=error.start) from None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=parse_float)
     except json.JSONDecodeError as error:
         at = len(text[: error.pos].encode("utf-8"))
         ends = error.pos >= len(text.rstrip())
