@@ -76,7 +76,7 @@ def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object
             raise damaged("is empty", f"pieces[{token_id}].piece", message.offset)
         pieces.append(piece)
         types.append(TokenType.NORMAL if kind is None else kind)
-        scores.append(score or 0.0)
+        scores.append(0.0 if score is None else score)
         if score is None:
             no_score.add(token_id)
         if kind == TokenType.NORMAL:

@@ -23,7 +23,7 @@ class RankBPE:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.vocabulary = spec.vocabulary
-        self.ids = spec.vocabulary.pieces.ids
+        self.ids = spec.vocabulary.ids
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word."""

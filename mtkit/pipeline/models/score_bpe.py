@@ -99,7 +99,7 @@ class ScoreBPE:
         self.scores = [0.0] * len(spec.vocabulary) if scores is None else list(scores)
         everything = self.model.mergeable == "any"
         if everything:
-            self.made = spec.vocabulary.pieces.ids
+            self.made = spec.vocabulary.ids
             self.byte_ids = self.tables.byte_ids(singles=True)
         else:
             self.made = self.tables.segmented

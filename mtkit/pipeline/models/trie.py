@@ -24,7 +24,7 @@ class Trie:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.model: spec_models.Trie = spec.model  # type: ignore[assignment]
         self.vocabulary = spec.vocabulary
-        self.prefixes = Prefixes(spec.vocabulary.pieces.ids)
+        self.prefixes = Prefixes(spec.vocabulary.ids)
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a text."""

@@ -22,11 +22,12 @@ class WordLevel:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.model: spec_models.WordLevel = spec.model  # type: ignore[assignment]
         self.vocabulary = spec.vocabulary
+        self.ids = spec.vocabulary.ids
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the one token of a word."""
         data = to_bytes(word)
-        token_id = self.vocabulary.pieces.ids.get(data, self.model.unk) if data else self.model.unk
+        token_id = self.ids.get(data, self.model.unk) if data else self.model.unk
         if token_id is None:
             raise no_token(data)
         return [(token_id, 0, len(word))]
