@@ -1,13 +1,16 @@
 """What kind a character is, each kind in the Unicode version that its reference uses.
 
 The components of ``tokenizers`` get their character data from crates of different age: normal
-forms and marks from Unicode 9.0, punctuation, controls and nonspacing marks from 8.0, white space,
-numbers and case from the standard library. ``docs/unicode.md`` says how that was found out.
+forms, marks and scripts from Unicode 9.0, punctuation, controls and nonspacing marks from 8.0,
+word characters from 16.0, numbers and case from 17.0. ``docs/unicode.md`` says how that was found.
 """
 
 from __future__ import annotations
 
-import unicodedata
+from bisect import bisect_right
+from functools import lru_cache
+
+from mtkit.pipeline import unicode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ _HAN = (
     (0x20000, 0x2A6DF),
     (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F),
-    # BERT's own code has 2B820 here; tokenizers does not.
+    # BERT's own code has 2B820 here; tokenizers and llama.cpp do not.
     (0x2B920, 0x2CEAF),
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
@@ -39,36 +42,47 @@ _HAN = (
 is_white_space: Callable[[str], bool] = WHITE_SPACE.__contains__
 is_ascii_space: Callable[[str], bool] = ASCII_SPACE.__contains__
 is_ascii_punctuation: Callable[[str], bool] = ASCII_PUNCTUATION.__contains__
+lower = unicode.lower
+simple_lower = unicode.simple_lower
 
 
-def is_number(character: str) -> bool:
+@lru_cache(maxsize=4)
+def _edges(name: str) -> list[int]:
+    return unicode.property_edges(name)
+
+
+def _has(name: str, character: str) -> bool:
+    return bisect_right(_edges(name), ord(character)) % 2 == 1
+
+
+def is_number(character: str, version: str = "17.0") -> bool:
     """Tell a number (Nd, Nl, No)."""
-    return unicodedata.category(character)[0] == "N"
+    return unicode.category(character, version)[0] == "N"
 
 
 def is_punctuation(character: str) -> bool:
     """Tell punctuation (P* of Unicode 8.0, and ASCII's symbols)."""
-    return character in ASCII_PUNCTUATION or unicodedata.category(character)[0] == "P"
+    return character in ASCII_PUNCTUATION or unicode.category(character, "8.0")[0] == "P"
 
 
 def is_control(character: str) -> bool:
     """Tell a control, format or private-use character; unassigned ones are none."""
-    return unicodedata.category(character) in {"Cc", "Cf", "Co"}
+    return unicode.category(character, "8.0") in {"Cc", "Cf", "Co"}
 
 
 def is_nonspacing_mark(character: str) -> bool:
     """Tell a nonspacing mark (Mn of Unicode 8.0)."""
-    return unicodedata.category(character) == "Mn"
+    return unicode.category(character, "8.0") == "Mn"
 
 
 def is_mark(character: str, version: str = "9.0") -> bool:
     """Tell a mark of any kind (M*)."""
-    return bool(version) and unicodedata.category(character)[0] == "M"
+    return unicode.category(character, version)[0] == "M"
 
 
-def is_any_control(character: str) -> bool:
+def is_any_control(character: str, version: str) -> bool:
     """Tell a control, format, private-use character or surrogate; unassigned ones are none."""
-    return unicodedata.category(character) in {"Cc", "Cf", "Co", "Cs"}
+    return unicode.category(character, version) in {"Cc", "Cf", "Co", "Cs"}
 
 
 def is_c0_or_c1(character: str) -> bool:
@@ -87,8 +101,13 @@ def is_blank(character: str) -> bool:
 
 
 def is_word(character: str) -> bool:
-    r"""Tell a character that ``\w`` matches."""
-    return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+    r"""Tell a character that ``\w`` matches: Alphabetic, M*, Nd, Pc or Join_Control."""
+    if character.isascii():
+        return character.isalnum() or character == "_"
+    category = unicode.category(character, "16.0")
+    if category in {"Mn", "Mc", "Me", "Nd", "Pc"}:
+        return True
+    return _has("Alphabetic", character) or _has("Join_Control", character)
 
 
 def is_han(character: str) -> bool:
@@ -102,27 +121,34 @@ def is_han_block(character: str) -> bool:
     return is_han(character) or "\U0002b820" <= character < "\U0002b920"
 
 
-def simple_lower(character: str) -> str:
-    """Return the lower case that is one character."""
-    return "i" if character == "\u0130" else character.lower()
+def script(character: str) -> str:
+    """Return the script (Unicode 9.0) for cutting texts, "" where a character goes with any.
 
-
-def lower(character: str) -> str:
-    """Return the lower case of one character, which can be several."""
-    return character.lower()
+    Japanese syllables count as Han. Characters that are not assigned go with any, and so does the
+    space. Four characters have the script of an older table.
+    """
+    if character == "\u30fc":
+        return "Han"
+    if character in "\u0589\u061c":
+        return "Common"
+    if character in "\u0953\u0954":
+        return "Devanagari"
+    if character == " " or unicode.category(character, "9.0") == "Cn":
+        return ""
+    name = unicode.script(character)
+    return {"Hiragana": "Han", "Katakana": "Han", "Unknown": ""}.get(name, name)
 
 
 def combining_class(character: str) -> int:
     """Return the canonical combining class."""
-    return unicodedata.combining(character)
+    return unicode.combining_class(character, "9.0")
 
 
 def decomposition(character: str, *, compatible: bool) -> str:
     """Return the full decomposition of one character, itself if it has none."""
-    return unicodedata.normalize("NFKD" if compatible else "NFD", character)
+    return unicode.decomposition(character, compatible=compatible, version="9.0")
 
 
 def composition(first: str, second: str) -> str | None:
     """Return the character that two neighbours compose to."""
-    composed = unicodedata.normalize("NFC", first + second)
-    return composed if len(composed) == 1 else None
+    return unicode.composition(first, second, "9.0")

@@ -13,8 +13,8 @@ from mtkit.pipeline import characters, spaces, tables
 from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.pipeline.charsmap import Charsmap
 from mtkit.pipeline.forms import normal_form
-from mtkit.pipeline.graphemes import clusters
 from mtkit.pipeline.pattern import compile_pattern
+from mtkit.pipeline.unicode import clusters
 from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import normalizers as spec
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mtkit.spec.normalizers import Normalizer
 
     Apply = Callable[[Aligned], None]
+
+
+PER_CHARACTER_UNICODE = "15.1"
+"""Version of llama.cpp's categories."""
 
 
 def compile_normalizer(component: Normalizer, pieces: tuple[bytes, ...] = ()) -> Apply:
@@ -166,15 +170,21 @@ def _bert_per_character(component: spec.Bert) -> Apply:
         if component.clean_text:
             # White space goes first: the tab is a control, too.
             _map(text, lambda c: " " if characters.is_white_space(c) else c)
-            text.filter(lambda c: c not in "\0\ufffd" and not characters.is_any_control(c))
+            text.filter(_kept_per_character)
         if component.handle_chinese_chars:
             _set_han_apart(text)
         if strip_accents:
-            text.filter(lambda c: not characters.is_mark(c))
+            text.filter(lambda c: not characters.is_mark(c, PER_CHARACTER_UNICODE))
         if component.lowercase:
             _lowercase_simple(text)
 
     return run
+
+
+def _kept_per_character(character: str) -> bool:
+    return character not in "\0\ufffd" and not characters.is_any_control(
+        character, PER_CHARACTER_UNICODE
+    )
 
 
 def _precompiled(text: Aligned, charsmap: Charsmap) -> None:

@@ -11,7 +11,6 @@ from mtkit.errors import UnsupportedError
 from mtkit.pipeline import characters
 from mtkit.pipeline.normalizers import map_bytes
 from mtkit.pipeline.pattern import compile_pattern
-from mtkit.pipeline.scripts import script
 from mtkit.pipeline.unicode import category
 from mtkit.spec import pre_tokenizers as spec
 from mtkit.spec.text import Regex
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 
 GPT2 = Regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 """The split of GPT-2, which the byte-level component has built in."""
+
+
+DIGIT_GROUPS_UNICODE = "15.1"
+"""Version of llama.cpp's categories."""
 
 
 def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
@@ -189,7 +192,7 @@ def _unicode_scripts(text: Aligned) -> list[Aligned]:
     cuts: list[int] = []
     last = ""
     for at, character in enumerate(text.text):
-        own = script(character)
+        own = characters.script(character)
         if own and own != last:
             cuts.append(at)
         last = own or last
@@ -205,7 +208,7 @@ def _digit_groups(text: Aligned) -> list[Aligned]:
     at = 0
     while at < len(text.text):
         run = at
-        while run < len(text.text) and characters.is_number(text.text[run]):
+        while run < len(text.text) and characters.is_number(text.text[run], DIGIT_GROUPS_UNICODE):
             run += 1
         if run == at:
             at += 1

@@ -49,7 +49,7 @@ def bert_table(component: spec.BertTable) -> Callable[[Aligned], None]:
             _each(text, lambda c: f" {c} " if characters.is_han_block(c) else c)
         if component.strip_accents:
             _each(text, lambda c: table.get(c, c))
-            text.filter(lambda c: not characters.is_mark(c, "15.0"))
+            text.filter(lambda c: not characters.is_mark(c, component.unicode or "15.0"))
         if component.lowercase:
             _each(text, characters.simple_lower)
 
