@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from mtkit.binary import Source
 from mtkit.errors import FormatError
 from mtkit.gguf import GgufArray, GgufFile, open_gguf
+from mtkit.gguf.arrays import MAX_STRINGS
+from mtkit.gguf.reader import MAX_ENTRIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,3 +190,16 @@ def test_standard_input_and_paths(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(FormatError, match=r"a\.gguf: magic at offset 0: the file is empty"):
         open_gguf(path)
+
+
+def test_limits_are_named() -> None:
+    layout = Layout(3)
+    head = b"GGUF" + layout.pack("IQQ", 3, 0, MAX_ENTRIES + 1)
+    with pytest.raises(FormatError, match=r"metadata_kv_count at offset 16: is 262145, the limit"):
+        read(head + bytes(14 * (MAX_ENTRIES + 2)))
+    strings = layout.string(b"k") + layout.pack("IIQ", lay.ARRAY, lay.STRING, MAX_STRINGS + 1)
+    data = layout.file([strings]) + bytes(8 * (MAX_STRINGS + 1))
+    begin = time.process_time()
+    with pytest.raises(FormatError, match=r"k at offset 49: has 16777217 strings, the limit"):
+        read(data)
+    assert time.process_time() - begin < 1

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import ValueType
 
 DEFAULT_ALIGNMENT = 32
+MAX_ENTRIES = 1 << 18
+"""Keys or tensors in one file; reading more would take seconds, the largest models have 2^16."""
+
 MAX_KEY_BYTES = 65535
 _INTEGERS = (U8, I8, U16, I16, U32, I32, U64, I64)
 _KEY_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
@@ -70,6 +73,12 @@ def _read(data: memoryview, name: str) -> GgufFile:
     (_, smallest_tensor, at, tensor_count), (_, smallest_key, key_at, key_count) = counts
     reader.count(key_count, smallest_key, "metadata_kv_count", key_at)
     reader.count(tensor_count, smallest_tensor, "tensor_count", at)
+    for field, many, where in (
+        ("metadata_kv_count", key_count, key_at),
+        ("tensor_count", tensor_count, at),
+    ):
+        if many > MAX_ENTRIES:
+            raise FormatError(f"is {many}, the limit is {MAX_ENTRIES}", field=field, offset=where)
 
     entries: dict[str, Entry] = {}
     for _ in range(key_count):
