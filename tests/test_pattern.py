@@ -96,6 +96,97 @@ def test_real_patterns_as_tokenizers_runs_them() -> None:
             assert found == found_by_tokenizers(pattern, text), (pattern, text)
 
 
+ATOMS = (
+    *("a", "b", "A", "s", "1", " ", "'", "é", "ſ", r"\n", ".", r"\s", r"\S", r"\w", r"\W", r"\d"),
+    *(r"\p{L}", r"\p{Lu}", r"\p{N}", r"\P{L}", "[ab]", "[^a]", r"[^\s\p{L}]", "[a-z0-9]", "²"),
+    *(r"[\p{L}&&[^a]]", "[[:punct:]]", r"[^\r\n\p{L}]", r"(?:\r\n)", r"[\w']"),
+)
+PLACES = (r"\b", r"\B", "^", "$", r"\A", r"\z", r"\Z")
+
+
+def random_pattern(rng: random.Random, depth: int) -> str:
+    """A pattern out of all constructs that are run."""
+
+    def unit() -> str:
+        if rng.random() < 0.6 or not depth:
+            return rng.choice(ATOMS)
+        opening = rng.choice(["(?:", "(?:", "(", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>", ""])
+        if not opening:
+            return rng.choice(PLACES)
+        if opening in {"(?<=", "(?<!"}:
+            return opening + rng.choice(ATOMS) + ")"
+        return opening + random_pattern(rng, depth - 1) + ")"
+
+    def counted() -> str:
+        item = unit()
+        if rng.random() < 0.55 or item in PLACES or item.startswith(("(?=", "(?!", "(?<")):
+            return item
+        count = rng.choice(["?", "*", "+", "+", "{2}", "{1,2}", "{,2}", "{2,}", "{1,3}"])
+        return item + count + rng.choice(["", "", "", "?", "+"])
+
+    def chain() -> str:
+        return "".join(counted() for _ in range(rng.choice([1, 1, 2, 2, 3])))
+
+    return "|".join(chain() for _ in range(rng.choice([1, 1, 1, 2, 3])))
+
+
+def test_random_patterns_as_tokenizers_runs_them() -> None:
+    tokenizers: Any = reference("tokenizers")
+    rng = random.Random(7)
+    signs = "aabbAsS11  ''éſ\n\n\r²._ \u0301\u00a0中K"
+    texts = ["".join(rng.choices(signs, k=rng.choice([1, 4, 9, 16]))) for _ in range(15)]
+    compared = refused = 0
+    for _ in range(700):
+        pattern = random_pattern(rng, 3)
+        try:
+            expression = tokenizers.Regex(pattern)
+        except Exception:  # noqa: BLE001  # the library raises Exception itself
+            continue
+        split = tokenizers.pre_tokenizers.Split(expression, "removed", invert=True)
+        try:
+            matcher = compile_pattern(Regex(pattern))
+        except UnsupportedError:
+            refused += 1
+            continue
+        compared += 1
+        for text in texts:
+            found = [place for place in matcher.find(text) if place[0] < place[1]]
+            expected = [place for _, place in split.pre_tokenize_str(text)]
+            assert found == expected, (pattern, text)
+    assert compared > 400
+    assert refused < compared
+
+
+def test_published_patterns_as_tiktoken_runs_them() -> None:
+    tiktoken: Any = reference("tiktoken")
+    rng = random.Random(3)
+    texts = [nasty_text(rng, rng.choice([3, 8, 20, 60])) for _ in range(150)]
+    ranks = {bytes((byte,)): byte for byte in range(256)}
+    for pattern in [p for p in real_patterns() if r"\p{L}" in p]:
+        rules = Regex(
+            pattern, word="joiners", anchors="text", case_folding="simple", counted="modified"
+        )
+        matcher = compile_pattern(rules)
+        for text in texts:
+            # Every match is one token.
+            words = [text[start:end].encode() for start, end in matcher.find(text)]
+            vocabulary = ranks | {word: 256 + at for at, word in enumerate(dict.fromkeys(words))}
+            vocabulary = dict(sorted(vocabulary.items(), key=lambda item: item[1]))
+            unique: dict[bytes, int] = {}
+            for word in vocabulary:
+                unique.setdefault(word, len(unique))
+            encoding = tiktoken.Encoding("test", pat_str=pattern, mergeable_ranks=unique,
+                                         special_tokens={})  # fmt: skip
+            ids = encoding.encode_ordinary(text)
+            assert encoding.decode_tokens_bytes(ids) == words, (pattern, text)
+
+
+def test_kinds_of_characters() -> None:
+    rules = Regex(r"\p{Lu}+|\p{Nd}|\s|[^a-z]", alphabet="kinds", unicode="15.0")
+    assert words(rules, "aéB²\u2028\u3000\x01") == ["aéB", "²", "\u2028", "\u3000", "\x01"]
+    assert words(Regex(r"(?i:S)", alphabet="kinds"), "sSſ") == ["s", "S"]
+
+
 def test_splits_by_hand() -> None:
     text = "Hello, world's  foo   12345\n\n  x  "
     expected = "Hello|,| world|'s| | foo|  | |123|45|\n\n| | x|  "

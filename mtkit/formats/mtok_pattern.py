@@ -42,7 +42,7 @@ def folded(pattern: str) -> Regex:
     """Make a pattern of the folded scanner."""
     return Regex(
         pattern,
-        alphabet="low_kinds",
+        alphabet="kinds",
         anchors="text",
         case_folding="simple",
         empty="ignored",

@@ -183,13 +183,14 @@ def build(pattern: Pattern) -> bytes:
 
 def class_tables(classes: Classes, rules: Regex) -> tuple[bytes, bytes]:
     """Block numbers and blocks of 256 classes."""
-    from mtkit.pipeline.pattern_fold import folded
-
     runs = [*classes.runs, (0x110000, 0)]
     table = b"".join(
         bytes((kind,)) * (runs[at + 1][0] - start) for at, (start, kind) in enumerate(runs[:-1])
     )
-    table = folded(table, rules)
+    if rules.alphabet == "kinds":
+        from mtkit.pipeline.pattern_fold import kinds_of
+
+        table = kinds_of(table, rules.unicode)
     known: dict[bytes, int] = {}
     numbers = [known.setdefault(table[at : at + 256], len(known)) for at in range(0, 0x110000, 256)]
     return struct.pack("<4352H", *numbers), b"".join(known)

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import struct
 
+from mtkit.pipeline.pattern_errors import refuse
 from mtkit.pipeline.pattern_graph import MATCH, SPLIT, TAKE
-from mtkit.pipeline.pattern_parse import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

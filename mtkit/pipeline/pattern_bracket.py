@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mtkit.pipeline import pattern_sets
-from mtkit.pipeline.pattern_parse import refuse
+from mtkit.pipeline.pattern_errors import refuse
+from mtkit.pipeline.pattern_escape import escaped_code, escaped_set
 from mtkit.pipeline.pattern_tree import contains, intersect, negate, union
 
 TYPE_CHECKING = False
@@ -72,8 +73,8 @@ def _code_or_set(parser: Parser) -> int | Edges:
         return ord(sign)
     if parser.take("b"):
         return 8
-    found = parser.escaped_set(bracket=True, case=False)
-    return parser.escaped_code() if found is None else found
+    found = escaped_set(parser, bracket=True, case=False)
+    return escaped_code(parser) if found is None else found
 
 
 def _item(parser: Parser) -> Edges:

@@ -9,7 +9,7 @@ the whole text beforehand, that says for each place whether the item matches the
 from __future__ import annotations
 
 from mtkit.pipeline import pattern_tree as tree
-from mtkit.pipeline.pattern_parse import refuse
+from mtkit.pipeline.pattern_errors import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ Source: Oniguruma doc/RE and doc/SYNTAX.md (Ruby syntax); the syntax page of Rus
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
-from mtkit.pipeline import pattern_sets
+from mtkit.pipeline import pattern_escape, pattern_sets
+from mtkit.pipeline.pattern_errors import refuse
 from mtkit.pipeline.pattern_tree import (
     Atomic,
     Chain,
@@ -20,7 +20,7 @@ from mtkit.pipeline.pattern_tree import (
     Repeat,
     Set,
     negate,
-    union,
+    nullable,
 )
 
 TYPE_CHECKING = False
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
 
 DEPTH_LIMIT = 100
 REPEAT_LIMIT = 100_000
-CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7, "e": 27}
-END: Edges = ()
-
-
-def refuse(what: str) -> UnsupportedError:
-    """Make the error for a construct that cannot be run exactly."""
-    return UnsupportedError(f"split pattern: {what} cannot be run exactly", field="pattern")
 
 
 class Flags:
@@ -137,6 +130,9 @@ class Parser:
             possessive = not lazy and self.take("+")
         elif low != high:
             lazy = self.take("?")
+        if high != 1 and nullable(item):
+            # Engines differ on how often nothing is repeated, and what may still change then.
+            raise refuse(f"{text[start : self.at]!r}: a repetition of what can be empty")
         repeated = Repeat(item, low, high, lazy)
         return Atomic(repeated) if possessive else repeated
 
@@ -170,11 +166,11 @@ class Parser:
         if sign == ".":
             return Set(pattern_sets.ANY if flags.dot else negate(pattern_sets.NEWLINE))
         if sign in "^$":
-            return self.anchor(sign, flags)
+            return pattern_escape.anchor(self, sign, flags)
         if sign in "*+?":
             raise refuse(f"{sign} with nothing before it")
         if sign == "\\":
-            return self.escape(flags)
+            return pattern_escape.escape(self, flags)
         return self.literal(ord(sign), flags)
 
     def literal(self, code: int, flags: Flags) -> Node:
@@ -258,109 +254,6 @@ class Parser:
             raise refuse(f"{self.text[start : self.at]!r} in the middle of an alternative")
         flags.case, flags.dot, flags.lines, flags.free = case, dot, lines, free
         return None
-
-    def anchor(self, sign: str, flags: Flags) -> Node:
-        """``^`` or ``$``."""
-        if sign == "$":
-            return Edge(after=pattern_sets.NEWLINE if flags.lines else END)
-        if not flags.lines:
-            return Edge(before=END)
-        if self.rules.anchors == "text":
-            return Edge(before=pattern_sets.NEWLINE)
-        # No line begins behind a newline at the very end.
-        begins = Edge(pattern_sets.NEWLINE, pattern_sets.ANY, at_start=False, at_end=False)
-        return Choice((Edge(before=END), begins))
-
-    def escape(self, flags: Flags) -> Node:
-        """Parse behind a backslash, outside brackets."""
-        letter = self.peek()
-        if letter in {"b", "B"}:
-            self.at += 1
-            inside = self.sets.word(bracket=False)
-            outside = negate(inside)
-            same = letter == "B"
-            return Choice((
-                Edge(inside, inside if same else outside, at_start=False, at_end=not same),
-                Edge(outside, outside if same else inside, at_start=True, at_end=same),
-            ))  # fmt: skip
-        if letter in {"A", "z", "Z"}:
-            self.at += 1
-            if letter == "A":
-                return Edge(before=END)
-            if letter == "z" or self.rules.anchors == "text":
-                return Edge(after=END)
-            last = Look(Chain((Set(pattern_sets.NEWLINE), Edge(after=END))), False, False)
-            return Choice((Edge(after=END), last))
-        if letter == "R":
-            self.at += 1
-            one = union(((10, 14), (0x85, 0x86), (0x2028, 0x202A)))
-            pair = Chain((Set((13, 14)), Set(pattern_sets.NEWLINE)))
-            return Atomic(Choice((pair, Set(one))))
-        found = self.escaped_set(bracket=False, case=flags.case)
-        if found is not None:
-            return Set(found)
-        return self.literal(self.escaped_code(), flags)
-
-    def escaped_set(self, *, bracket: bool, case: bool) -> Edges | None:
-        r"""Take ``s d w h p{…}`` and their negations; None where no set is next."""
-        letter = self.peek()
-        found: Edges
-        if letter in {"s", "S"}:
-            found = self.sets.space()
-        elif letter in {"d", "D"}:
-            found = self.sets.digit()
-        elif letter in {"w", "W"}:
-            found = self.sets.word(bracket=bracket)
-        elif letter in {"h", "H"} and self.rules.shorthands == "unicode":
-            found = pattern_sets.HEX
-        elif letter in {"N", "O"} and not bracket and self.rules.shorthands == "unicode":
-            found = () if letter == "O" else pattern_sets.NEWLINE
-            self.at += 1
-            return negate(found)
-        elif letter in {"p", "P"}:
-            self.at += 1
-            if not self.take("{"):
-                raise refuse(f"\\{self.text[self.at - 1 : self.at + 1]}")
-            inverted = self.take("^")
-            found = self.sets.named(self.until("}", "\\p{"))
-            if case and self.rules.case_folding == "simple":
-                found = self.sets.fold(found)
-            return negate(found) if inverted != (letter == "P") else found
-        else:
-            return None
-        self.at += 1
-        return negate(found) if letter.isupper() else found
-
-    def escaped_code(self) -> int:
-        """Take one escaped character."""
-        letter = self.peek()
-        if not letter:
-            raise refuse("a \\ at the end")
-        self.at += 1
-        if letter in CONTROLS:
-            return CONTROLS[letter]
-        if letter == "x" and self.take("{"):
-            return self.hexadecimal(self.until("}", "\\x{"), 0x10FFFF)
-        if letter == "x":
-            self.at += 2
-            # Above, some engines mean a byte, some a character.
-            return self.hexadecimal(self.text[self.at - 2 : self.at], 0x7F)
-        if letter == "u":
-            self.at += 4
-            return self.hexadecimal(self.text[self.at - 4 : self.at], 0xFFFF)
-        if letter.isalnum():
-            raise refuse(f"\\{letter}")
-        return ord(letter)
-
-    def hexadecimal(self, digits: str, most: int) -> int:
-        """Return a code point given in hexadecimal."""
-        try:
-            code = int(digits, 16)
-        except ValueError:
-            raise refuse(f"{digits!r} as a hexadecimal number") from None
-        if code > most:
-            raise refuse(f"{digits} as a character")
-        return code
 
 
 OPENINGS: dict[str, tuple[type, dict[str, bool]] | None] = {

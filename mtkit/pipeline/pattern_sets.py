@@ -1,10 +1,10 @@
 r"""Named character sets of split patterns: ``\p{…}``, ``[:…:]``, shorthands, case folding.
 
-``Sets(rules)`` answers under the rules of one ``spec.text.Regex``. On the folded alphabets
-(``high_kinds``, ``low_kinds``) a kind is one byte and its ASCII members.
+``Sets(rules)`` answers under the rules of one ``spec.text.Regex``. On the alphabet of kinds
+a kind is one byte and its ASCII members.
 
-Source: Oniguruma's doc/RE and its Unicode tables for ``characters``; llama.cpp src/unicode.cpp
-(``unicode_regex_split``) and MNN's tokenizer for the kinds; all compared over all code points.
+Source: Oniguruma's doc/RE and its Unicode tables, compared over all code points; MNN's tokenizer
+for the kinds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 
 ANY: Edges = (0, unicode.LIMIT)
 NEWLINE: Edges = (10, 11)
-# Order: the byte of white space, number, letter, punctuation, mark, symbol, rest.
-HIGH_KINDS = {"Z": 0x0B, "N": 0xD1, "L": 0xD2, "P": 0xD3, "M": 0xD4, "S": 0xD5, "C": 0xD0}
-LOW_KINDS = {"L": 1, "N": 2, "Z": 3, "C": 4, "M": 5, "P": 6, "S": 7}
+KINDS = {"L": 1, "N": 2, "Z": 3, "C": 4, "M": 5, "P": 6, "S": 7}
 ASCII_KINDS = {
     "N": "0123456789",
     "L": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     "P": "!\"#%&'()*,-./:;?@[\\]_{}",
     "S": "$+<=>^`|~",
     "M": "",
-    "Z": "",
 }
 FRACTIONS: Edges = (0xB2, 0xB4, 0xB9, 0xBA, 0xBC, 0xBF)
 ASCII_WORD: Edges = (0x30, 0x3A, 0x41, 0x5B, 0x5F, 0x60, 0x61, 0x7B)
@@ -65,7 +62,7 @@ class Sets:
 
     def __init__(self, rules: Regex) -> None:
         self.rules = rules
-        self.kinds = {"high_kinds": HIGH_KINDS, "low_kinds": LOW_KINDS}.get(rules.alphabet)
+        self.kinds = rules.alphabet == "kinds"
 
     def category(self, prefix: str) -> Edges:
         """Characters whose general category begins so ("LC": cased letters)."""
@@ -80,7 +77,7 @@ class Sets:
         Raises:
             UnsupportedError: No such property here.
         """
-        if self.kinds is not None:
+        if self.kinds:
             return self._kind(name)
         key = name.lower().replace(" ", "").replace("_", "").replace("-", "")
         for title in ("script=", "sc=", "generalcategory=", "gc="):
@@ -106,35 +103,31 @@ class Sets:
         return special[key]
 
     def _kind(self, name: str) -> Edges:
-        assert self.kinds is not None
         letter = name[:1]
-        low = self.rules.alphabet == "low_kinds"
-        if letter not in "LNPMSZ" or (not low and letter == "Z"):
-            if low:
-                return ()
-            raise UnsupportedError(f"\\p{{{name}}} in a split pattern has no kind")
-        codes = [ord(c) for c in ASCII_KINDS[letter]]
         if letter == "Z":
             return self.space()
-        return union([(code, code + 1) for code in (*codes, self.kinds[letter])])
+        if letter not in ASCII_KINDS:
+            return ()
+        codes = [ord(c) for c in ASCII_KINDS[letter]]
+        return union([(code, code + 1) for code in (*codes, KINDS[letter])])
 
     def space(self) -> Edges:
         r"""``\s``."""
-        if self.rules.alphabet == "low_kinds":
-            return union((ASCII_SPACE, (LOW_KINDS["Z"], LOW_KINDS["Z"] + 1)))
+        if self.kinds:
+            return union((ASCII_SPACE, (KINDS["Z"], KINDS["Z"] + 1)))
         if self.rules.shorthands == "ascii":
             return ASCII_SPACE
         return tuple(unicode.property_edges("White_Space"))
 
     def digit(self) -> Edges:
         r"""``\d``."""
-        if self.rules.alphabet == "low_kinds":
+        if self.kinds:
             return self._kind("N")
         return (0x30, 0x3A) if self.rules.shorthands == "ascii" else self.category("Nd")
 
     def word(self, *, bracket: bool) -> Edges:
         r"""``\w``, in a bracket or outside."""
-        if self.rules.alphabet == "low_kinds":
+        if self.kinds:
             return union((ASCII_WORD, self._kind("L"), self._kind("N")))
         if self.rules.shorthands == "ascii":
             return ASCII_WORD

@@ -20,15 +20,14 @@ class Regex(Record):
 
     Attributes:
         pattern: The expression as its file has it.
-        alphabet: What the expression is run on. ``characters``: the text's own. ``blank_spaces``:
-            white space above U+007F is read as U+000B. ``high_kinds`` and ``low_kinds``: a
-            character outside ASCII is known by its kind alone (letter, number, mark, punctuation,
-            symbol, white space, rest), a byte that ranges and negations see too: 0xD0 and up with
-            white space 0x0B, or 1 to 7; of ``\p{Lu}`` only the first letter counts.
+        alphabet: What the expression is run on: the text's ``characters``, or ``kinds``: those
+            outside ASCII are known by their kind alone, as a byte that ranges and negations see
+            too: 1 letter, 2 number, 3 space, 5 mark, 6 punctuation, 7 symbol, 4 rest. Then of
+            ``\p{Lu}`` only the first letter counts.
         shorthands: Whether ``\s \d \w \b`` and POSIX classes mean Unicode's sets or ASCII's.
-        word: Unicode's ``\w``: ``plain``: letters, marks, decimal digits, connectors;
-            ``fractions``: outside brackets U+00B2 U+00B3 U+00B9 U+00BC-00BE too; ``joiners``:
-            U+200C and U+200D too.
+        word: What Unicode's ``\w`` has besides letters, marks, decimal digits and connectors:
+            ``fractions``: U+00B2 U+00B3 U+00B9 U+00BC-00BE, outside brackets; ``joiners``: U+200C
+            and U+200D.
         anchors: Whether ``^`` and ``$`` match at every line or only at the ends of the text.
         case_folding: Whether ``(?i)`` knows foldings to several characters, as of U+00DF to ``ss``.
         counted: What ``+`` and ``?`` behind ``{2,3}`` do: ``repeated``: quantify it once more;
@@ -38,9 +37,9 @@ class Regex(Record):
     """
 
     pattern: str
-    alphabet: Literal["characters", "blank_spaces", "high_kinds", "low_kinds"] = "characters"
+    alphabet: Literal["characters", "kinds"] = "characters"
     shorthands: Literal["unicode", "ascii"] = "unicode"
-    word: Literal["plain", "fractions", "joiners"] = "fractions"
+    word: Literal["fractions", "joiners"] = "fractions"
     anchors: Literal["line", "text"] = "line"
     case_folding: Literal["full", "simple"] = "full"
     counted: Literal["repeated", "modified"] = "repeated"
