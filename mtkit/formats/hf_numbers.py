@@ -62,6 +62,8 @@ def spell_float(value: float) -> str:
     Preferred are a number that a float32 holds (most scores were one once), then the nearest.
     For one double in a thousand there is no such decimal; the nearest stands for it.
     """
+    from math import log10
+
     near = _neighbours(value, 3)
     near.sort(key=lambda number: _float32(number) != number)
     for candidate in near:
@@ -69,7 +71,9 @@ def spell_float(value: float) -> str:
         if ("." in text or "e" in text) and read_float(text) == value:
             return text
     size = abs(value)
-    for places in range(24):
+    # Any number of places with digits enough, and no more than fit.
+    first = max(0, 15 - int(log10(size))) if size else 0
+    for places in range(first, min(first + 6, _LARGEST)):
         digits = int(size * _POWERS[places])
         for number in _neighbours(float(digits), 4):
             digits = int(number)

@@ -1,0 +1,80 @@
+"""Every stored answer of ``tokenizers`` for every stored tokenizer.json is mtkit's answer, too.
+
+Ids with and without special tokens, offsets, decoding, pairs, padding and truncation of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import SHARED, absent, shared_json_lines, shared_tokenizer
+
+from mtkit.binary import Source
+from mtkit.formats import hf
+from mtkit.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def stored() -> list[str]:
+    """Return the names of the tokenizers with answers, or one to be skipped."""
+    folder = SHARED / "tokenizers" / "golden"
+    names = [file.name.removesuffix(".hf.jsonl.gz") for file in folder.glob("*.hf.jsonl.gz")]
+    return sorted(names) or ["none"]
+
+
+def inputs() -> list[str]:
+    file = SHARED / "tokenizers" / "golden" / "inputs.json"
+    return json.loads(file.read_text(encoding="utf-8"))["inputs"]
+
+
+def differences(pipeline: Any, texts: list[str], answers: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Compare each answer; yield what differs as (kind, input, made, wanted)."""
+    for answer in answers:
+        if "pair" in answer:
+            first, second = (texts[i] for i in answer["pair"])
+            made = pipeline.encode(first, second)
+            found = {"ids": made.ids, "tid": made.type_ids, "mask": made.special}
+            for key, value in found.items():
+                if value != answer[key]:
+                    yield (f"pair {key}", answer["pair"], value, answer[key])
+            continue
+        if "padtrunc" in answer:
+            made = pipeline.encode(texts[answer["padtrunc"]], padding="file", truncation="file")
+            if made.ids != answer["ids"]:
+                yield ("padded ids", answer["padtrunc"], made.ids, answer["ids"])
+            if made.attention != answer["am"]:
+                yield ("padding", answer["padtrunc"], made.attention, answer["am"])
+            continue
+        number = answer["i"]
+        text = texts[number]
+        plain = pipeline.encode(text, add_special_tokens=False)
+        special = pipeline.encode_ids(text)
+        wanted = answer.get("sp", answer["ids"])
+        decoded = answer.get("d", text)
+        checks = [
+            ("ids", plain.ids, answer["ids"]),
+            ("ids with special tokens", special, wanted),
+            ("decoded", pipeline.decode(wanted, skip_special_tokens=False), decoded),
+            ("decoded plain", pipeline.decode(wanted), answer.get("ds", decoded)),
+        ]
+        if "off" in answer:
+            flat = [place for pair in plain.offsets for place in pair]
+            checks.append(("offsets", flat, answer["off"]))
+        for kind, made, right in checks:
+            if made != right:
+                yield (kind, number, made, right)
+
+
+@pytest.mark.parametrize("name", stored())
+def test_stored_answers(name: str) -> None:
+    if name == "none":
+        absent("the shared answers are not here", "MTKIT_REQUIRE_SHARED")
+    answers = shared_json_lines(f"tokenizers/golden/{name}.hf.jsonl.gz")
+    source = Source.open(str(shared_tokenizer(name) / "tokenizer.json"))
+    pipeline = Pipeline(hf.read(source, {}).spec)
+    assert len(answers) >= 500
+    assert list(differences(pipeline, inputs(), answers))[:3] == []
