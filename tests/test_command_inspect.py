@@ -106,8 +106,10 @@ def test_filter_and_sort(mtkit: Run, model: Path, options: list[str], names: lis
 
 
 def test_wrong_use_is_code_2(mtkit: Run, model: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
     for args in (["inspect", model, "--sort", "colour"], ["dump", "colours", model],
-                 ["inspect", tmp_path / "missing.gguf"], ["inspect", tmp_path]):  # fmt: skip
+                 ["inspect", tmp_path / "missing.gguf"], ["inspect", empty]):  # fmt: skip
         done = mtkit(*args)
         assert done.returncode == 2, args
         assert done.stderr.startswith(b"mtkit: ")
