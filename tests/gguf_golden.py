@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 FOLDER = SHARED / "gguf-vocab" / "golden"
-FLAGS = {"ids": (False, False), "add": (True, False), "parse": (False, True)}
+FLAGS = {
+    "ids": (False, False),
+    "add": (True, False),
+    "parse": (False, True),
+    "add_parse": (True, True),
+}
 
 
 def golden_files(folder: str = "") -> list[Path]:
@@ -61,7 +66,9 @@ def mismatches(
             wrong += _raw(engine, row["raw"])
             continue
         text = texts[row["i"]]
-        for key, (add, parse) in {**FLAGS, "add_parse": (True, True)}.items():
+        for key, (add, parse) in FLAGS.items():
+            if key not in row:
+                continue
             found = engine.encode_ids(text, add_special_tokens=add, parse_special=parse)
             if found != row[key]:
                 wrong.append(f"{key} of {row['i']} {text!r}: {found}, want {row[key]}")
@@ -90,6 +97,8 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
     }
     wrong = []
     for key, (ids, skip, remove) in ways.items():
+        if key not in row:  # files about splitting alone say nothing of the way back
+            continue
         found = roles.decode(spec, row[ids], skip_special_tokens=skip, remove_added=remove)
         want = row[key]
         if want is True:
