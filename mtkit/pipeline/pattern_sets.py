@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline import unicode
-from mtkit.pipeline.pattern_tree import contains, intersect, negate, union
+from mtkit.pipeline.pattern_tree import intersect, negate, union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,12 +150,15 @@ class Sets:
 
     def fold(self, edges: Edges) -> Edges:
         """Return a set with all characters that differ from its own by case only."""
-        added = []
-        for group in _fold_groups():
-            inside = [contains(edges, code) for code in group]
-            if any(inside) and not all(inside):
-                added += [(code, code + 1) for code in group]
-        return union((edges, *added))
+        groups = _fold_groups()
+        added: list[int] = []
+        for at in range(0, len(edges), 2):
+            start, end = edges[at], edges[at + 1]
+            codes = range(start, end) if end - start < len(groups) else groups
+            for code in codes:
+                if code in groups and start <= code < end:
+                    added += groups[code]
+        return union((edges, *((code, code + 1) for code in set(added))))
 
 
 def _space(_: Sets) -> Edges:
@@ -195,13 +198,15 @@ def _scripts() -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _fold_groups() -> list[list[int]]:
-    """Characters that fold to the same one, together with it."""
+def _fold_groups() -> dict[int, list[int]]:
+    """For each character that has other cases, all of them and itself."""
     pairs = unicode.numbers("fold")
     groups: dict[int, list[int]] = {}
-    for at in range(0, len(pairs), 2):
-        groups.setdefault(pairs[at + 1], [pairs[at + 1]]).append(pairs[at])
-    return list(groups.values())
+    for code, target in zip(pairs[::2], pairs[1::2], strict=True):
+        group = groups.setdefault(target, [target])
+        group.append(code)
+        groups[code] = group
+    return groups
 
 
 @lru_cache(maxsize=1)

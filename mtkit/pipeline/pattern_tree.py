@@ -6,6 +6,8 @@ split asks only where a match begins and ends.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
@@ -109,8 +111,6 @@ def intersect(a: Sequence[int], b: Sequence[int]) -> Edges:
 
 def contains(edges: Sequence[int], code: int) -> bool:
     """Whether a set has a character."""
-    from bisect import bisect_right
-
     return bisect_right(edges, code) % 2 == 1
 
 
