@@ -3,12 +3,55 @@
 def build_info() -> str:
     """What the core was built with, for mtkit --version."""
 
-def pack_strings(
-    data: object, offset: int, count: int, wide: bool, big_endian: bool
+def raw_pieces(blob: object, ends: object) -> tuple[bytes, bytes, bytes]:
+    """Pieces in the byte alphabet as bytes: (blob, ends, u8 each: whether it is in it)."""
+
+def build_words(
+    blob: object, ends: object, extra_blob: object, extra_ends: object, listed: object
+) -> bytes:
+    """The table piece -> id; `listed`: u8 each whether it counts, empty: all."""
+
+def build_pairs(
+    merges: object, sections: dict[str, object], prefix: int, by_text: bool
 ) -> tuple[bytes, bytes]:
-    """The strings of a GGUF array in one blob, and where each ends in it (u32)."""
+    """The tables pair -> rank and rank -> symbol."""
+
+def build_trie(blob: object, ends: object, listed: object) -> tuple[bytes, bytes]:
+    """The tables (node, byte) -> node and node -> id."""
+
+def build_ranks(scores: object, wide: bool, floor: float | None) -> bytes:
+    """Place of each score in descending order; wide: f64 instead of f32."""
+
+def build_offers(
+    blob: object,
+    ends: object,
+    scores: object,
+    wide: bool,
+    types: object,
+    user_defined: int,
+    every: bool,
+) -> tuple[bytes, float]:
+    """What each id counts in a Unigram, and an unknown character."""
+
+def has_inner_mark(blob: object, ends: object) -> bool:
+    """Whether some piece has U+2581 behind another character."""
+
+class Engine:
+    """A tokenizer from its tables; used by any thread."""
+
+    def __init__(self, tables: dict[str, object]) -> None: ...
+    def encode_ids(self, text: object, add_special_tokens: bool, parse_special: int) -> list[int]:
+        """Ids of a text; parse_special: 0, 1, or -1 for the default."""
+
+    def encode_bytes(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
+        """The same as little-endian u32."""
 
 def walk_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool, every: int
 ) -> tuple[int, bytes]:
     """The offset behind a GGUF array's strings, and that of every so many of them (u64)."""
+
+def pack_strings(
+    data: object, offset: int, count: int, wide: bool, big_endian: bool
+) -> tuple[bytes, bytes]:
+    """The strings of a GGUF array in one blob, and where each ends in it (u32)."""

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace mtkit {
 
@@ -23,6 +24,22 @@ struct UsageError : std::runtime_error {
 // The input is fine, the core cannot do this with it.
 struct UnsupportedError : std::runtime_error {
     using std::runtime_error::runtime_error;
+};
+
+// Bytes that are no UTF-8, where the tokenizer takes none.
+struct InvalidText : std::runtime_error {
+    InvalidText(std::string_view bytes, std::size_t offset_)
+        : std::runtime_error("is no UTF-8"), byte(static_cast<unsigned char>(bytes[offset_])),
+          offset(offset_) {}
+    unsigned byte;
+    std::size_t offset;
+};
+
+// The model has no token for a part of the text, not even an unknown one.
+struct NoToken : std::runtime_error {
+    explicit NoToken(std::string_view bytes)
+        : std::runtime_error("no token for a part of the text"), text(bytes) {}
+    std::string text;
 };
 
 } // namespace mtkit

@@ -3,6 +3,8 @@
 // A bind_X.cpp converts arguments and releases the GIL; it holds no logic. See mtkit/_native.pyi.
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 #include "errors.hpp"
 
 namespace nb = nanobind;
@@ -27,6 +29,17 @@ void translate(const std::exception_ptr &pending, void *) {
         raise("UsageError", error.what());
     } catch (const mtkit::UnsupportedError &error) {
         raise("UnsupportedError", error.what());
+    } catch (const mtkit::InvalidText &error) {
+        static constexpr const char *DIGITS = "0123456789ABCDEF";
+        const std::string byte{DIGITS[error.byte >> 4], DIGITS[error.byte & 15]};
+        const std::string what = "is no UTF-8: byte " + byte;
+        raise("UsageError", what.c_str(), "field"_a = "text", "offset"_a = error.offset);
+    } catch (const mtkit::NoToken &error) {
+        // The pipeline words this error; both say the same.
+        const auto words = nb::module_::import_("mtkit.pipeline.models.words");
+        const auto value = words.attr("no_token")(nb::bytes(error.text.data(), error.text.size()));
+        PyErr_SetObject(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(value.ptr()))).ptr(),
+                        value.ptr());
     }
 }
 

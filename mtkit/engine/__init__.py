@@ -1,17 +1,189 @@
-"""The engine: the meaning of the pipeline; here the pipeline itself."""
+"""The engine: the meaning of the pipeline, compiled.
+
+``load_engine(spec)`` gives the native engine where the core has every component of a
+specification, else the pipeline as a whole; ``Engine`` from ready tables needs no specification
+until somebody asks for a trace. Both have the pipeline's methods; ``name`` says which it is.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.pipeline import Pipeline
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Literal, Union
+
+    from mtkit.binary import Buffer
+    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.stream import DecodeStream
+    from mtkit.pipeline.trace import DecodeTrace, Trace
+    from mtkit.pipeline.walk import Pipeline
     from mtkit.spec import TokenizerSpec
 
-    AnyEngine = Pipeline
+    AnyEngine = Union[Pipeline, "Engine"]
+    Text = str | bytes
+    FromFile = Literal["file"] | None
+
+
+class Engine:
+    """A tokenizer run by the native core; any thread may use it.
+
+    Attributes:
+        name: "native".
+    """
+
+    name = "native"
+
+    def __init__(self, sections: Mapping[str, Buffer], spec: Callable[[], TokenizerSpec]) -> None:
+        """Check the tables and use them in place.
+
+        Args:
+            sections: Tag -> table, as ``tables`` makes them.
+            spec: Gives the specification when the pipeline is needed, for example for a trace.
+
+        Raises:
+            FormatError: The tables do not fit each other or this version.
+            ImportError: The native core is not there.
+        """
+        from mtkit import _native
+
+        self._native = _native.Engine(dict(sections))
+        self._spec = spec
+        self._pipeline: Pipeline | None = None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The readable reference for the same specification, made when it is first used."""
+        if self._pipeline is None:
+            from mtkit.pipeline import Pipeline
+
+            self._pipeline = Pipeline(self._spec())
+        return self._pipeline
+
+    def encode_ids(
+        self,
+        text: Text,
+        pair: Text | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[int]:
+        """Encode to ids; see ``Pipeline.encode``."""
+        if pair is not None:
+            return self.pipeline.encode_ids(
+                text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
+        try:
+            return self._native.encode_ids(
+                text, add_special_tokens, -1 if parse_special is None else int(parse_special)
+            )
+        except UnicodeEncodeError:
+            from mtkit.pipeline.utf8 import to_text
+
+            to_text(text, "error")
+            raise
+
+    def encode_array(
+        self,
+        text: Text,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> memoryview:
+        """Encode to ids as a buffer of int32."""
+        packed = self._native.encode_bytes(
+            text, add_special_tokens, -1 if parse_special is None else int(parse_special)
+        )
+        return memoryview(packed).cast("i")
+
+    def encode(
+        self,
+        text: Text,
+        pair: Text | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: FromFile = None,
+        truncation: FromFile = None,
+    ) -> Encoded:
+        """Encode with offsets; see ``Pipeline.encode``."""
+        return self.pipeline.encode(
+            text,
+            pair,
+            add_special_tokens=add_special_tokens,
+            parse_special=parse_special,
+            padding=padding,
+            truncation=truncation,
+        )
+
+    def encode_batch(
+        self,
+        texts: Sequence[Text | tuple[Text, Text]],
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: FromFile = None,
+        truncation: FromFile = None,
+    ) -> list[Encoded]:
+        """Encode several texts or pairs; see ``Pipeline.encode_batch``."""
+        return self.pipeline.encode_batch(
+            texts,
+            add_special_tokens=add_special_tokens,
+            parse_special=parse_special,
+            padding=padding,
+            truncation=truncation,
+        )
+
+    def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
+        """Decode to bytes; see ``Pipeline.decode_bytes``."""
+        return self.pipeline.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """Decode to text; see ``Pipeline.decode``."""
+        return self.pipeline.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
+        """Return a stream that takes ids one by one; see ``Pipeline.decode_stream``."""
+        return self.pipeline.decode_stream(skip_special_tokens=skip_special_tokens)
+
+    def trace(
+        self,
+        text: Text,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> Trace:
+        """Return every step from a text to its ids, by the pipeline."""
+        return self.pipeline.trace(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+
+    def trace_decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
+        """Return every step from ids to text, by the pipeline."""
+        return self.pipeline.trace_decode(ids, skip_special_tokens=skip_special_tokens)
+
+
+def tables(spec: TokenizerSpec) -> dict[str, bytes]:
+    """Return the engine's tables of a specification.
+
+    Raises:
+        UnsupportedError: The core has no steps for a part of it.
+        ImportError: The native core is not there.
+    """
+    from mtkit.engine.tables import tables as build
+
+    return build(spec)
 
 
 def load_engine(spec: TokenizerSpec) -> AnyEngine:
-    """Return what encodes a specification."""
-    from mtkit.pipeline import Pipeline
+    """Return the native engine of a specification, or its pipeline.
 
-    return Pipeline(spec)
+    The pipeline serves where the native core is not installed or lacks a component.
+    """
+    from mtkit.errors import UnsupportedError
+
+    try:
+        return Engine(tables(spec), lambda: spec)
+    except (ImportError, UnsupportedError):
+        from mtkit.pipeline import Pipeline
+
+        return Pipeline(spec)

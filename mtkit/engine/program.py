@@ -1,0 +1,300 @@
+"""The program of an engine: what its stages do, as bytes that native/engine.cpp reads.
+
+Compiled from a specification; numbers are little-endian, a text is u32 length and bytes, a list of
+numbers u32 count and u32 each, an id that does not exist 0xFFFFFFFF. Components become small steps
+(drop a set of code points, map code points, split at matches ...), so that the core knows few of
+them. What the core has no step for is ``UnsupportedError``: the pipeline does that tokenizer.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mtkit.engine.sets import Edges, set_of
+from mtkit.errors import UnsupportedError
+from mtkit.spec import normalizers, post_processors, pre_tokenizers
+from mtkit.spec.text import Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtkit.spec import AddedTokens, TokenizerSpec
+    from mtkit.spec.normalizers import Normalizer
+    from mtkit.spec.post_processors import PostProcessor
+    from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
+    from mtkit.spec.text import Pattern
+
+VERSION = 1
+NONE = 0xFFFFFFFF
+
+_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2}
+_MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
+_BEHAVIORS = {
+    "removed": 0,
+    "isolated": 1,
+    "merged_with_previous": 2,
+    "merged_with_next": 3,
+    "contiguous": 4,
+    "glued_to_previous": 5,
+}
+_SCHEMES = {"always": 0, "first": 1, "never": 2}
+
+
+def u8(value: int) -> bytes:
+    """A small number or a flag."""
+    return struct.pack("<B", value)
+
+
+def u32(value: int | None) -> bytes:
+    """A number or an id."""
+    return struct.pack("<I", NONE if value is None else value)
+
+
+def f64(value: float) -> bytes:
+    """A float."""
+    return struct.pack("<d", value)
+
+
+def text(value: str | bytes) -> bytes:
+    """A text with its length."""
+    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+    return u32(len(data)) + data
+
+
+def numbers(values: Iterable[int]) -> bytes:
+    """A list of numbers."""
+    listed = list(values)
+    return struct.pack(f"<I{len(listed)}I", len(listed), *listed)
+
+
+def code_point_map(pairs: Iterable[tuple[int, bytes]]) -> bytes:
+    """Code points with what each becomes."""
+    listed = sorted(pairs)
+    ends, at = [], 0
+    for _, value in listed:
+        at += len(value)
+        ends.append(at)
+    return (
+        numbers(code for code, _ in listed)
+        + numbers(ends)
+        + text(b"".join(value for _, value in listed))
+    )
+
+
+class Program:
+    """Compiles one specification.
+
+    Attributes:
+        sections: Tables that steps refer to, by tag.
+        raw: The model gets raw bytes: its last step before would be the byte alphabet.
+    """
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.spec = spec
+        self.sections: dict[str, bytes] = {}
+        self.patterns: dict[Pattern, int] = {}
+        steps = _flat(spec.pre_tokenizer)
+        self.raw = bool(steps) and isinstance(steps[-1], pre_tokenizers.ByteLevel)
+        self._steps = steps
+
+    def compile(self, model: bytes, *, cut_at_marks: bool, cacheable: bool) -> bytes:
+        """Return the program with the model's part put in."""
+        spec = self.spec
+        if spec.invalid_utf8 not in _INVALID_UTF8:
+            raise UnsupportedError(f"the core does not read text as {spec.invalid_utf8!r}")
+        before, after = _around(spec.post_processor)
+        return b"".join(
+            [
+                u32(VERSION),
+                u8(_INVALID_UTF8[spec.invalid_utf8]),
+                u8(self.raw),
+                u8(cut_at_marks),
+                u8(cacheable),
+                self._added(spec.added_tokens),
+                self.normalizer(spec.normalizer) if spec.normalizer else u8(0),
+                self._pre_tokenizer(),
+                model,
+                numbers(spec.prefix_ids),
+                numbers(before),
+                numbers(after),
+            ]
+        )
+
+    def _added(self, added: AddedTokens) -> bytes:
+        from mtkit.pipeline.added_tokens import Cutter
+        from mtkit.pipeline.normalizers import compile_normalizer
+
+        normalize = None
+        if self.spec.normalizer and any(token.normalized for token in added.tokens):
+            normalize = compile_normalizer(self.spec.normalizer)
+        contents = Cutter(added, normalize).normalized
+        special = {token.content for token in added.tokens if token.special}
+        by_content = added.match != "longest_first"
+        tokens = list(added.tokens)
+        entries = []
+        for token in tokens:
+            is_special = token.content in special if by_content else token.special
+            flags = (
+                token.single_word
+                | token.lstrip << 1
+                | token.rstrip << 2
+                | token.normalized << 3
+                | is_special << 4
+            )
+            content = contents.get(token.id, "") if by_content else token.content
+            entries.append(u32(token.id) + u8(flags) + text(content if token.content else b""))
+        any_word = any(token.single_word for token in tokens)
+        any_strip = any(token.lstrip or token.rstrip for token in tokens)
+        space = "ascii_space" if added.strip == "ascii" else "white_space"
+        return b"".join(
+            [
+                u8(_MATCHES[added.match]),
+                u8(added.parse_special),
+                numbers(set_of(space) if any_strip else ()),
+                numbers(set_of("word") if any_word else ()),
+                u32(len(entries)),
+                *entries,
+                u8(added.first is not None),
+                self._added(added.first) if added.first else b"",
+            ]
+        )
+
+    def _pre_tokenizer(self) -> bytes:
+        parts = [self.pre_tokenizer(step) for step in self._steps]
+        if self.raw:
+            # Its last step is what the model's tables have undone.
+            parts[-1] = self._byte_level_split(self._steps[-1])
+        joined = [part for step in parts for part in step]
+        if not joined:
+            return u8(0)
+        if len(joined) == 1:
+            return joined[0]
+        return u8(2) + u32(len(joined)) + b"".join(joined)
+
+    def normalizer(self, component: Normalizer) -> bytes:
+        """Return the steps of a normalizer as one."""
+        steps = [*self._normalizer_steps(component)]
+        return steps[0] if len(steps) == 1 else u8(2) + u32(len(steps)) + b"".join(steps)
+
+    def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
+        if isinstance(component, normalizers.Sequence):
+            return [step for part in component.steps for step in self._normalizer_steps(part)]
+        if isinstance(component, normalizers.Prepend):
+            return [u8(3) + text(component.text) + u8(component.empty)]
+        if isinstance(component, normalizers.Replace):
+            return [u8(4) + self.matcher(component.pattern) + text(component.content)]
+        if isinstance(component, normalizers.Strip):
+            space = "white_space" if component.white_space == "unicode" else "blank"
+            return [u8(5) + u8(component.left) + u8(component.right) + numbers(set_of(space))]
+        if isinstance(component, normalizers.ByteLevel):
+            return [u8(8)]
+        raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+
+    def matcher(self, pattern: Pattern) -> bytes:
+        """Return what finds a pattern."""
+        if isinstance(pattern, Text):
+            return u8(1) + text(pattern.text)
+        if pattern not in self.patterns:
+            from mtkit.pipeline.pattern import compile_pattern
+
+            number = self.patterns[pattern] = len(self.patterns)
+            self.sections[f"PT{number:02d}"] = compile_pattern(pattern).tables
+        return u8(4) + u32(self.patterns[pattern])
+
+    def pre_tokenizer(self, component: PreTokenizer) -> list[bytes]:
+        """Return the steps of a pre-tokenizer that is no sequence."""
+        if isinstance(component, pre_tokenizers.ByteLevel):
+            return [*self._byte_level_split(component), u8(5)]
+        if isinstance(component, pre_tokenizers.Metaspace):
+            scheme = u8(_SCHEMES[component.prepend_scheme])
+            return [u8(6) + text(component.replacement) + scheme + u8(component.split)]
+        if isinstance(component, pre_tokenizers.MarkSpaces):
+            return [u8(7) + text(component.replacement) + u8(component.prefix)]
+        if isinstance(component, pre_tokenizers.Bert):
+            punctuation = (
+                "punctuation" if component.punctuation == "unicode" else "ascii_punctuation"
+            )
+            return [
+                self._split_set(set_of("white_space"), "removed"),
+                self._split_set(set_of(punctuation), "isolated"),
+            ]
+        if isinstance(component, pre_tokenizers.Split):
+            return [
+                self._split(
+                    self.matcher(component.pattern), component.behavior, invert=component.invert
+                )
+            ]
+        if isinstance(component, pre_tokenizers.Punctuation):
+            return [self._split_set(set_of("punctuation"), component.behavior)]
+        if isinstance(component, pre_tokenizers.Digits):
+            return [
+                self._split_set(
+                    set_of("number"), "isolated" if component.individual else "contiguous"
+                )
+            ]
+        if isinstance(component, pre_tokenizers.Whitespace):
+            runs = u8(3) + numbers(set_of("word")) + numbers(set_of("white_space"))
+            return [self._split(runs, "removed", invert=True)]
+        if isinstance(component, pre_tokenizers.WhitespaceSplit):
+            return [self._split_set(set_of("white_space"), "removed")]
+        if isinstance(component, pre_tokenizers.CharDelimiterSplit):
+            return [self._split(u8(1) + text(component.delimiter), "removed")]
+        if isinstance(component, pre_tokenizers.FixedLength):
+            return [u8(8) + u32(component.length)]
+        raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+
+    def _byte_level_split(self, component: PreTokenizer) -> list[bytes]:
+        assert isinstance(component, pre_tokenizers.ByteLevel)
+        steps = [u8(4)] if component.add_prefix_space else []
+        if component.use_regex:
+            from mtkit.pipeline.pre_tokenizers import GPT2
+
+            steps.append(self._split(self.matcher(GPT2), "isolated"))
+        return steps
+
+    def _split_set(self, edges: Edges, behavior: Behavior) -> bytes:
+        return self._split(u8(2) + numbers(edges), behavior)
+
+    def _split(self, matcher: bytes, behavior: Behavior, *, invert: bool = False) -> bytes:
+        return u8(3) + matcher + u8(_BEHAVIORS[behavior]) + u8(invert)
+
+
+def _flat(component: PreTokenizer | None) -> list[PreTokenizer]:
+    """Return the steps of nested sequences in order."""
+    if component is None:
+        return []
+    if isinstance(component, pre_tokenizers.Sequence):
+        return [step for part in component.steps for step in _flat(part)]
+    return [component]
+
+
+def _around(component: PostProcessor | None) -> tuple[list[int], list[int]]:
+    """Return the special ids in front of and behind one text."""
+    if component is None or isinstance(component, post_processors.ByteLevel):
+        return [], []
+    if isinstance(component, (post_processors.Bert, post_processors.Roberta)):
+        return [component.cls[1]], [component.sep[1]]
+    if isinstance(component, post_processors.Sequence):
+        before: list[int] = []
+        after: list[int] = []
+        adding = 0
+        for step in component.steps:
+            front, back = _around(step)
+            adding += bool(front or back)
+            before, after = front + before, after + back
+        if adding > 1:
+            # What a second template does to the parts of the first depends on their number.
+            raise UnsupportedError("the core takes one template")
+        return before, after
+    if isinstance(component, post_processors.Template):
+        places = [slot.text for slot in component.single]
+        if places.count(0) != 1 or 1 in places:
+            raise UnsupportedError("the core takes templates with the text once")
+        at = places.index(0)
+        slots = component.single
+        return (
+            [i for slot in slots[:at] for i in slot.ids],
+            [i for slot in slots[at + 1 :] for i in slot.ids],
+        )
+    raise UnsupportedError(f"the core has no step for {type(component).__name__}")

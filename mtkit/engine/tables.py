@@ -1,0 +1,225 @@
+"""A specification's tables: flat arrays under four-letter tags, see native/tables.hpp.
+
+The heavy part (hash tables over pieces and merges) is made by the core from the packed vocabulary;
+the result depends on the specification alone.
+"""
+
+from __future__ import annotations
+
+from mtkit import _native
+from mtkit.engine.program import Program, f64, text, u8, u32
+from mtkit.errors import UnsupportedError
+from mtkit.spec import TokenType, models
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.spec import TokenizerSpec
+
+MARK = "\u2581".encode()
+SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
+OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
+RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
+_USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
+
+
+def tables(spec: TokenizerSpec) -> dict[str, bytes]:
+    """Return the tables of a specification.
+
+    Raises:
+        UnsupportedError: The core has no steps for a part of it.
+        FormatError: Model and vocabulary do not fit each other.
+    """
+    program = Program(spec)
+    pieces = spec.vocabulary.pieces
+    sections: dict[str, bytes] = {}
+    listed = b""
+    if program.raw:
+        blob, ends, listed = _native.raw_pieces(pieces.blob, pieces.ends.data)
+        sections["PCSB"], sections["PCSE"] = blob, ends
+    else:
+        sections["PCSB"], sections["PCSE"] = bytes(pieces.blob), bytes(pieces.ends.data)
+    if spec.vocabulary.hidden:
+        marks = bytearray(listed or b"\1" * len(pieces))
+        for token_id in spec.vocabulary.hidden:
+            marks[token_id] = 0
+        listed = bytes(marks)
+    part, cut = _Model(spec, sections, listed, raw=program.raw).compile()
+    sections["PROG"] = program.compile(part, cut_at_marks=cut, cacheable=True)
+    sections.update(program.sections)
+    return sections
+
+
+class _Model:
+    """Makes the tables of the model and its part of the program."""
+
+    def __init__(
+        self, spec: TokenizerSpec, sections: dict[str, bytes], listed: bytes, *, raw: bool
+    ) -> None:
+        self.spec = spec
+        self.vocabulary = spec.vocabulary
+        self.sections = sections
+        self.listed = listed
+        self.raw = raw
+        types = spec.vocabulary.types
+        self.types = b"" if types is None else bytes(types.data)
+
+    def compile(self) -> tuple[bytes, bool]:
+        """Return the program's part, and whether words can be cut before runs of U+2581."""
+        model = self.spec.model
+        if isinstance(model, models.BPE):
+            return self._bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
+        if isinstance(model, models.ScoreBPE):
+            return self._score_bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
+        if isinstance(model, models.Unigram):
+            return self._unigram(model), False
+        if isinstance(model, models.Trie):
+            self._trie(self.listed)
+            return u8(7) + u32(model.unk), False
+        self._words(self.listed)
+        if isinstance(model, models.RankBPE):
+            return u8(2), False
+        if isinstance(model, models.WordPiece):
+            return self._word_piece(model), False
+        if isinstance(model, models.WordLevel):
+            return u8(6) + u32(model.unk), False
+        raise UnsupportedError(f"the core has no model {type(model).__name__}")
+
+    def _cuts(self, unk: int | None, *, byte_fallback: bool) -> bool:
+        """Tell whether nothing crosses a border between another character and U+2581.
+
+        The mark itself must be a token: an unknown one could be fused with what stands before.
+        """
+        model = self.spec.model
+        if self.raw or (unk is None and not byte_fallback):
+            return False
+        if isinstance(model, models.BPE) and (
+            model.continuing_subword_prefix or model.end_of_word_suffix
+        ):
+            return False
+        if any(self._of_role(TokenType.USER_DEFINED)):
+            return False
+        pieces, ends = self.sections["PCSB"], self.sections["PCSE"]
+        return MARK in self.vocabulary.pieces.ids and not _native.has_inner_mark(pieces, ends)
+
+    def _of_role(self, *roles: int) -> bytes:
+        """Return for each id whether it has one of the roles (and is listed)."""
+        table = bytes(int(role in roles) for role in range(256))
+        types = self.types or bytes((TokenType.NORMAL,)) * len(self.vocabulary)
+        marks = types.translate(table)
+        if not self.listed:
+            return marks
+        return bytes(map(int.__and__, marks, self.listed))
+
+    def _word_table(self, listed: bytes) -> bytes:
+        sections = self.sections
+        extra = sections.get("XTRB", b""), sections.get("XTRE", b"")
+        return _native.build_words(sections["PCSB"], sections["PCSE"], *extra, listed)
+
+    def _words(self, listed: bytes) -> None:
+        self.sections["WORD"] = self._word_table(listed)
+
+    def _trie(self, listed: bytes) -> None:
+        self.sections["TRIE"], self.sections["TRID"] = _native.build_trie(
+            self.sections["PCSB"], self.sections["PCSE"], listed
+        )
+
+    def _roles(self, *, everything: bool) -> None:
+        """Make the tables of segmented and of reserved pieces."""
+        self._words(self.listed if everything else self._of_role(*SEGMENTED))
+        if self.types:
+            self.sections["TYPE"] = self.types
+            self.sections["RSVD"] = self._word_table(self._of_role(*RESERVED))
+
+    def _scores(self) -> tuple[bytes, bool]:
+        """Return the scores packed, and whether they have 64 bits."""
+        scores = self.vocabulary.scores
+        if scores is None:
+            return bytes(4 * len(self.vocabulary)), False
+        return bytes(scores.data), scores.code == "d"
+
+    def _score_bpe(self, model: models.ScoreBPE) -> bytes:
+        everything = model.mergeable == "any"
+        self._roles(everything=everything)
+        self.sections["RANK"] = _native.build_ranks(*self._scores(), model.score_above)
+        return b"".join(
+            [
+                u8(3),
+                u32(model.unk),
+                u8(model.byte_fallback),
+                u8(everything),
+                u8(model.whole),
+                u8(model.symbols == "continuation"),
+                u8(model.missing == "before"),
+            ]
+        )
+
+    def _unigram(self, model: models.Unigram) -> bytes:
+        everything = model.candidates == "any"
+        self._roles(everything=everything)
+        tried = self.listed
+        if not everything:
+            unused = (TokenType.UNUSED,) if model.candidates == "listed" else ()
+            tried = self._of_role(TokenType.NORMAL, TokenType.USER_DEFINED, *unused)
+        self._trie(tried)
+        self.sections["OFRS"], unknown = _native.build_offers(
+            self.sections["PCSB"],
+            self.sections["PCSE"],
+            *self._scores(),
+            self.types,
+            _USER_DEFINED[model.user_defined],
+            everything,
+        )
+        return b"".join(
+            [
+                u8(4),
+                u8(model.precision == "f32"),
+                u32(model.unk),
+                u8(model.byte_fallback),
+                u8(model.fuse_unk),
+                u8(everything),
+                f64(unknown),
+            ]
+        )
+
+    def _word_piece(self, model: models.WordPiece) -> bytes:
+        return b"".join(
+            [
+                u8(5),
+                u32(model.unk),
+                text(model.prefix),
+                u32(model.max_chars),
+                u8(model.unit == "bytes"),
+                u8(model.too_long == "nothing"),
+            ]
+        )
+
+    def _bpe(self, model: models.BPE) -> bytes:
+        if model.dropout:
+            raise UnsupportedError("the core skips no merges")
+        unlisted = model.merges.unlisted
+        if len(unlisted):
+            if self.raw:
+                blob, ends, _ = _native.raw_pieces(unlisted.blob, unlisted.ends.data)
+            else:
+                blob, ends = bytes(unlisted.blob), bytes(unlisted.ends.data)
+            self.sections["XTRB"], self.sections["XTRE"] = blob, ends
+        self._words(self.listed)
+        self.sections["PAIR"], self.sections["MRGD"] = _native.build_pairs(
+            model.merges.pairs.data,
+            dict[str, object](self.sections),
+            len(model.continuing_subword_prefix.encode()),
+            model.missing == "after",
+        )
+        return b"".join(
+            [
+                u8(1),
+                u32(model.unk),
+                u8(model.fuse_unk),
+                u8(model.byte_fallback),
+                u8(model.ignore_merges),
+                u8(model.missing == "after"),
+                u8(model.whole_newlines),
+                text(model.continuing_subword_prefix),
+                text(model.end_of_word_suffix),
+            ]
+        )

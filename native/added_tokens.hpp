@@ -1,0 +1,96 @@
+// Added tokens: found in the text before the model sees it.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "reader.hpp"
+#include "sets.hpp"
+#include "steps.hpp"
+
+namespace mtkit {
+
+// A stretch of text, or an added token.
+struct Piece {
+    Part part;
+    std::uint32_t id = NONE;
+};
+
+// Finds which of many texts begin at a place, by narrowing a sorted list byte by byte.
+class PrefixFinder {
+  public:
+    struct Entry {
+        std::string_view text;
+        std::uint32_t number;
+    };
+
+    void build(std::vector<Entry> entries);
+    [[nodiscard]] bool empty() const { return entries_.empty(); }
+
+    // Call `found(entry)` for each text that begins at `at`, shortest first.
+    template <typename Found> void at(std::string_view text, std::size_t at, Found &&found) const {
+        if (!first_[static_cast<unsigned char>(text[at])]) return;
+        std::size_t low = 0;
+        std::size_t high = entries_.size();
+        for (std::size_t depth = 0; low < high; ++depth) {
+            while (low < high && entries_[low].text.size() == depth) found(entries_[low++]);
+            if (at + depth == text.size()) return;
+            const auto byte = static_cast<unsigned char>(text[at + depth]);
+            const auto first = entries_.begin() + static_cast<std::ptrdiff_t>(low);
+            const auto last = entries_.begin() + static_cast<std::ptrdiff_t>(high);
+            const auto key = [depth](const Entry &e) {
+                return static_cast<unsigned char>(e.text[depth]);
+            };
+            const auto from = std::lower_bound(
+                first, last, byte, [&](const Entry &e, unsigned char b) { return key(e) < b; });
+            const auto to = std::upper_bound(
+                from, last, byte, [&](unsigned char b, const Entry &e) { return b < key(e); });
+            low = static_cast<std::size_t>(from - entries_.begin());
+            high = static_cast<std::size_t>(to - entries_.begin());
+        }
+    }
+
+  private:
+    std::vector<Entry> entries_;
+    std::array<bool, 256> first_{};
+};
+
+class AddedTokens {
+  public:
+    explicit AddedTokens(Reader &program);
+
+    // Cut the tokens that are looked for in the raw text.
+    void cut(const Part &part, int parse_special, std::vector<Piece> &out) const;
+    // Cut those that are looked for in the normalized text.
+    void cut_normalized(const Part &part, int parse_special, std::vector<Piece> &out) const;
+
+  private:
+    enum class Match : std::uint8_t { LEFTMOST_LONGEST, LONGEST_FIRST, FIRST_LISTED };
+    struct Token {
+        std::uint32_t id;
+        std::uint8_t flags;
+        std::string_view text;
+    };
+
+    void split(const Part &part, const PrefixFinder &finder, bool parses,
+               std::vector<Piece> &out) const;
+    void one_by_one(const Part &part, bool parses, std::vector<Piece> &out) const;
+    [[nodiscard]] bool inside_word(std::string_view text, std::size_t first,
+                                   std::size_t last) const;
+    [[nodiscard]] std::size_t strip_left(std::string_view text, std::size_t first,
+                                         std::size_t limit) const;
+    [[nodiscard]] std::size_t strip_right(std::string_view text, std::size_t last,
+                                          std::size_t limit) const;
+
+    Match match_;
+    bool parses_;
+    CodePointSet space_;
+    CodePointSet word_;
+    std::vector<Token> tokens_;
+    PrefixFinder raw_;
+    PrefixFinder late_;
+    std::unique_ptr<AddedTokens> first_;
+};
+
+} // namespace mtkit

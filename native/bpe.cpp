@@ -1,0 +1,209 @@
+// Byte-pair encoding by a merge list, and by the ids of what merging makes.
+//
+// Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
+// byte_pair_merge.
+#include "merging.hpp"
+#include "utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+using Symbol = ModelScratch::Symbol;
+
+bool only_newlines(std::string_view word) {
+    return word.find_first_not_of('\n') == std::string_view::npos;
+}
+
+class Bpe final : public Model {
+  public:
+    Bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary)
+        : vocabulary_(vocabulary),
+          pairs_(tables.numbers<std::uint64_t>("PAIR"), tables.numbers<std::uint32_t>("MRGD")),
+          unk_(read_id(program, "unk")), fuse_unk_(read_flag(program, "fuse_unk")),
+          byte_fallback_(read_flag(program, "byte_fallback")),
+          ignore_merges_(read_flag(program, "ignore_merges")),
+          after_(read_flag(program, "missing")),
+          whole_newlines_(read_flag(program, "whole_newlines")),
+          prefix_(read_text(program, "continuing_subword_prefix")),
+          suffix_(read_text(program, "end_of_word_suffix")), literal_(ByteIds::literal(vocabulary)),
+          named_(ByteIds::named(vocabulary)) {}
+
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
+        if (word.empty()) return;
+        if (ignore_merges_ || (whole_newlines_ && only_newlines(word))) {
+            const std::uint32_t id = vocabulary_.words.find(word);
+            if (id < vocabulary_.pieces.size()) {
+                out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
+                return;
+            }
+        }
+        scratch.symbols.clear();
+        if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
+            split_bytes(word, scratch.symbols);
+        else
+            split_characters(word, scratch);
+        merge_all(
+            scratch, [&](const Symbol &l, const Symbol &r) { return pairs_.rank(l.id, r.id); },
+            [&](Symbol &l, const Symbol &r) {
+                l.id = pairs_.made(l.rank);
+                l.end = r.end;
+            });
+        for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
+    }
+
+  private:
+    static void add(std::vector<Symbol> &symbols, std::uint32_t id, std::size_t start,
+                    std::size_t end) {
+        symbols.push_back({id, static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end),
+                           NONE, NONE, NONE, false});
+    }
+
+    // Byte-level: a character of the byte alphabet is a byte.
+    void split_bytes(std::string_view word, std::vector<Symbol> &symbols) const {
+        Unknown unknown;
+        for (std::size_t at = 0; at < word.size(); ++at) {
+            const std::uint32_t id = literal_.id[static_cast<unsigned char>(word[at])];
+            if (id != NONE || after_) {
+                flush(unknown, symbols);
+                add(symbols, id, at, at + 1);
+            } else {
+                put_unknown(unknown, at, at + 1, symbols);
+            }
+        }
+        flush(unknown, symbols);
+    }
+
+    void split_characters(std::string_view word, ModelScratch &scratch) const {
+        Unknown unknown;
+        for (std::size_t at = 0; at < word.size();) {
+            const std::size_t end = at + decode(word, at).size;
+            std::string_view text = word.substr(at, end - at);
+            if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
+                scratch.key = at > 0 ? prefix_ : std::string_view();
+                scratch.key += text;
+                if (end == word.size()) scratch.key += suffix_;
+                text = scratch.key;
+            }
+            const std::uint32_t id = vocabulary_.words.find(text);
+            if (after_ || id < vocabulary_.pieces.size()) {
+                flush(unknown, scratch.symbols);
+                add(scratch.symbols, id, at, end);
+            } else if (!spell(text, at, scratch.symbols)) {
+                put_unknown(unknown, at, end, scratch.symbols);
+            }
+            at = end;
+        }
+        flush(unknown, scratch.symbols);
+    }
+
+    // An unknown character waits for its neighbours; byte tokens overtake it, as in the reference.
+    struct Unknown {
+        std::size_t start = 0;
+        std::size_t end = 0;
+    };
+
+    void put_unknown(Unknown &unknown, std::size_t start, std::size_t end,
+                     std::vector<Symbol> &symbols) const {
+        if (unk_ == NONE) return;
+        if (unknown.end != 0 && fuse_unk_) {
+            unknown.end = end;
+            return;
+        }
+        flush(unknown, symbols);
+        unknown = {start, end};
+    }
+
+    void flush(Unknown &unknown, std::vector<Symbol> &symbols) const {
+        if (unknown.end != 0) add(symbols, unk_, unknown.start, unknown.end);
+        unknown = {};
+    }
+
+    bool spell(std::string_view text, std::size_t at, std::vector<Symbol> &symbols) const {
+        if (!byte_fallback_) return false;
+        for (const char c : text)
+            if (named_.id[static_cast<unsigned char>(c)] == NONE) return false;
+        for (const char c : text) {
+            add(symbols, named_.id[static_cast<unsigned char>(c)], at, at + 1);
+            ++at;
+        }
+        return true;
+    }
+
+    void emit(std::string_view word, const Symbol &symbol, std::vector<Token> &out) const {
+        if (symbol.id < vocabulary_.pieces.size()) {
+            out.push_back({symbol.id, symbol.start, symbol.end});
+            return;
+        }
+        for (std::uint32_t at = symbol.start; at < symbol.end; ++at) {
+            const auto byte = static_cast<unsigned char>(word[at]);
+            const std::uint32_t id = (byte_fallback_ ? named_ : literal_).id[byte];
+            if (id != NONE) out.push_back({id, at, at + 1});
+        }
+    }
+
+    Vocabulary vocabulary_;
+    PairTable pairs_;
+    std::uint32_t unk_;
+    bool fuse_unk_;
+    bool byte_fallback_;
+    bool ignore_merges_;
+    bool after_;
+    bool whole_newlines_;
+    std::string_view prefix_;
+    std::string_view suffix_;
+    ByteIds literal_;
+    ByteIds named_;
+};
+
+class RankBpe final : public Model {
+  public:
+    explicit RankBpe(const Vocabulary &vocabulary)
+        : words_(vocabulary.words), raw_(vocabulary.raw) {}
+
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
+        if (word.empty()) return;
+        const auto size = static_cast<std::uint32_t>(word.size());
+        if (const std::uint32_t id = words_.find(word); id != NONE) {
+            out.push_back({id, 0, size});
+            return;
+        }
+        scratch.symbols.clear();
+        for (std::uint32_t at = 0; at < size;) {
+            const std::uint32_t end = at + (raw_ ? 1 : decode(word, at).size);
+            const std::uint32_t id = words_.find(word.substr(at, end - at));
+            if (id == NONE) throw NoToken(word.substr(at, end - at));
+            scratch.symbols.push_back({id, at, end, NONE, NONE, NONE, false});
+            at = end;
+        }
+        merge_all(
+            scratch,
+            [&](const Symbol &l, const Symbol &r) {
+                return words_.find(word.substr(l.start, r.end - l.start));
+            },
+            [&](Symbol &l, const Symbol &r) {
+                l.id = l.rank;
+                l.end = r.end;
+            });
+        for (const auto &symbol : scratch.symbols)
+            out.push_back({symbol.id, symbol.start, symbol.end});
+    }
+
+  private:
+    WordTable words_;
+    bool raw_;
+};
+
+} // namespace
+
+std::unique_ptr<Model> make_bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
+    return std::make_unique<Bpe>(program, tables, vocabulary);
+}
+
+std::unique_ptr<Model> make_rank_bpe(Reader &, const Vocabulary &vocabulary) {
+    return std::make_unique<RankBpe>(vocabulary);
+}
+
+} // namespace mtkit

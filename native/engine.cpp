@@ -1,0 +1,171 @@
+#include "engine.hpp"
+
+#include "utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr std::uint32_t PROGRAM_VERSION = 1;
+constexpr std::string_view MARK = "\xE2\x96\x81";
+constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+
+} // namespace
+
+// Working memory for one call: from the pool, and back to it unless that is full.
+class Engine::Borrowed {
+  public:
+    explicit Borrowed(const Engine &engine) : engine_(engine) {
+        {
+            const std::lock_guard lock(engine.mutex_);
+            if (!engine.pool_.empty()) {
+                scratch_ = std::move(engine.pool_.back());
+                engine.pool_.pop_back();
+            }
+        }
+        if (!scratch_) scratch_ = std::make_unique<Scratch>();
+    }
+    ~Borrowed() {
+        scratch_->arena.reset();
+        const std::lock_guard lock(engine_.mutex_);
+        if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
+    }
+    Borrowed(const Borrowed &) = delete;
+    Borrowed &operator=(const Borrowed &) = delete;
+    Scratch &operator*() { return *scratch_; }
+
+  private:
+    const Engine &engine_;
+    std::unique_ptr<Scratch> scratch_;
+};
+
+Engine::Engine(Tables tables) : tables_(std::move(tables)) {
+    Reader program(tables_.bytes("PROG"));
+    const auto version = program.scalar<std::uint32_t>("version");
+    if (version != PROGRAM_VERSION)
+        throw FormatError("is " + std::to_string(version) + ", this core takes " +
+                              std::to_string(PROGRAM_VERSION),
+                          "version");
+    const auto invalid = program.scalar<std::uint8_t>("invalid_utf8");
+    if (invalid > 2) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
+    invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
+    vocabulary_.raw = read_flag(program, "raw");
+    cut_at_marks_ = read_flag(program, "cut_at_marks");
+    cacheable_ = read_flag(program, "cacheable");
+    vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
+    const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
+    vocabulary_.words =
+        WordTable(tables_.numbers<std::uint64_t>("WORD"), vocabulary_.pieces, extra);
+    vocabulary_.scores = tables_.numbers<float>("SCOR");
+    vocabulary_.types = tables_.numbers<std::uint8_t>("TYPE");
+    added_ = std::make_unique<AddedTokens>(program);
+    normalizer_ = make_normalizer(program, tables_);
+    pre_tokenizer_ = make_pre_tokenizer(program, tables_);
+    model_ = make_model(program, tables_, vocabulary_);
+    prefix_ = read_numbers(program, "prefix_ids");
+    before_ = read_numbers(program, "before");
+    after_ = read_numbers(program, "after");
+    if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
+}
+
+void Engine::encode(std::string_view text, const EncodeOptions &options,
+                    std::vector<std::uint32_t> &out) const {
+    Borrowed borrowed(*this);
+    Scratch &scratch = *borrowed;
+    if (options.add_special_tokens) out.insert(out.end(), before_.begin(), before_.end());
+    out.insert(out.end(), prefix_.begin(), prefix_.end());
+    text_ids(checked(text, scratch), options.parse_special, scratch, out);
+    if (options.add_special_tokens) out.insert(out.end(), after_.begin(), after_.end());
+}
+
+std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {
+    if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
+    std::size_t good = valid_prefix(text);
+    // A broken character could reach over a mark.
+    scratch.cut_at_marks = cut_at_marks_ && good == text.size();
+    if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
+    if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
+    auto &valid = scratch.valid;
+    valid.clear();
+    while (!text.empty()) {
+        valid += text.substr(0, good);
+        if (good == text.size()) break;
+        valid += REPLACEMENT;
+        text.remove_prefix(good + 1);
+        good = valid_prefix(text);
+    }
+    return valid;
+}
+
+void Engine::text_ids(std::string_view text, int parse_special, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    auto &cut = scratch.cut;
+    cut.clear();
+    added_->cut({text, true, true}, parse_special, cut);
+    for (const auto &raw : cut) {
+        if (raw.id != NONE) {
+            out.push_back(raw.id);
+            continue;
+        }
+        Part part = raw.part;
+        if (normalizer_) normalizer_->run(part, scratch.arena);
+        auto &pieces = scratch.pieces;
+        pieces.clear();
+        added_->cut_normalized(part, parse_special, pieces);
+        for (const auto &piece : pieces) {
+            if (piece.id != NONE)
+                out.push_back(piece.id);
+            else
+                part_ids(piece.part, scratch, out);
+        }
+    }
+}
+
+void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const {
+    if (!pre_tokenizer_) {
+        unit_ids(part.text, scratch, out);
+        return;
+    }
+    auto &words = scratch.words;
+    words.clear();
+    pre_tokenizer_->run(part, scratch.arena, words);
+    for (const auto &word : words) unit_ids(word.text, scratch, out);
+}
+
+// Where no merge can cross a border between another character and U+2581, each stretch between
+// such borders is a word of its own.
+void Engine::unit_ids(std::string_view text, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    if (scratch.cut_at_marks) {
+        std::size_t at = 0;
+        while (true) {
+            while (text.substr(at).starts_with(MARK)) at += MARK.size();
+            const std::size_t next = text.find(MARK, at);
+            if (next == std::string_view::npos) break;
+            word_ids(text.substr(0, next), scratch, out);
+            text.remove_prefix(next);
+            at = 0;
+        }
+    }
+    word_ids(text, scratch, out);
+}
+
+void Engine::word_ids(std::string_view word, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    if (word.empty()) return;
+    const bool cached = cacheable_ && word.size() <= WordCache::LONGEST;
+    if (cached) {
+        std::size_t count = 0;
+        if (const auto *ids = scratch.cache.find(word, count)) {
+            out.insert(out.end(), ids, ids + count);
+            return;
+        }
+    }
+    auto &tokens = scratch.tokens;
+    tokens.clear();
+    model_->encode(word, scratch.model, tokens);
+    for (const auto &token : tokens) out.push_back(token.id);
+    if (cached) scratch.cache.put(word, out.data() + (out.size() - tokens.size()), tokens.size());
+}
+
+} // namespace mtkit

@@ -1,0 +1,77 @@
+// The engine: text to ids as the program says, with the tables.
+//
+// An engine does not change after it is made; any number of threads may use it. Each call borrows
+// working memory, with a cache of words, from a pool.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "added_tokens.hpp"
+#include "cache.hpp"
+#include "models.hpp"
+#include "steps.hpp"
+#include "tables.hpp"
+
+namespace mtkit {
+
+enum class InvalidUtf8 : std::uint8_t { ERROR, REPLACE, KEEP };
+
+struct EncodeOptions {
+    bool add_special_tokens = true;
+    int parse_special = -1; // -1: as the program says
+};
+
+class Engine {
+  public:
+    explicit Engine(Tables tables);
+
+    // Ids of one text.
+    void encode(std::string_view text, const EncodeOptions &options,
+                std::vector<std::uint32_t> &out) const;
+
+  private:
+    struct Scratch {
+        Arena arena;
+        ModelScratch model;
+        WordCache cache;
+        std::vector<Piece> cut;
+        std::vector<Piece> pieces;
+        std::vector<Part> words;
+        std::vector<Token> tokens;
+        std::vector<std::uint32_t> ids;
+        std::string valid;
+        bool cut_at_marks = false;
+    };
+    class Borrowed;
+
+    std::string_view checked(std::string_view text, Scratch &scratch) const;
+    void text_ids(std::string_view text, int parse_special, Scratch &scratch,
+                  std::vector<std::uint32_t> &out) const;
+    void part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    void read_templates(Reader &program);
+
+    Tables tables_;
+    Vocabulary vocabulary_;
+    InvalidUtf8 invalid_utf8_ = InvalidUtf8::ERROR;
+    bool cut_at_marks_ = false; // words can be cut before each run of U+2581
+    bool cacheable_ = false;
+    std::unique_ptr<AddedTokens> added_;
+    std::unique_ptr<Normalizer> normalizer_;
+    std::unique_ptr<PreTokenizer> pre_tokenizer_;
+    std::unique_ptr<Model> model_;
+    std::vector<std::uint32_t> prefix_;
+    std::vector<std::uint32_t> before_; // special tokens in front of a text
+    std::vector<std::uint32_t> after_;  // and behind it
+
+    static constexpr std::size_t POOL = 16;
+    mutable std::mutex mutex_;
+    mutable std::vector<std::unique_ptr<Scratch>> pool_;
+};
+
+} // namespace mtkit

@@ -1,0 +1,102 @@
+// What a component looks for: a text, characters of a set, runs of two sets, a pattern.
+#include "models.hpp"
+#include "pattern.hpp"
+#include "sets.hpp"
+#include "steps.hpp"
+#include "utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+class TextMatcher final : public Matcher {
+  public:
+    explicit TextMatcher(Reader &program) : text_(read_text(program, "text")) {}
+    void find(std::string_view text, std::vector<Span> &out) const override {
+        if (text_.empty()) return;
+        for (std::size_t at = text.find(text_); at != std::string_view::npos;
+             at = text.find(text_, at + text_.size()))
+            out.emplace_back(at, at + text_.size());
+    }
+
+  private:
+    std::string_view text_;
+};
+
+class SetMatcher final : public Matcher {
+  public:
+    explicit SetMatcher(Reader &program) : set_(program) {}
+    void find(std::string_view text, std::vector<Span> &out) const override {
+        for (std::size_t at = 0; at < text.size();) {
+            const auto c = decode(text, at);
+            if (set_.has(c.value)) out.emplace_back(at, at + c.size);
+            at += c.size;
+        }
+    }
+
+  private:
+    CodePointSet set_;
+};
+
+// Runs of word characters, and runs of characters that are neither word nor white space.
+class WordRuns final : public Matcher {
+  public:
+    explicit WordRuns(Reader &program) : word_(program), space_(program) {}
+    void find(std::string_view text, std::vector<Span> &out) const override {
+        int before = 0;
+        for (std::size_t at = 0; at < text.size();) {
+            const auto c = decode(text, at);
+            const int kind = word_.has(c.value) ? 1 : space_.has(c.value) ? 0 : 2;
+            if (kind != 0 && kind == before)
+                out.back().second = at + c.size;
+            else if (kind != 0)
+                out.emplace_back(at, at + c.size);
+            before = kind;
+            at += c.size;
+        }
+    }
+
+  private:
+    CodePointSet word_;
+    CodePointSet space_;
+};
+
+class PatternMatcher final : public Matcher {
+  public:
+    PatternMatcher(Reader &program, Tables &tables) : pattern_(tables_of(program, tables)) {}
+    void find(std::string_view text, std::vector<Span> &out) const override {
+        pattern_.find(text, out);
+    }
+
+  private:
+    // Patterns lie in sections PT00, PT01 ...
+    static std::span<const std::uint32_t> tables_of(Reader &program, Tables &tables) {
+        const auto number = program.scalar<std::uint32_t>("pattern");
+        if (number > 99) throw FormatError("is " + std::to_string(number), "pattern");
+        const char tag[] = {'P', 'T', static_cast<char>('0' + number / 10),
+                            static_cast<char>('0' + number % 10), 0};
+        return tables.numbers<std::uint32_t>(tag);
+    }
+
+    Pattern pattern_;
+};
+
+} // namespace
+
+std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables) {
+    const auto kind = program.scalar<std::uint8_t>("matcher");
+    switch (kind) {
+    case 1:
+        return std::make_unique<TextMatcher>(program);
+    case 2:
+        return std::make_unique<SetMatcher>(program);
+    case 3:
+        return std::make_unique<WordRuns>(program);
+    case 4:
+        return std::make_unique<PatternMatcher>(program, tables);
+    default:
+        throw FormatError("is " + std::to_string(kind) + ", no matcher has that number", "matcher");
+    }
+}
+
+} // namespace mtkit

@@ -1,0 +1,85 @@
+// The merge loop of byte-pair encoding: lowest rank first, of equal ranks the leftmost.
+//
+// Words of a few symbols are scanned for the lowest rank; longer ones keep a heap of
+// (rank, position), whose stale entries are recognised when they come up.
+// `ranks` is called with two symbols and gives the rank of their merge or NONE; `join` makes the
+// left symbol the union of both.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "models.hpp"
+
+namespace mtkit {
+
+inline constexpr std::size_t SCAN_LIMIT = 32;
+
+template <typename Ranks, typename Join>
+void merge_by_scan(std::vector<ModelScratch::Symbol> &symbols, const Ranks &ranks,
+                   const Join &join) {
+    std::size_t count = symbols.size();
+    for (std::size_t i = 0; i + 1 < count; ++i) symbols[i].rank = ranks(symbols[i], symbols[i + 1]);
+    while (count > 1) {
+        std::size_t best = 0;
+        for (std::size_t i = 1; i + 1 < count; ++i)
+            if (symbols[i].rank < symbols[best].rank) best = i;
+        if (symbols[best].rank == NONE) break;
+        join(symbols[best], symbols[best + 1]);
+        std::copy(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 2,
+                  symbols.begin() + static_cast<std::ptrdiff_t>(count),
+                  symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+        --count;
+        if (best > 0) symbols[best - 1].rank = ranks(symbols[best - 1], symbols[best]);
+        if (best + 1 < count) symbols[best].rank = ranks(symbols[best], symbols[best + 1]);
+    }
+    symbols.resize(count);
+}
+
+template <typename Ranks, typename Join>
+void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::uint64_t> &heap,
+                   const Ranks &ranks, const Join &join) {
+    const auto count = static_cast<std::uint32_t>(symbols.size());
+    heap.clear();
+    const auto push = [&](std::uint32_t at, bool building) {
+        auto &symbol = symbols[at];
+        symbol.rank = symbol.next == NONE ? NONE : ranks(symbol, symbols[symbol.next]);
+        if (symbol.rank == NONE) return;
+        heap.push_back((static_cast<std::uint64_t>(symbol.rank) << 32) | at);
+        if (!building) std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    };
+    for (std::uint32_t i = 0; i < count; ++i) {
+        symbols[i].previous = i == 0 ? NONE : i - 1;
+        symbols[i].next = i + 1 == count ? NONE : i + 1;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) push(i, true);
+    std::make_heap(heap.begin(), heap.end(), std::greater<>());
+    while (!heap.empty()) {
+        std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+        const std::uint64_t top = heap.back();
+        heap.pop_back();
+        const auto at = static_cast<std::uint32_t>(top);
+        auto &left = symbols[at];
+        // A symbol that was merged away, or whose neighbours changed since, has another rank.
+        if (left.rank != static_cast<std::uint32_t>(top >> 32)) continue;
+        auto &right = symbols[left.next];
+        join(left, right);
+        left.next = right.next;
+        right.rank = NONE;
+        right.start = NONE;
+        if (left.next != NONE) symbols[left.next].previous = at;
+        push(at, false);
+        if (left.previous != NONE) push(left.previous, false);
+    }
+    std::erase_if(symbols, [](const auto &symbol) { return symbol.start == NONE; });
+}
+
+template <typename Ranks, typename Join>
+void merge_all(ModelScratch &scratch, const Ranks &ranks, const Join &join) {
+    if (scratch.symbols.size() <= SCAN_LIMIT)
+        merge_by_scan(scratch.symbols, ranks, join);
+    else
+        merge_by_heap(scratch.symbols, scratch.heap, ranks, join);
+}
+
+} // namespace mtkit

@@ -1,0 +1,62 @@
+#include "models.hpp"
+
+#include <algorithm>
+
+namespace mtkit {
+
+namespace {
+
+ByteIds none() {
+    ByteIds out;
+    std::fill(std::begin(out.id), std::end(out.id), NONE);
+    return out;
+}
+
+std::string name_of(unsigned byte) {
+    static constexpr const char *DIGITS = "0123456789ABCDEF";
+    return {'<', '0', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '>'};
+}
+
+} // namespace
+
+ByteIds ByteIds::literal(const Vocabulary &vocabulary) {
+    ByteIds out = none();
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        const char c = static_cast<char>(byte);
+        out.id[byte] = vocabulary.words.find({&c, 1});
+    }
+    return out;
+}
+
+ByteIds ByteIds::named(const Vocabulary &vocabulary) {
+    ByteIds out = none();
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        const std::uint32_t id = vocabulary.words.find(name_of(byte));
+        if (id < vocabulary.pieces.size()) out.id[byte] = id;
+    }
+    return out;
+}
+
+std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
+    const auto kind = program.scalar<std::uint8_t>("model");
+    switch (static_cast<ModelKind>(kind)) {
+    case ModelKind::BPE:
+        return make_bpe(program, tables, vocabulary);
+    case ModelKind::RANK_BPE:
+        return make_rank_bpe(program, vocabulary);
+    case ModelKind::SCORE_BPE:
+        return make_score_bpe(program, tables, vocabulary);
+    case ModelKind::UNIGRAM:
+        return make_unigram(program, tables, vocabulary);
+    case ModelKind::TRIE:
+        return make_trie(program, tables);
+    case ModelKind::WORD_PIECE:
+        return make_word_piece(program, vocabulary);
+    case ModelKind::WORD_LEVEL:
+        return make_word_level(program, vocabulary);
+    default:
+        throw FormatError("is " + std::to_string(kind) + ", no model has that number", "model");
+    }
+}
+
+} // namespace mtkit

@@ -1,0 +1,112 @@
+// Models: a word to tokens. Each algorithm has a file of its own.
+//
+// A word is bytes: UTF-8 in general; for byte-level models the raw bytes, with pieces to match.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "reader.hpp"
+#include "tables.hpp"
+
+namespace mtkit {
+
+// An id and the bytes of the word that it covers.
+struct Token {
+    std::uint32_t id;
+    std::uint32_t start;
+    std::uint32_t end;
+};
+
+// Working memory of one call; reused, so that words cost no allocation.
+struct ModelScratch {
+    struct Symbol {
+        std::uint32_t id;
+        std::uint32_t start;
+        std::uint32_t end;
+        std::uint32_t previous;
+        std::uint32_t next;
+        std::uint32_t rank; // of the merge with the next symbol
+        bool frozen;
+    };
+    struct Node {
+        double score;
+        std::uint32_t id;
+        std::uint32_t from;
+    };
+    std::vector<Symbol> symbols;
+    std::vector<std::uint64_t> heap;
+    std::vector<Node> nodes;
+    std::string key;
+};
+
+class Model {
+  public:
+    virtual ~Model() = default;
+
+    // Append the tokens of one word.
+    virtual void encode(std::string_view word, ModelScratch &scratch,
+                        std::vector<Token> &out) const = 0;
+};
+
+// What every model may use.
+struct Vocabulary {
+    PieceTable pieces;
+    WordTable words;
+    std::span<const float> scores;
+    std::span<const std::uint8_t> types;
+    bool raw = false; // pieces and words are raw bytes
+};
+
+// Ids of byte tokens, by byte; NONE where there is none.
+struct ByteIds {
+    std::uint32_t id[256];
+
+    // Tokens that are exactly that byte.
+    static ByteIds literal(const Vocabulary &vocabulary);
+    // Tokens called <0xHH>.
+    static ByteIds named(const Vocabulary &vocabulary);
+};
+
+// Reads the model's part of the program.
+std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+
+std::unique_ptr<Model> make_bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_rank_bpe(Reader &program, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_score_bpe(Reader &program, Tables &tables,
+                                      const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_trie(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
+
+// Kinds of models in the program; program.py has the same numbers.
+enum class ModelKind : std::uint8_t {
+    BPE = 1,
+    RANK_BPE = 2,
+    SCORE_BPE = 3,
+    UNIGRAM = 4,
+    WORD_PIECE = 5,
+    WORD_LEVEL = 6,
+    TRIE = 7,
+    SHORTEST_PATH = 8,
+};
+
+// A string of the program: u32 length, bytes.
+inline std::string_view read_text(Reader &program, const char *field) {
+    const auto size = program.scalar<std::uint32_t>(field);
+    return program.text(size, field);
+}
+
+// An id of the program; NONE where there is none.
+inline std::uint32_t read_id(Reader &program, const char *field) {
+    return program.scalar<std::uint32_t>(field);
+}
+
+inline bool read_flag(Reader &program, const char *field) {
+    return program.scalar<std::uint8_t>(field) != 0;
+}
+
+} // namespace mtkit

@@ -1,0 +1,79 @@
+// Sets of code points and maps from code points to texts, as the program carries them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "reader.hpp"
+
+namespace mtkit {
+
+// u32 values of the program, copied: it has no alignment.
+inline std::vector<std::uint32_t> read_numbers(Reader &program, const char *field) {
+    const auto count = program.count(program.scalar<std::uint32_t>(field), 4, field);
+    const auto bytes = program.take(4 * count, field);
+    std::vector<std::uint32_t> out(count);
+    if (count != 0) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
+
+// A set of code points: edges start, end, start, end ... ascending, ends exclusive.
+class CodePointSet {
+  public:
+    CodePointSet() = default;
+    explicit CodePointSet(Reader &program) : edges_(read_numbers(program, "set")) {
+        if (!std::is_sorted(edges_.begin(), edges_.end()))
+            throw FormatError("is not ascending", "set");
+        for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
+    }
+
+    [[nodiscard]] bool has(char32_t c) const { return c < low_.size() ? low_[c] : search(c); }
+
+  private:
+    [[nodiscard]] bool search(char32_t c) const {
+        const auto above = std::upper_bound(edges_.begin(), edges_.end(), c);
+        return (above - edges_.begin()) % 2 == 1;
+    }
+
+    std::vector<std::uint32_t> edges_;
+    std::array<bool, 0x300> low_{};
+};
+
+// Code point -> text: ascending code points, then the end of each text, then the texts.
+class CodePointMap {
+  public:
+    CodePointMap() = default;
+    explicit CodePointMap(Reader &program)
+        : keys_(read_numbers(program, "keys")), ends_(read_numbers(program, "ends")) {
+        const auto size = program.scalar<std::uint32_t>("texts");
+        texts_ = program.text(size, "texts");
+        if (keys_.size() != ends_.size() || !std::is_sorted(keys_.begin(), keys_.end()) ||
+            !std::is_sorted(ends_.begin(), ends_.end()) ||
+            (!ends_.empty() && ends_.back() > texts_.size()))
+            throw FormatError("is no ascending table", "map");
+    }
+
+    [[nodiscard]] bool empty() const { return keys_.empty(); }
+
+    // Whether the map has a text for the code point.
+    bool find(char32_t c, std::string_view &text) const {
+        if (keys_.empty() || c < keys_.front()) return false;
+        const auto at = std::lower_bound(keys_.begin(), keys_.end(), c);
+        if (at == keys_.end() || *at != c) return false;
+        const auto i = static_cast<std::size_t>(at - keys_.begin());
+        const std::size_t start = i == 0 ? 0 : ends_[i - 1];
+        text = texts_.substr(start, ends_[i] - start);
+        return true;
+    }
+
+  private:
+    std::vector<std::uint32_t> keys_;
+    std::vector<std::uint32_t> ends_;
+    std::string_view texts_;
+};
+
+} // namespace mtkit

@@ -1,0 +1,98 @@
+// UTF-8, one code point at a time.
+//
+// Bytes that are no valid UTF-8 come out as the code points U+DC80..U+DCFF, one for each byte, as
+// Python's "surrogateescape" decodes them; encode() turns them back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mtkit {
+
+struct CodePoint {
+    char32_t value;
+    unsigned size; // in bytes
+};
+
+inline bool is_continuation(char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+// The code point at `at`, which lies before the end of `text`.
+inline CodePoint decode(std::string_view text, std::size_t at) {
+    const auto byte = [&](std::size_t i) {
+        return static_cast<char32_t>(static_cast<unsigned char>(text[at + i]));
+    };
+    const char32_t first = byte(0);
+    if (first < 0x80) return {first, 1};
+    const CodePoint stray{0xDC00 + first, 1};
+    const std::size_t left = text.size() - at;
+    const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0) == 0x80; };
+    if (first < 0xC2) return stray;
+    if (first < 0xE0) {
+        if (left < 2 || !tail(1)) return stray;
+        return {((first & 0x1F) << 6) | (byte(1) & 0x3F), 2};
+    }
+    if (first < 0xF0) {
+        if (left < 3 || !tail(1) || !tail(2)) return stray;
+        const char32_t value = ((first & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F);
+        if (value < 0x800 || (value >= 0xD800 && value < 0xE000)) return stray;
+        return {value, 3};
+    }
+    if (first > 0xF4 || left < 4 || !tail(1) || !tail(2) || !tail(3)) return stray;
+    const char32_t value = ((first & 0x07) << 18) | ((byte(1) & 0x3F) << 12) |
+                           ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F);
+    if (value < 0x10000 || value > 0x10FFFF) return stray;
+    return {value, 4};
+}
+
+inline bool is_stray(char32_t c) {
+    return c >= 0xDC80 && c <= 0xDCFF;
+}
+
+inline void append(std::string &out, char32_t c) {
+    const auto put = [&](char32_t b) { out.push_back(static_cast<char>(b)); };
+    if (c < 0x80) {
+        put(c);
+    } else if (is_stray(c)) {
+        put(c - 0xDC00);
+    } else if (c < 0x800) {
+        put(0xC0 | (c >> 6));
+        put(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+        put(0xE0 | (c >> 12));
+        put(0x80 | ((c >> 6) & 0x3F));
+        put(0x80 | (c & 0x3F));
+    } else {
+        put(0xF0 | (c >> 18));
+        put(0x80 | ((c >> 12) & 0x3F));
+        put(0x80 | ((c >> 6) & 0x3F));
+        put(0x80 | (c & 0x3F));
+    }
+}
+
+// Start of the code point that ends before `end` (end > 0), strays counted singly.
+inline std::size_t previous(std::string_view text, std::size_t end) {
+    std::size_t at = end - 1;
+    while (at > 0 && end - at < 4 && is_continuation(text[at])) --at;
+    return decode(text, at).size == end - at ? at : end - 1;
+}
+
+// Offset of the first byte that is no valid UTF-8, or text.size().
+inline std::size_t valid_prefix(std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        if (static_cast<unsigned char>(text[at]) < 0x80) {
+            ++at;
+            continue;
+        }
+        const auto c = decode(text, at);
+        if (is_stray(c.value)) return at;
+        at += c.size;
+    }
+    return at;
+}
+
+} // namespace mtkit
