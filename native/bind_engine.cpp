@@ -235,7 +235,8 @@ void bind_engine(nb::module_ &m) {
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),
           "Place of each score in descending order; wide: f64 instead of f32.");
     m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,
-          "user_defined"_a, "every"_a, "What each id counts in a Unigram, and an unknown character.");
+          "user_defined"_a, "every"_a,
+          "What each id counts in a Unigram, and an unknown character.");
     m.def("has_inner_mark", &has_inner_mark, "blob"_a, "ends"_a,
           "Whether some piece has U+2581 behind another character.");
     nb::class_<BoundEngine>(m, "Engine", "A tokenizer from its tables; used by any thread.")

@@ -188,6 +188,8 @@ std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
         return std::make_unique<Map>(program);
     case 8:
         return std::make_unique<ByteLevel>();
+    case 9:
+        return make_form(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number", "normalizer");
     }

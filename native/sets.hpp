@@ -59,6 +59,10 @@ class CodePointMap {
 
     [[nodiscard]] bool empty() const { return keys_.empty(); }
 
+    template <typename Call> void each_key(Call &&call) const {
+        for (const auto key : keys_) call(key);
+    }
+
     // Whether the map has a text for the code point.
     bool find(char32_t c, std::string_view &text) const {
         if (keys_.empty() || c < keys_.front()) return false;

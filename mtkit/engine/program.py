@@ -8,17 +8,15 @@ them. What the core has no step for is ``UnsupportedError``: the pipeline does t
 
 from __future__ import annotations
 
-import struct
-
-from mtkit.engine.sets import Edges, set_of
+from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers, post_processors, pre_tokenizers
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from mtkit.engine.sets import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
     from mtkit.spec.post_processors import PostProcessor
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from mtkit.spec.text import Pattern
 
 VERSION = 1
-NONE = 0xFFFFFFFF
 
 _INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2}
 _MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
@@ -39,47 +36,6 @@ _BEHAVIORS = {
     "glued_to_previous": 5,
 }
 _SCHEMES = {"always": 0, "first": 1, "never": 2}
-
-
-def u8(value: int) -> bytes:
-    """A small number or a flag."""
-    return struct.pack("<B", value)
-
-
-def u32(value: int | None) -> bytes:
-    """A number or an id."""
-    return struct.pack("<I", NONE if value is None else value)
-
-
-def f64(value: float) -> bytes:
-    """A float."""
-    return struct.pack("<d", value)
-
-
-def text(value: str | bytes) -> bytes:
-    """A text with its length."""
-    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
-    return u32(len(data)) + data
-
-
-def numbers(values: Iterable[int]) -> bytes:
-    """A list of numbers."""
-    listed = list(values)
-    return struct.pack(f"<I{len(listed)}I", len(listed), *listed)
-
-
-def code_point_map(pairs: Iterable[tuple[int, bytes]]) -> bytes:
-    """Code points with what each becomes."""
-    listed = sorted(pairs)
-    ends, at = [], 0
-    for _, value in listed:
-        at += len(value)
-        ends.append(at)
-    return (
-        numbers(code for code, _ in listed)
-        + numbers(ends)
-        + text(b"".join(value for _, value in listed))
-    )
 
 
 class Program:
@@ -189,7 +145,9 @@ class Program:
             return [u8(5) + u8(component.left) + u8(component.right) + numbers(set_of(space))]
         if isinstance(component, normalizers.ByteLevel):
             return [u8(8)]
-        raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+        from mtkit.engine.unicode_steps import steps_of
+
+        return steps_of(component)
 
     def matcher(self, pattern: Pattern) -> bytes:
         """Return what finds a pattern."""
@@ -212,12 +170,9 @@ class Program:
         if isinstance(component, pre_tokenizers.MarkSpaces):
             return [u8(7) + text(component.replacement) + u8(component.prefix)]
         if isinstance(component, pre_tokenizers.Bert):
-            punctuation = (
-                "punctuation" if component.punctuation == "unicode" else "ascii_punctuation"
-            )
             return [
                 self._split_set(set_of("white_space"), "removed"),
-                self._split_set(set_of(punctuation), "isolated"),
+                self._split_set(punctuation(component.unicode), "isolated"),
             ]
         if isinstance(component, pre_tokenizers.Split):
             return [
@@ -226,7 +181,7 @@ class Program:
                 )
             ]
         if isinstance(component, pre_tokenizers.Punctuation):
-            return [self._split_set(set_of("punctuation"), component.behavior)]
+            return [self._split_set(punctuation("8.0"), component.behavior)]
         if isinstance(component, pre_tokenizers.Digits):
             return [
                 self._split_set(

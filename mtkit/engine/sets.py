@@ -1,4 +1,8 @@
-"""Sets of code points by name, as the edges of their runs."""
+"""Sets of code points by name, as the edges of their runs.
+
+The Unicode version of each is that of the reference, see docs/unicode.md; pipeline/characters.py
+tells single characters by the same rules.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,78 @@ from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
 Edges = tuple[int, ...]
 """start, end, start, end ... ascending, ends exclusive."""
 
-LIMIT = 0x110000
+
+def of_characters(characters: Iterable[str]) -> Edges:
+    """Return the set of some characters."""
+    return union(*((ord(c), ord(c) + 1) for c in characters))
 
 
-@lru_cache(maxsize=32)
-def set_of(name: str) -> Edges:
-    """Return the set of the characters for which ``pipeline.characters.is_NAME`` holds."""
-    from mtkit.pipeline import characters
-
-    holds: Callable[[str], bool] = getattr(characters, f"is_{name}")
+def union(*parts: Iterable[int]) -> Edges:
+    """Return the union of sets."""
+    runs = sorted(
+        run for part in map(tuple, parts) for run in zip(part[::2], part[1::2], strict=True)
+    )
     edges: list[int] = []
-    inside = False
-    for code_point in range(LIMIT):
-        if holds(chr(code_point)) != inside:
-            inside = not inside
-            edges.append(code_point)
-    if inside:
-        edges.append(LIMIT)
+    for start, end in runs:
+        if edges and start <= edges[-1]:
+            edges[-1] = max(edges[-1], end)
+        else:
+            edges += (start, end)
     return tuple(edges)
+
+
+def without(edges: Edges, characters: str) -> Edges:
+    """Return a set less some characters."""
+    gone = sorted(map(ord, characters))
+    left: list[int] = []
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        for code_point in gone:
+            if start <= code_point < end:
+                if start < code_point:
+                    left += (start, code_point)
+                start = code_point + 1
+        if start < end:
+            left += (start, end)
+    return tuple(left)
+
+
+@lru_cache(maxsize=64)
+def categories(version: str, *names: str) -> Edges:
+    """Return the characters whose general category begins with one of ``names``."""
+    from mtkit.pipeline.unicode import ranges
+
+    found = ranges(f"gc.{version}")
+    return union(*(edges for name, edges in found.items() if name.startswith(names)))
+
+
+def punctuation(version: str) -> Edges:
+    """Return punctuation of a Unicode version and ASCII's symbols."""
+    from mtkit.pipeline.characters import ASCII_PUNCTUATION
+
+    return union(categories(version, "P"), of_characters(ASCII_PUNCTUATION))
+
+
+@lru_cache(maxsize=16)
+def set_of(name: str) -> Edges:
+    """Return a set that components name: white_space, ascii_space, blank, word, number."""
+    from mtkit.pipeline import characters, unicode
+
+    if name == "white_space":
+        return of_characters(characters.WHITE_SPACE)
+    if name == "ascii_space":
+        return of_characters(characters.ASCII_SPACE)
+    if name == "blank":
+        return union(of_characters(characters.ASCII_SPACE), categories("16.0", "Zs"))
+    if name == "number":
+        return categories("17.0", "N")
+    assert name == "word", name
+    return union(
+        unicode.property_edges("Alphabetic"),
+        unicode.property_edges("Join_Control"),
+        categories("16.0", "M", "Nd", "Pc"),
+    )

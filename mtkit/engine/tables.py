@@ -7,7 +7,8 @@ the result depends on the specification alone.
 from __future__ import annotations
 
 from mtkit import _native
-from mtkit.engine.program import Program, f64, text, u8, u32
+from mtkit.engine.encoding import f64, text, u8, u32
+from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
 from mtkit.spec import TokenType, models
 

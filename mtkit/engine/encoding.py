@@ -1,0 +1,53 @@
+"""How a program is written: little-endian numbers, texts and lists with their length in front."""
+
+from __future__ import annotations
+
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NONE = 0xFFFFFFFF
+"""An id that does not exist."""
+
+
+def u8(value: int) -> bytes:
+    """A small number or a flag."""
+    return struct.pack("<B", value)
+
+
+def u32(value: int | None) -> bytes:
+    """A number or an id."""
+    return struct.pack("<I", NONE if value is None else value)
+
+
+def f64(value: float) -> bytes:
+    """A float."""
+    return struct.pack("<d", value)
+
+
+def text(value: str | bytes) -> bytes:
+    """A text with its length."""
+    data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+    return u32(len(data)) + data
+
+
+def numbers(values: Iterable[int]) -> bytes:
+    """A list of numbers."""
+    listed = list(values)
+    return struct.pack(f"<I{len(listed)}I", len(listed), *listed)
+
+
+def code_point_map(pairs: Iterable[tuple[int, bytes]]) -> bytes:
+    """Code points with what each becomes."""
+    listed = sorted(pairs)
+    ends, at = [], 0
+    for _, value in listed:
+        at += len(value)
+        ends.append(at)
+    return (
+        numbers(code for code, _ in listed)
+        + numbers(ends)
+        + text(b"".join(value for _, value in listed))
+    )

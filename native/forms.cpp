@@ -1,0 +1,186 @@
+// Unicode normal forms with the data that the program carries.
+//
+// Stretches of characters that no form changes are copied; what is between is decomposed, put in
+// canonical order and, for the composed forms, joined. Hangul syllables are arithmetic.
+// Source: Unicode Standard Annex 15, and the crate that tokenizers uses (see pipeline/forms.py).
+#include <bitset>
+
+#include "models.hpp"
+#include "sets.hpp"
+#include "steps.hpp"
+#include "utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr char32_t S_BASE = 0xAC00;
+constexpr char32_t L_BASE = 0x1100;
+constexpr char32_t V_BASE = 0x1161;
+constexpr char32_t T_BASE = 0x11A7;
+constexpr char32_t L_COUNT = 19;
+constexpr char32_t V_COUNT = 21;
+constexpr char32_t T_COUNT = 28;
+constexpr char32_t S_COUNT = L_COUNT * V_COUNT * T_COUNT;
+constexpr char32_t LIMIT = 0x110000;
+
+struct Marked {
+    char32_t value;
+    std::uint8_t order; // canonical combining class
+};
+
+class Form final : public Normalizer {
+  public:
+    explicit Form(Reader &program)
+        : composed_(read_flag(program, "composed")), decompositions_(program),
+          classes_(read_numbers(program, "classes")),
+          compositions_(read_numbers(program, "compositions")) {
+        if (!std::is_sorted(classes_.begin(), classes_.end()) || compositions_.size() % 3 != 0)
+            throw FormatError("is no ascending table", "form");
+        for (std::size_t i = 0; i < classes_.size(); ++i) {
+            const std::size_t end = i + 1 < classes_.size() ? classes_[i + 1] >> 8 : LIMIT;
+            if ((classes_[i] & 0xFF) == 0) continue;
+            for (std::size_t c = classes_[i] >> 8; c < std::min<std::size_t>(end, LIMIT); ++c)
+                active_[c] = true;
+        }
+        decompositions_.each_key([this](std::uint32_t c) { mark(c); });
+        for (std::size_t i = 0; i < compositions_.size() && composed_; i += 3)
+            mark(compositions_[i + 1]);
+        const std::size_t hangul = composed_ ? V_BASE : S_BASE;
+        const std::size_t end = composed_ ? T_BASE + T_COUNT : S_BASE + S_COUNT;
+        for (std::size_t c = hangul; c < end; ++c) active_[c] = true;
+    }
+
+    void run(Part &part, Arena &arena) const override {
+        const auto text = part.text;
+        std::size_t at = 0;
+        std::size_t inert = 0; // start of the last inert character
+        std::string *out = nullptr;
+        std::size_t copied = 0;
+        std::vector<Marked> marks;
+        while (at < text.size()) {
+            const auto c = decode(text, at);
+            if (!active_[c.value]) {
+                inert = at;
+                at += c.size;
+                continue;
+            }
+            // The character in front can be joined with this one.
+            const std::size_t start = std::max(inert, copied);
+            std::size_t end = at;
+            while (end < text.size()) {
+                const auto next = decode(text, end);
+                if (!active_[next.value]) break;
+                end += next.size;
+            }
+            if (out == nullptr) out = &arena.fresh();
+            *out += text.substr(copied, start - copied);
+            normalize(text.substr(start, end - start), marks, *out);
+            copied = at = inert = end;
+        }
+        if (out == nullptr) return;
+        *out += text.substr(copied);
+        part.text = *out;
+    }
+
+  private:
+    void mark(std::size_t c) {
+        if (c < LIMIT) active_[c] = true;
+    }
+
+    [[nodiscard]] std::uint8_t order(char32_t c) const {
+        const auto above = std::upper_bound(classes_.begin(), classes_.end(), (c << 8) | 0xFF);
+        return above == classes_.begin() ? 0 : static_cast<std::uint8_t>(above[-1] & 0xFF);
+    }
+
+    void put(char32_t c, std::vector<Marked> &marks) const {
+        const std::uint8_t own = order(c);
+        std::size_t at = marks.size();
+        while (own != 0 && at > 0 && marks[at - 1].order > own) --at;
+        marks.insert(marks.begin() + static_cast<std::ptrdiff_t>(at), {c, own});
+    }
+
+    void normalize(std::string_view text, std::vector<Marked> &marks, std::string &out) const {
+        marks.clear();
+        for (std::size_t at = 0; at < text.size();) {
+            const auto c = decode(text, at);
+            std::string_view parts;
+            if (c.value >= S_BASE && c.value < S_BASE + S_COUNT) {
+                const char32_t index = c.value - S_BASE;
+                put(L_BASE + index / (V_COUNT * T_COUNT), marks);
+                put(V_BASE + index % (V_COUNT * T_COUNT) / T_COUNT, marks);
+                if (index % T_COUNT != 0) put(T_BASE + index % T_COUNT, marks);
+            } else if (decompositions_.find(c.value, parts)) {
+                for (std::size_t i = 0; i < parts.size();) {
+                    const auto part = decode(parts, i);
+                    put(part.value, marks);
+                    i += part.size;
+                }
+            } else {
+                put(c.value, marks);
+            }
+            at += c.size;
+        }
+        if (composed_) compose(marks);
+        for (const auto &c : marks) append(out, c.value);
+    }
+
+    // Join each starter with the marks behind it that are not blocked, in place.
+    void compose(std::vector<Marked> &marks) const {
+        constexpr auto NOWHERE = static_cast<std::size_t>(-1);
+        std::size_t size = 0;
+        std::size_t starter = NOWHERE;
+        std::uint8_t highest = 0;
+        for (const auto c : marks) {
+            if (starter != NOWHERE && (size == starter + 1 || highest < c.order)) {
+                const char32_t made = composition(marks[starter].value, c.value);
+                if (made != 0) {
+                    marks[starter].value = made;
+                    continue;
+                }
+            }
+            if (c.order == 0)
+                starter = size;
+            else
+                highest = c.order;
+            marks[size++] = c;
+        }
+        marks.resize(size);
+    }
+
+    [[nodiscard]] char32_t composition(char32_t first, char32_t second) const {
+        if (first >= L_BASE && first < L_BASE + L_COUNT && second >= V_BASE &&
+            second < V_BASE + V_COUNT)
+            return S_BASE + ((first - L_BASE) * V_COUNT + second - V_BASE) * T_COUNT;
+        if (first >= S_BASE && first < S_BASE + S_COUNT && (first - S_BASE) % T_COUNT == 0 &&
+            second > T_BASE && second < T_BASE + T_COUNT)
+            return first + second - T_BASE;
+        std::size_t low = 0;
+        std::size_t high = compositions_.size() / 3;
+        while (low < high) {
+            const std::size_t middle = (low + high) / 2;
+            const std::pair<char32_t, char32_t> pair{compositions_[3 * middle],
+                                                     compositions_[3 * middle + 1]};
+            if (pair == std::pair(first, second)) return compositions_[3 * middle + 2];
+            if (pair < std::pair(first, second))
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return 0;
+    }
+
+    bool composed_;
+    CodePointMap decompositions_;
+    std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
+    std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
+    std::bitset<LIMIT> active_;               // characters that a form may change
+};
+
+} // namespace
+
+std::unique_ptr<Normalizer> make_form(Reader &program) {
+    return std::make_unique<Form>(program);
+}
+
+} // namespace mtkit
