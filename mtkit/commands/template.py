@@ -1,0 +1,199 @@
+"""``mtkit template``: a conversation as the text that a model reads."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.tokenizer import Tokenizer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def template(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A tokenizer, its folder, or a .jinja file.")
+    ],
+    messages: Annotated[
+        str | None,
+        typer.Option("--messages", metavar="JSON", help="File with the messages; - for a pipe."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="TEXT", help="A message of the user.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option("--system", metavar="TEXT", help="A system message in front.")
+    ] = None,
+    tools: Annotated[
+        str | None, typer.Option("--tools", metavar="JSON", help="File with tools' JSON schemas.")
+    ] = None,
+    documents: Annotated[
+        str | None, typer.Option("--documents", metavar="JSON", help="File with documents.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Which of the file's templates; see dump template.")
+    ] = None,
+    generation_prompt: Annotated[
+        bool,
+        typer.Option(
+            "--generation-prompt/--no-generation-prompt", help="Open the assistant's answer."
+        ),
+    ] = True,
+    continue_final: Annotated[
+        bool, typer.Option("--continue", help="End inside the last message.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A variable; JSON or text. Repeatable."),
+    ] = None,
+    now: Annotated[
+        str | None, typer.Option("--now", metavar="TIME", help="The time, as 2024-07-26T13:45.")
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Print the ids of the text instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Render a chat template as the transformers library does.
+
+    In a pipe: the text as it is. On a terminal control characters are escaped.
+
+    \b
+    Examples:
+      mtkit template tokenizer.json --messages chat.json --tools tools.json
+      mtkit template model.gguf --system "Be brief." --user "Hello, MNN!" --ids
+    """
+    from mtkit.commands import output
+    from mtkit.errors import MtkitError, UsageError
+
+    if continue_final and generation_prompt:
+        generation_prompt = False
+    conversation = _conversation(messages, system, user)
+    options: dict[str, Any] = {
+        "tools": _read(tools),
+        "documents": _read(documents),
+        "add_generation_prompt": generation_prompt,
+        "continue_final_message": continue_final,
+        "values": dict(map(_setting, settings or [])),
+        "now": _time(now),
+    }
+    tokenizer: Tokenizer | None = None
+    try:
+        if file.endswith(".jinja"):
+            made = _render_file(file, conversation, options)
+        else:
+            tokenizer = _load(file)
+            made = _render(tokenizer, conversation, name, options)
+    except MtkitError as error:
+        raise error.located(file) from None
+    if ids and tokenizer is None:
+        raise UsageError("a template alone has no ids", source=file, hint="name a tokenizer")
+    found = tokenizer.encode_ids(made.text, add_special_tokens=False) if tokenizer and ids else []
+    if as_json:
+        document: dict[str, Any] = {"schema": "mtkit.template/1", "text": made.text}
+        document["generation"] = made.generation
+        if ids:
+            document["ids"] = found
+        output.write_json(document)
+    elif ids:
+        output.write(" ".join(map(str, found)) + "\n")
+    elif output.is_terminal():
+        from mtkit.escape import printable
+
+        output.write("\n".join(map(printable, made.text.split("\n"))) + "\n")
+    else:
+        output.write(made.text)
+
+
+def _load(file: str) -> Tokenizer:
+    from mtkit.tokenizer import load
+
+    return load(file)
+
+
+def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: Any) -> Any:
+    from mtkit.chat import apply
+    from mtkit.errors import UsageError
+
+    names = [template.name for template in tokenizer.spec.chat_templates]
+    if name is not None and name not in names:
+        raise UsageError(f"has no template {name!r}", hint=f"it has {', '.join(names) or 'none'}")
+    return apply(tokenizer.spec, conversation, template=name, **options)
+
+
+def _render_file(file: str, conversation: Any, options: Any) -> Any:
+    from mtkit.binary import map_file
+    from mtkit.chat import render
+    from mtkit.errors import FormatError
+
+    try:
+        text = bytes(map_file(file)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError("is not UTF-8", offset=error.start) from None
+    return render(text, conversation, **options)
+
+
+def _conversation(file: str | None, system: str | None, user: str | None) -> Any:
+    """Return the messages of a file, with those of the command line around them."""
+    from mtkit.errors import UsageError
+
+    found = _read(file)
+    if type(found) is dict and "messages" in found:
+        found = found["messages"]
+    if found is None:
+        found = []
+    if type(found) is not list:
+        raise UsageError("is not a list of messages", source=file or "")
+    if system is not None:
+        found = [{"role": "system", "content": system}, *found]
+    if user is not None:
+        found = [*found, {"role": "user", "content": user}]
+    if not found:
+        raise UsageError("no messages", hint="--messages FILE, or --user TEXT")
+    return found
+
+
+def _read(file: str | None) -> Any:
+    """Read a JSON file."""
+    from mtkit.binary import Source
+    from mtkit.errors import MtkitError
+    from mtkit.formats.strict_json import parse
+
+    if file is None:
+        return None
+    try:
+        return parse(Source.open(file).data)
+    except MtkitError as error:
+        raise error.located(file) from None
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Take ``name=value`` apart; what is no JSON is a text."""
+    import json
+
+    from mtkit.errors import UsageError
+
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise UsageError(f"--set {text}: is not NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _time(text: str | None) -> Any:
+    from datetime import datetime
+
+    from mtkit.errors import UsageError
+
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--now {text}: is no time", hint="as in 2024-07-26T13:45") from None
