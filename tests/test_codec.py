@@ -158,7 +158,7 @@ def test_columns_can_be_kept_elsewhere() -> None:
     vocabulary = Vocabulary(Pieces.of([b"a", b"b"]), None, Numbers.of("f", [0.5, 1.5]))
     kept: list[Any] = []
 
-    def keep(column: Any) -> int:
+    def keep(column: Any, path: str) -> int:
         kept.append(column)
         return len(kept) - 1
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from mtkit.binary import Buffer
     from mtkit.formats.mnn_header import Header
     from mtkit.formats.mtok_models import ModelReading
+    from mtkit.spec.decoders import Decoder
+    from mtkit.spec.normalizers import Normalizer
+    from mtkit.spec.pre_tokenizers import PreTokenizer
 
 KIND = 4
 PROGRAM_TEXT, PROGRAM_ID = 0, 1
@@ -58,37 +61,48 @@ class Tail(Record):
     """Ids, and None for the text; empty: no program."""
 
 
+class Parts(Record):
+    """A file, part by part; ``end`` is the offset behind the last byte that means something."""
+
+    header: Header
+    normalizer: Normalizer | None
+    pre_tokenizer: PreTokenizer | None
+    model: ModelReading
+    decoder: Decoder | None
+    added: list[AddedToken]
+    tail: Tail
+    end: int
+
+
 def read_base(data: Buffer) -> Reading:
     """Read a base file.
 
     Raises:
         FormatError: It is damaged, or cut off between two fields.
     """
-    header = read_header(data)
-    if header.kind != KIND:
-        raise FormatError(f"is {header.kind}, not {KIND}", field="kind", offset=0)
-    reader = Reader(data, offset=header.end)
-    normalizer = read_normalizer(reader)
-    pre_tokenizer = read_pre_tokenizer(reader)
-    model = read_model(reader)
+    return Reading(spec_of(read_parts(data)))
+
+
+def spec_of(parts: Parts) -> TokenizerSpec:
+    """Say what the parts of a file mean."""
+    header, model, tail = parts.header, parts.model, parts.tail
+    pre_tokenizer = parts.pre_tokenizer
     if model.byte_level:
         letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         before = () if pre_tokenizer is None else (pre_tokenizer,)
         pre_tokenizer = pre_tokenizers.Sequence((*before, letters))
-    decoder = read_decoder(reader)
-    chain = Bytewise(() if decoder is None else tuple(bytewise.flat((decoder,))), model.unknown)
-    added = _read_added(reader)
-    tail = _read_tail(reader)
-    tokens = _added_tokens(header, model, chain, added)
-    spec = TokenizerSpec(
+    steps = () if parts.decoder is None else tuple(bytewise.flat((parts.decoder,)))
+    chain = Bytewise(steps, model.unknown)
+    tokens = _added_tokens(header, model, chain, parts.added)
+    return TokenizerSpec(
         vocabulary=model.vocabulary,
         model=model.model,
-        normalizer=normalizer,
+        normalizer=parts.normalizer,
         pre_tokenizer=pre_tokenizer,
         post_processor=_post_processor(tail.program),
         decoder=chain,
         added_tokens=tokens,
-        special_ids=_special_ids(header, model, added, tail),
+        special_ids=_special_ids(header, model, parts.added, tail),
         chat_templates=(
             (ChatTemplate("default", tail.template.decode("utf-8", "surrogateescape")),)
             if tail.template
@@ -99,7 +113,24 @@ def read_base(data: Buffer) -> Reading:
         join="",
         prefix_ids=header.prefix,
     )
-    return Reading(spec)
+
+
+def read_parts(data: Buffer) -> Parts:
+    """Read a base part by part."""
+    header = read_header(data)
+    if header.kind != KIND:
+        raise FormatError(f"is {header.kind}, not {KIND}", field="kind", offset=0)
+    reader = Reader(data, offset=header.end)
+    return Parts(
+        header,
+        read_normalizer(reader),
+        read_pre_tokenizer(reader),
+        read_model(reader),
+        read_decoder(reader),
+        _read_added(reader),
+        _read_tail(reader),
+        reader.offset,
+    )
 
 
 def _read_added(reader: Reader) -> list[AddedToken]:

@@ -13,6 +13,7 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behaviour.
 from __future__ import annotations
 
 from mtkit.errors import FormatError
+from mtkit.formats.mtok_columns import BaseColumns
 from mtkit.formats.mtok_components import string
 from mtkit.formats.mtok_vocab import MergeTable, read_entries, read_merges
 from mtkit.spec.models import BPE, LatticeUnigram, LooseBPE, Merges, WordPiece
@@ -57,6 +58,28 @@ def read_model(reader: Reader) -> ModelReading:
     if kind == 0:
         return _bpe(reader, count)
     return _word_piece(reader, count) if kind == 1 else _unigram(reader, count)
+
+
+def read_columns(reader: Reader) -> BaseColumns:
+    """Read the model's columns alone, by id and by rank."""
+    at = reader.offset
+    kind = reader.u8("model type")
+    count = reader.u32("vocabulary size")
+    if kind == 0:
+        reader.view(2, "model flags")
+        merge_count = reader.u32("merge count")
+        entries = read_entries(reader, count, with_score=False)
+        return BaseColumns(entries.pieces, None, read_merges(reader, merge_count).pairs)
+    if kind == 1:
+        string(reader, "model.unk")
+        string(reader, "model.prefix")
+        reader.u32("model.max_chars")
+        return BaseColumns(read_entries(reader, count, with_score=False).pieces)
+    if kind != 2:
+        raise FormatError(f"is {kind}, not 0, 1 or 2", field="model type", offset=at)
+    reader.view(5, "model flags")
+    entries = read_entries(reader, count, with_score=True)
+    return BaseColumns(entries.pieces, entries.scores)
 
 
 def _bpe(reader: Reader, count: int) -> ModelReading:

@@ -61,6 +61,12 @@ def plain(pattern: str) -> str:
     return "|".join(found) if found else GPT2_PATTERN
 
 
+def properties(pattern: str) -> list[str]:
+    r"""Return the names in ``\p{…}`` of a pattern."""
+    parts = pattern.replace(r"\P{", r"\p{").split(r"\p{")[1:]
+    return [part.partition("}")[0] for part in parts]
+
+
 def _top_alternatives(pattern: str) -> list[str]:
     """Cut at each ``|`` outside groups and sets."""
     parts, depth, in_set, start, at = [], 0, False, 0, 0

@@ -7,8 +7,8 @@ is UTF-8, else ``{"base64": …}``; ``Numbers`` are ``{"code", "base64"}``, ``Pi
 "base64"}``. In ``extras``, which hold JSON of other formats, what JSON lacks is marked by a key
 that begins with ``$``.
 
-Long byte columns can be kept elsewhere: ``keep`` gets each column on the way out and may return a
-reference, which comes back to ``fetch`` as the value of ``{"ref": …}``.
+Long byte columns can be kept elsewhere: ``keep`` gets each column and its path on the way out and
+may return a reference, which comes back to ``fetch`` as the value of ``{"ref": …}``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtkit.spec.schema import Type
 
     Column = Union[Numbers, Pieces, bytes]
-    Keep = Callable[[Column], object]
+    Keep = Callable[[Column, str], object]
     Fetch = Callable[[object, str], Column]
 
 DEPTH_LIMIT = 64
@@ -88,7 +88,7 @@ class _Encoder:
         if kind.items:
             return [self.value(e, k, path) for e, k in zip(value, kind.items, strict=True)]
         if kind.name in {"bytes", "Numbers", "Pieces"}:
-            reference = None if self.keep is None else self.keep(value)
+            reference = None if self.keep is None else self.keep(value, path)
             return _column(value) if reference is None else {"ref": reference}
         return _free(value, path) if kind.name == "object" else value
 

@@ -108,6 +108,15 @@ def class_named(name: object, classes: tuple[type[Record], ...], path: str) -> t
     )
 
 
+def _record(name: str, cls: type[Record]) -> type[Record]:
+    """Find a record by the name that a class of the same or another stage uses for it."""
+    for module in (cls.__module__, *(place for place, _ in UNIONS.values())):
+        found = getattr(import_module(module), name, None)
+        if isinstance(found, type) and issubclass(found, Record):
+            return found
+    raise AssertionError(f"{cls.__name__} has a field of the unknown class {name}")
+
+
 def _type(node: ast.expr, cls: type[Record]) -> Type:
     import ast
 
@@ -124,7 +133,7 @@ def _type(node: ast.expr, cls: type[Record]) -> Type:
         case ast.Name(id=name) if name in ALIASES:
             return _type(ast.parse(ALIASES[name], mode="eval").body, cls)
         case ast.Name(id=name):
-            return Type(classes=(getattr(import_module(cls.__module__), name),))
+            return Type(classes=(_record(name, cls),))
         case ast.Subscript(value=ast.Name(id="Literal"), slice=inside):
             nodes = inside.elts if isinstance(inside, ast.Tuple) else [inside]
             return Type(choices=frozenset(ast.literal_eval(each) for each in nodes))

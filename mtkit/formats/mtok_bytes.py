@@ -1,0 +1,64 @@
+"""Fields of a .mtok base file as bytes, and the list of what could not be written as it was."""
+
+from __future__ import annotations
+
+import struct
+
+from mtkit.errors import UnsupportedError
+from mtkit.formats.contract import Loss
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Union
+
+    from mtkit.formats.contract import LossCode
+
+STRING_LIMIT = 65535
+
+
+def u8(*values: Union[int, bool]) -> bytes:
+    """Write bytes."""
+    return bytes(values)
+
+
+def u32(*values: int) -> bytes:
+    """Write u32 numbers."""
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def string(text: Union[str, bytes]) -> bytes:
+    """Write u16 length and bytes.
+
+    Raises:
+        UnsupportedError: It is too long.
+    """
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if len(data) > STRING_LIMIT:
+        raise UnsupportedError(f"a text has {len(data)} bytes, the format holds {STRING_LIMIT}")
+    return len(data).to_bytes(2, "little") + data
+
+
+def listed(kind: int, parts: list[bytes]) -> bytes:
+    """Write a list of components; one alone stands for itself, none is type 0."""
+    if len(parts) == 1:
+        return parts[0]
+    return u8(kind) + u32(len(parts)) + b"".join(parts) if parts else u8(0)
+
+
+class Losses:
+    """Losses in the order in which they are found, each once."""
+
+    def __init__(self) -> None:
+        self.found: list[Loss] = []
+
+    def add(self, code: LossCode, field: str, effect: str) -> None:
+        """Note a loss."""
+        loss = Loss(code, field, effect)
+        if loss not in self.found:
+            self.found.append(loss)
+
+    def extend(self, losses: Iterable[Loss]) -> None:
+        """Note several."""
+        for loss in losses:
+            self.add(loss.code, loss.field, loss.effect)
