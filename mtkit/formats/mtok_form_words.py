@@ -117,8 +117,11 @@ def without_possessives(pattern: str) -> str:
         out += char
         at += 1
         if char == "\\":
-            out += pattern[at : at + 1]
-            at += 1
+            end = at + 1
+            if pattern[at : at + 2] in {"p{", "P{", "x{"}:
+                end = pattern.find("}", at) + 1 or len(pattern)
+            out += pattern[at:end]
+            at = end
         elif in_set:
             in_set = char != "]"
         elif char == "[":

@@ -83,7 +83,7 @@ def document(spec: TokenizerSpec) -> dict[str, Any]:
     """Return the whole specification but vocabulary and merges, with counts, as JSON data."""
     from mtkit.spec.codec import encode
 
-    def keep(value: Numbers | Pieces | bytes) -> dict[str, int] | None:
+    def keep(value: Numbers | Pieces | bytes, _: str) -> dict[str, int] | None:
         is_long = not isinstance(value, bytes) or len(value) > _SHOWN_LETTERS
         return {"length": len(value)} if is_long else None
 
