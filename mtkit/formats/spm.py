@@ -11,11 +11,14 @@ Source: google/sentencepiece 0.2, sentencepiece_model.proto; sentencepiece_proce
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
-from mtkit.formats.contract import Reading
-from mtkit.formats.spm_pieces import check_pieces, read_pieces
+from mtkit.binary import Source
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats import spm_adapt, spm_write
+from mtkit.formats.contract import Reading, Written
+from mtkit.formats.spm_pieces import BPE, CHAR, UNIGRAM, WORD, check_pieces, read_pieces
 from mtkit.formats.spm_wire import BYTES, Settings, damaged, parse
-from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, TokenType, models
+from mtkit.formats.spm_write import UNK_SURFACE, find_roles
+from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, models, replace
 from mtkit.spec.decoders import Subwords
 from mtkit.spec.normalizers import Spaces
 
@@ -23,18 +26,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
+    from mtkit.formats.contract import WriteOptions
     from mtkit.formats.spm_wire import Field
-    from mtkit.spec import Vocabulary
     from mtkit.spec.models import Model
 
 NAME = "spm"
 TITLE = "SentencePiece model (tokenizer.model)"
 
-UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
-UNK_SURFACE = " \u2047 ".encode()
-ROLES = (("bos", 46, b"<s>"), ("eos", 47, b"</s>"), ("pad", 48, b"<pad>"))
-"""Role, field of trainer_spec that spells its piece, default."""
+TRIE_BLOCK = 1024
+"""The trie of a character map comes in blocks of so many bytes."""
 
 
 def sniff(source: Source) -> bool:
@@ -71,7 +71,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: A
     trainer = Settings(parts.get(2, b""), "trainer_spec")
     normalizer = Settings(parts.get(3, b""), "normalizer_spec")
     byte_fallback = trainer.truth(35, False)
-    unk = check_pieces(vocabulary, byte_fallback=byte_fallback)
+    kind = trainer.number(3, UNIGRAM)
+    kind = kind if kind in {BPE, WORD, CHAR} else UNIGRAM
+    unk = check_pieces(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind)
     spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
     denormalizer = None
     if 5 in parts:
@@ -80,14 +82,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: A
     leading = "all" if spaces.remove_extra_whitespaces else "none"
     if leading == "none" and spaces.add_dummy_prefix:
         leading = "first"
-    normalizer.remove(2)
-    messages = {"normalizer_spec": normalizer.message() if 3 in parts else None}
-    messages |= {"trainer_spec": parts.get(2), "self_test_data": parts.get(4)}
-    messages |= {"denormalizer_spec": parts.get(5), "fields": rest or None}
-    kept = {name: data.hex() for name, data in messages.items() if data is not None}
     spec = TokenizerSpec(
         vocabulary,
-        read_model(trainer.number(3, UNIGRAM), unk, byte_fallback=byte_fallback),
+        read_model(kind, unk, byte_fallback=byte_fallback),
         normalizer=spaces,
         decoder=Subwords(
             unk_surface=trainer.data(44, UNK_SURFACE),
@@ -95,11 +92,46 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: A
             denormalizer=denormalizer,
         ),
         added_tokens=AddedTokens(parse_special=False),
-        special_ids=read_roles(vocabulary, trainer, unk),
+        special_ids=SpecialIds(unk=unk, **find_roles(vocabulary, trainer)),
         invalid_utf8="keep",
-        extras=(("spm", {**kept, **odd}),),
     )
-    return Reading(spec)
+    kept = {**kept_messages(spec, parts, rest), **odd}
+    return Reading(replace(spec, extras=((NAME, kept),)) if kept else spec)
+
+
+def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> dict[str, object]:
+    """Return the messages, in hex, that the writer would not make of itself.
+
+    The character map is left out of the normalizer's settings: the specification has it.
+    """
+    made = spm_write.messages(spec, {})
+    kept: dict[str, object] = {"fields": rest.hex()} if rest else {}
+    for number, name in spm_write.MESSAGES.items():
+        data = parts.get(number)
+        if data == made.get(number):
+            continue
+        if number == 3 and data is not None:
+            settings = Settings(data, name)
+            if settings.data(2):
+                settings.remove(2)
+            data = settings.message()
+        kept[name] = None if data is None else data.hex()
+    return kept
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+    """Write a model.
+
+    Raises:
+        UnsupportedError: The format has no such model, or the reference would refuse it.
+    """
+    adapted = spm_adapt.adapt(spec)
+    data = spm_write.write_model(adapted)
+    try:
+        back = read(Source("", data), {}).spec
+    except FormatError as error:
+        raise UnsupportedError(error.what, field=error.field) from None
+    return Written({".model": data}, tuple(spm_adapt.losses(spec, back)))
 
 
 def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
@@ -128,7 +160,7 @@ def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
     charsmap = settings.data(2)
     if charsmap:
         size = int.from_bytes(charsmap[:4], "little")
-        if len(charsmap) <= 4 or size >= len(charsmap):
+        if len(charsmap) <= 4 or size >= len(charsmap) or not size or size % TRIE_BLOCK:
             raise damaged(
                 f"says its trie has {size} bytes, {max(len(charsmap) - 4, 0)} follow",
                 "precompiled_charsmap",
@@ -141,20 +173,3 @@ def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
         escape_whitespaces=settings.truth(5, True),
         suffix=suffix,
     )
-
-
-def read_roles(vocabulary: Vocabulary, trainer: Settings, unk: int) -> SpecialIds:
-    """Return the ids with a role: control pieces with the spelling that the trainer notes."""
-    ids: dict[str, int] = {}
-    reserved = {
-        piece: token_id
-        for token_id, (piece, kind) in enumerate(
-            zip(vocabulary.pieces, vocabulary.types or (), strict=True)
-        )
-        if kind == TokenType.CONTROL
-    }
-    for role, number, spelling in ROLES:
-        found = reserved.get(trainer.data(number) or spelling)
-        if found is not None:
-            ids[role] = found
-    return SpecialIds(unk=unk, bos=ids.get("bos"), eos=ids.get("eos"), pad=ids.get("pad"))

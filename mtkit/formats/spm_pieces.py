@@ -10,6 +10,7 @@ what a loader refuses).
 from __future__ import annotations
 
 import struct
+from math import isfinite
 
 from mtkit.errors import FormatError
 from mtkit.formats.spm_wire import BYTES, FIXED32, VARINT, damaged, encode_varint, field, parse
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
 BYTE_PIECES = {b"<0x%02X>" % byte: byte for byte in range(256)}
 F32 = struct.Struct("<f")
+LONGEST_PIECE = 7999
+"""In bytes; sentencepiece 0.2.3 refuses longer ones (measured)."""
+UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
+"""model_type in trainer_spec."""
 
 
 class Column:
@@ -113,7 +118,7 @@ def write_pieces(vocabulary: Vocabulary, odd: dict[str, object]) -> Iterator[byt
         yield field(1, message + unknown.get(token_id, b""))
 
 
-def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool) -> int:
+def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: int) -> int:
     """Check what the reference checks when it loads a model; return the id of the unknown piece.
 
     Raises:
@@ -121,30 +126,38 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool) -> int:
     """
     seen: dict[bool, dict[bytes, int]] = {True: {}, False: {}}
     unknown: int | None = None
-    found: set[int] = set()
-    for token_id, (piece, kind) in enumerate(
-        zip(vocabulary.pieces, vocabulary.types or (), strict=True)
+    spelled: set[bytes] = set()
+    for token_id, (piece, kind, score) in enumerate(
+        zip(vocabulary.pieces, vocabulary.types or (), vocabulary.scores or (), strict=True)
     ):
-        first = seen[kind in SEGMENTED].setdefault(piece, token_id)
+        wrong = ""
+        segmented = kind in SEGMENTED
+        # Pairs that merge are looked up in one table, other models have two.
+        first = seen[segmented or kind_of_model == BPE].setdefault(piece, token_id)
         if first != token_id:
-            raise FormatError(f"is the same as pieces[{first}]", field=f"pieces[{token_id}].piece")
+            wrong = f"is the same as pieces[{first}]"
+        elif len(piece) > LONGEST_PIECE:
+            wrong = f"is {len(piece)} bytes long, the limit is {LONGEST_PIECE}"
+        elif b"\0" in piece:
+            wrong = "contains a NUL"
+        elif not isfinite(score):
+            wrong = f"has the score {score}"
+        elif kind == TokenType.UNKNOWN and unknown is not None:
+            wrong = f"is UNKNOWN, as pieces[{unknown}] is"
+        elif kind == TokenType.BYTE and piece not in BYTE_PIECES:
+            wrong = f"is a BYTE piece spelled {piece!r}"
+        elif kind == TokenType.BYTE and not byte_fallback:
+            wrong = "is a BYTE piece in a model without byte_fallback"
+        if wrong:
+            raise FormatError(wrong, field=f"pieces[{token_id}]")
         if kind == TokenType.UNKNOWN:
-            if unknown is not None:
-                raise FormatError(
-                    f"is UNKNOWN, as pieces[{unknown}] is", field=f"pieces[{token_id}].type"
-                )
             unknown = token_id
         elif kind == TokenType.BYTE:
-            if not byte_fallback or piece not in BYTE_PIECES:
-                raise FormatError(
-                    "is a BYTE piece in a model without byte_fallback"
-                    if piece in BYTE_PIECES
-                    else f"is a BYTE piece spelled {piece!r}",
-                    field=f"pieces[{token_id}].type",
-                )
-            found.add(BYTE_PIECES[piece])
+            spelled.add(piece)
     if unknown is None:
         raise FormatError("none is UNKNOWN", field="pieces", hint="the file is probably cut")
-    if byte_fallback and len(found) < 256:
-        raise FormatError(f"has {len(found)} BYTE pieces of 256", field="pieces")
+    if byte_fallback and len(spelled) < 256:
+        raise FormatError(f"has {len(spelled)} BYTE pieces of 256", field="pieces")
+    if kind_of_model == UNIGRAM and not seen[True]:
+        raise FormatError("none can be made by segmentation", field="pieces")
     return unknown
