@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF or tokenizer file."),
     "convert": ("mtkit.commands.convert", "Convert a tokenizer to another format."),
+    "compare": ("mtkit.commands.compare", "Compare two tokenizers on the same texts."),
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),

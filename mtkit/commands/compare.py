@@ -1,0 +1,137 @@
+"""``mtkit compare``: two tokenizers on the same texts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.compare import Comparison
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def compare(
+    left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="File or folder.")],
+    input_file: Annotated[
+        str | None,
+        typer.Option("--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
+    ] = None,
+    most: Annotated[int, typer.Option("-n", "--most", help="Differences to show.")] = 10,
+    no_special: Annotated[
+        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
+    ] = False,
+    no_parse_special: Annotated[
+        bool,
+        typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare the ids of two tokenizers; exit code 1 when any differ.
+
+    Without --input the 200 built-in texts are compared. Shown of each difference: the text, the
+    stage at which the two part, and both token lists from the first difference on.
+
+    \b
+    Examples:
+      mtkit compare tokenizer.json model.gguf
+      mtkit compare old/ new/ --input corpus.txt --json
+    """
+    from mtkit.commands.encode import load_named
+    from mtkit.compare import compare as run
+    from mtkit.probes import texts
+
+    one, other = load_named(left), load_named(right)
+    corpus = texts() if input_file is None else _lines(input_file)
+    done = run(
+        one,
+        other,
+        corpus,
+        most=most,
+        add_special_tokens=not no_special,
+        parse_special=False if no_parse_special else None,
+    )
+    _show(done, as_json=as_json)
+    if not done.equal:
+        raise typer.Exit(1)
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    import os
+
+    from mtkit.compare import lines_of
+    from mtkit.errors import UsageError
+
+    if path == "-":
+        yield from lines_of(sys.stdin.buffer)
+        return
+    try:
+        size = os.path.getsize(path)
+        file = open(path, "rb")  # noqa: SIM115 - closed below, opened here for the message
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=path) from None
+    with file:
+        if not sys.stderr.isatty() or size < _WORTH_A_BAR_BYTES:
+            yield from lines_of(file)
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("compare", total=size)
+            yield from lines_of(file, lambda done: bar.update(task, completed=done))
+
+
+_WORTH_A_BAR_BYTES = 1 << 20
+
+
+def _show(done: Comparison, *, as_json: bool) -> None:
+    from mtkit.commands import output
+    from mtkit.escape import byte_escapes, escape
+
+    if as_json:
+        output.write_json(
+            {
+                "schema": "mtkit.compare/1",
+                "equal": done.equal,
+                "texts": done.texts,
+                "different": done.different,
+                "tokens": list(done.tokens),
+                "differences": [
+                    {
+                        "number": one.number,
+                        "text": byte_escapes(one.text),
+                        "first": one.first,
+                        "stage": one.stage,
+                        "left": {"ids": one.left[0], "tokens": one.left[1]},
+                        "right": {"ids": one.right[0], "tokens": one.right[1]},
+                    }
+                    for one in done.differences
+                ],
+            }
+        )
+        return
+    for one in done.differences:
+        output.write(f"text {one.number}\t{one.stage}\t{_cut(escape(one.text))}\n")
+        for name, (ids, tokens) in (("A", one.left), ("B", one.right)):
+            start = max(one.first - 2, 0)
+            pairs = zip(ids[start:], tokens[start:], strict=True)
+            shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
+            output.write(f"  {name} from token {start}\t{_cut(shown)}\n")
+    verdict = "equal" if done.equal else f"{done.different} different"
+    output.write(f"{done.texts} texts, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}\n")
+
+
+def _cut(text: str) -> str:
+    """Shorten a line on a terminal; in a pipe nothing is cut."""
+    width = 160
+    return text if not sys.stdout.isatty() or len(text) <= width else text[:width] + "…"

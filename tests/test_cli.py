@@ -1,0 +1,238 @@
+"""The command line behaves as promised: exit codes, one-line errors, pipes, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support import FIXTURES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
+SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
+TEXT = "Hello, MNN!"
+
+
+def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
+    """Check an error: its exit code, one line on stderr, nothing on stdout; return the line."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == b""
+    text = done.stderr.decode()
+    assert text.startswith("mtkit: ")
+    assert text.count("\n") == 1
+    assert "Traceback" not in text
+    return text
+
+
+def test_version_and_overview(mtkit: Run) -> None:
+    version = mtkit("--version").stdout.decode()
+    assert version.startswith("mtkit ")
+    assert "engine" in version
+    overview = mtkit("--help").stdout.decode()
+    for name in ("inspect", "convert", "encode", "decode", "dump", "template", "formats"):
+        assert f"  {name} " in overview
+    assert mtkit().stdout.decode() == overview
+
+
+@pytest.mark.parametrize(
+    "name", ["inspect", "convert", "dump", "encode", "decode", "template", "formats", "config",
+             "completion"],
+)  # fmt: skip
+def test_every_command_has_help_with_two_examples(mtkit: Run, name: str) -> None:
+    done = mtkit(name, "--help", env={"COLUMNS": "80"})
+    assert done.returncode == 0
+    text = done.stdout.decode()
+    examples = text.partition("Examples:")[2].partition("\n\n")[0]
+    assert examples.count("mtkit ") >= 2, text
+
+
+def test_the_default_tokenizer_needs_no_argument(mtkit: Run) -> None:
+    done = mtkit("encode", TEXT)
+    assert done.returncode == 0, done.stderr
+    ids = done.stdout.decode().split()
+    assert ids
+    assert mtkit("decode", stdin=done.stdout).stdout.decode() == TEXT + "\n"
+    assert mtkit("decode", *ids).stdout.decode() == TEXT + "\n"
+
+
+def test_encode_forms(mtkit: Run) -> None:
+    ids = mtkit("encode", TEXT, "-t", BBPE).stdout.decode().split()
+    document = json.loads(mtkit("encode", TEXT, "-t", BBPE, "--json").stdout)
+    assert document["schema"] == "mtkit.encode/1"
+    assert list(map(str, document["ids"])) == ids
+    assert len(document["tokens"]) == len(document["offsets"]) == len(ids)
+    assert mtkit("encode", TEXT, "-t", BBPE, "--count").stdout.decode() == f"{len(ids)}\n"
+    tokens = mtkit("encode", TEXT, "-t", BBPE, "--tokens").stdout.decode().split()
+    assert tokens == document["tokens"]
+    rows = mtkit("encode", TEXT, "-t", BBPE, "--offsets").stdout.decode().splitlines()
+    assert [row.split("\t")[0] for row in rows] == ids
+    trace = json.loads(mtkit("encode", TEXT, "-t", BBPE, "--trace", "--json").stdout)
+    assert trace["ids"] == document["ids"]
+
+
+def test_text_comes_from_argument_pipe_or_file(mtkit: Run, tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(b"one\ntwo\r\nthree")
+    whole = mtkit("encode", "--input", file, "-t", BBPE).stdout
+    assert mtkit("encode", "-", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
+    assert mtkit("encode", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
+    lines = mtkit("encode", "--input", file, "-t", BBPE, "--lines").stdout.splitlines()
+    single = [mtkit("encode", t, "-t", BBPE).stdout.strip() for t in ("one", "two", "three")]
+    assert lines == single
+
+
+def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
+    direct = mtkit("encode", TEXT, "-t", BBPE).stdout
+    assert mtkit("encode", TEXT, "-t", "-", stdin=BBPE.read_bytes()).stdout == direct
+    assert mtkit("inspect", "-", stdin=BBPE.read_bytes()).returncode == 0
+
+
+def test_a_folder_says_what_it_takes(mtkit: Run) -> None:
+    done = mtkit("encode", TEXT, "-t", BBPE.parent)
+    assert done.returncode == 0
+    assert b"taking" in done.stderr
+    assert done.stderr.strip().endswith(b"tokenizer.json")
+
+
+def test_special_tokens_are_a_choice(mtkit: Run) -> None:
+    def ids(*args: str) -> list[str]:
+        return mtkit("encode", "<|im_end|>", "-t", BBPE, *args).stdout.decode().split()
+
+    assert ids() == ["8191"]
+    assert ids("--parse-special") == ["8191"]
+    assert len(ids("--no-parse-special")) > 1
+    plain = mtkit("encode", TEXT, "-t", SPM).stdout.decode().split()
+    both = mtkit("encode", TEXT, "-t", SPM, "--bos", "--eos").stdout.decode().split()
+    assert both == ["1", *plain, "2"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["encod", "x"], 2, "did you mean encode"),
+        (["encode", "x", "-t", "missing.json"], 2, "no such file"),
+        (["encode", "x", "--input", "y"], 2, "not both"),
+        (["encode", "--input", "missing.txt"], 2, "missing.txt"),
+        (["encode", "x", "--ids", "--count"], 2, "choose one"),
+        (["encode", "x", "--as", "onnx"], 2, "mnn"),
+        (["decode", "x"], 2, "no token id"),
+        (["decode", "99999999"], 2, "no id 99999999"),
+        (["convert", str(BBPE)], 2, "--to is missing"),
+        (["convert", str(BBPE), "--to", "nothing"], 2, "no format is called"),
+        (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
+        (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
+        (["dump", "merges", str(SPM)], 4, "no merge list"),
+        (["inspect", str(BBPE), "--tensors"], 2, "no GGUF"),
+        (["config", "colour"], 2, "no setting"),
+        (["completion", "tcsh"], 2, "bash"),
+        (["--color", "sometimes"], 2, "auto"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(mtkit: Run, args: list[str], code: int, says: str) -> None:
+    assert says in one_line(mtkit(*args), code)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 40, b"{", b'{"model": {}}', b"GGUF", b"430 4\n"])
+def test_a_damaged_file_is_one_clear_line(mtkit: Run, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(content)
+    assert "x.bin" in one_line(mtkit("encode", "x", "-t", path), 3)
+    assert "x.bin" in one_line(mtkit("inspect", path), 3)
+
+
+def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-m", "mtkit", "dump", "vocab", str(BBPE)],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+        cwd=tmp_path,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_dump_is_whole_and_escaped(mtkit: Run) -> None:
+    rows = mtkit("dump", "vocab", BBPE).stdout.decode().splitlines()
+    assert len(rows) == 8192
+    assert all(len(row.split("\t")) == 3 for row in rows)
+    table = json.loads(mtkit("dump", "vocab", BBPE, "--json").stdout)
+    assert [entry["id"] for entry in table["vocab"]] == list(range(8192))
+    merges = mtkit("dump", "merges", BBPE).stdout.decode().splitlines()
+    assert len(merges) == 7933
+    scores = mtkit("dump", "scores", SPM).stdout.decode().splitlines()
+    assert len(scores) == 8000
+    template = mtkit("dump", "template", BBPE).stdout.decode()
+    assert "im_start" in template
+
+
+def test_config_sets_the_default_tokenizer(mtkit: Run) -> None:
+    assert mtkit("config", "tokenizer", BBPE).returncode == 0
+    assert mtkit("config", "tokenizer").stdout.decode() == f"{BBPE}\n"
+    direct = mtkit("encode", TEXT, "-t", BBPE).stdout
+    assert mtkit("encode", TEXT).stdout == direct
+    other = mtkit("encode", TEXT, env={"MTKIT_TOKENIZER": str(SPM)}).stdout
+    assert other == mtkit("encode", TEXT, "-t", SPM).stdout
+    assert mtkit("config", "tokenizer", "--unset").returncode == 0
+    assert mtkit("encode", TEXT).stdout != direct
+
+
+def test_completion_knows_commands_and_options(mtkit: Run) -> None:
+    script = mtkit("completion", "bash").stdout.decode()
+    assert "_MTKIT_COMPLETE" in script
+
+    def complete(line: str) -> list[str]:
+        words = line.split(" ")
+        env = {
+            "_MTKIT_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        return mtkit(env=env).stdout.decode().split()
+
+    assert "encode" in complete("mtkit enc")
+    assert "--no-special" in complete("mtkit encode --no-s")
+
+
+def test_formats_lists_every_module(mtkit: Run) -> None:
+    rows = json.loads(mtkit("formats", "--json").stdout)["formats"]
+    names = {row["name"] for row in rows}
+    assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text"}
+    assert len(mtkit("formats").stdout.splitlines()) == len(rows)
+
+
+def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
+    target = tmp_path / "out.mtok"
+    done = mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["output"] == str(target)
+    assert {"losses", "assumptions", "verified"} <= set(document)
+    assert target.exists()
+    again = mtkit("convert", BBPE, "--to", "mtok", "-o", target)
+    assert "--force" in one_line(again, 2)
+    assert mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--force").returncode == 0
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:
+    one_line(mtkit("convert", BBPE, "--to", "spm", "-o", tmp_path / "x.model"), 4)
+    assert not (tmp_path / "x.model").exists()
+
+
+def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None:
+    copy = tmp_path / "tokenizer.json"
+    copy.write_bytes(BBPE.read_bytes())
+    done = mtkit("convert", copy, "--to", "hf", "--force")
+    assert "source itself" in one_line(done, 2)
+    assert copy.read_bytes() == BBPE.read_bytes()
