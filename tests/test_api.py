@@ -23,3 +23,11 @@ def test_exports_are_declared_once() -> None:
 def test_no_module_hides_an_export() -> None:
     for name, module in mtkit._EXPORTS.items():
         assert module != f"mtkit.{name}", f"importing {module} would replace mtkit.{name}"
+
+
+def test_no_module_of_the_engine_hides_a_function() -> None:
+    """Importing ``mtkit.engine.NAME`` replaces what ``mtkit.engine`` calls NAME."""
+    tree = ast.parse((Path(mtkit.__file__).parent / "engine" / "__init__.py").read_text("utf-8"))
+    defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    modules = {path.stem for path in (Path(mtkit.__file__).parent / "engine").glob("*.py")}
+    assert not defined & modules

@@ -169,7 +169,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         UnsupportedError: The core has no steps for a part of it.
         ImportError: The native core is not there.
     """
-    from mtkit.engine.tables import tables as build
+    from mtkit.engine.sections import tables as build
 
     return build(spec)
 

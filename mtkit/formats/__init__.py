@@ -22,10 +22,12 @@ FORMATS = {
     "mtok": "mtkit.formats.mtok",
     "tekken": "mtkit.formats.tekken",
     "hf": "mtkit.formats.hf",
+    "spm": "mtkit.formats.spm",
     "tiktoken": "mtkit.formats.tiktoken",
     "rwkv": "mtkit.formats.rwkv",
     "vocab-merges": "mtkit.formats.vocab_merges",
     "wordpiece": "mtkit.formats.wordpiece",
+    "llama2c": "mtkit.formats.llama2c",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
 
