@@ -30,28 +30,38 @@ class PrefixFinder {
 
     // Call `found(entry)` for each text that begins at `at`, shortest first.
     template <typename Found> void at(std::string_view text, std::size_t at, Found &&found) const {
-        if (!first_[static_cast<unsigned char>(text[at])]) return;
-        std::size_t low = 0;
-        std::size_t high = entries_.size();
-        for (std::size_t depth = 0; low < high; ++depth) {
-            while (low < high && entries_[low].text.size() == depth) found(entries_[low++]);
-            if (at + depth == text.size()) return;
+        follow(text, at, found);
+    }
+
+    // Length of the longest beginning that any text shares with what stands at `at`.
+    [[nodiscard]] std::size_t path(std::string_view text, std::size_t at) const {
+        const auto ignore = [](const Entry &) {};
+        return follow(text, at, ignore);
+    }
+
+  private:
+    template <typename Found>
+    std::size_t follow(std::string_view text, std::size_t at, Found &found) const {
+        if (!first_[static_cast<unsigned char>(text[at])]) return 0;
+        auto low = entries_.begin();
+        auto high = entries_.end();
+        for (std::size_t depth = 0;; ++depth) {
+            while (low < high && low->text.size() == depth) found(*low++);
+            if (low == high || at + depth == text.size()) return depth;
             const auto byte = static_cast<unsigned char>(text[at + depth]);
-            const auto first = entries_.begin() + static_cast<std::ptrdiff_t>(low);
-            const auto last = entries_.begin() + static_cast<std::ptrdiff_t>(high);
             const auto key = [depth](const Entry &e) {
                 return static_cast<unsigned char>(e.text[depth]);
             };
             const auto from = std::lower_bound(
-                first, last, byte, [&](const Entry &e, unsigned char b) { return key(e) < b; });
+                low, high, byte, [&](const Entry &e, unsigned char b) { return key(e) < b; });
             const auto to = std::upper_bound(
-                from, last, byte, [&](unsigned char b, const Entry &e) { return b < key(e); });
-            low = static_cast<std::size_t>(from - entries_.begin());
-            high = static_cast<std::size_t>(to - entries_.begin());
+                from, high, byte, [&](unsigned char b, const Entry &e) { return b < key(e); });
+            if (from == to) return depth;
+            low = from;
+            high = to;
         }
     }
 
-  private:
     std::vector<Entry> entries_;
     std::array<bool, 256> first_{};
 };

@@ -47,7 +47,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
                               std::to_string(PROGRAM_VERSION),
                           "version");
     const auto invalid = program.scalar<std::uint8_t>("invalid_utf8");
-    if (invalid > 2) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
+    if (invalid > 3) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cut_at_marks_ = read_flag(program, "cut_at_marks");
@@ -84,6 +84,7 @@ std::string_view Engine::checked(std::string_view text, Scratch &scratch) const 
     // A broken character could reach over a mark.
     scratch.cut_at_marks = cut_at_marks_ && good == text.size();
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
+    if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
     if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
     auto &valid = scratch.valid;
     valid.clear();

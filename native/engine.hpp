@@ -18,7 +18,7 @@
 
 namespace mtkit {
 
-enum class InvalidUtf8 : std::uint8_t { ERROR, REPLACE, KEEP };
+enum class InvalidUtf8 : std::uint8_t { ERROR, REPLACE, KEEP, DEFER };
 
 struct EncodeOptions {
     bool add_special_tokens = true;

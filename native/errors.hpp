@@ -35,6 +35,11 @@ struct InvalidText : std::runtime_error {
     std::size_t offset;
 };
 
+// A text that the pipeline has to take; the caller hands it over.
+struct Deferred : std::runtime_error {
+    Deferred() : std::runtime_error("left to the pipeline") {}
+};
+
 // The model has no token for a part of the text, not even an unknown one.
 struct NoToken : std::runtime_error {
     explicit NoToken(std::string_view bytes)

@@ -48,6 +48,8 @@ std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabul
         return make_score_bpe(program, tables, vocabulary);
     case ModelKind::UNIGRAM:
         return make_unigram(program, tables, vocabulary);
+    case ModelKind::CHARACTERS:
+        return make_characters(program, tables, vocabulary);
     case ModelKind::TRIE:
         return make_trie(program, tables);
     case ModelKind::WORD_PIECE:

@@ -78,6 +78,8 @@ std::unique_ptr<Model> make_rank_bpe(Reader &program, const Vocabulary &vocabula
 std::unique_ptr<Model> make_score_bpe(Reader &program, Tables &tables,
                                       const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_characters(Reader &program, Tables &tables,
+                                       const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_trie(Reader &program, Tables &tables);
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
@@ -91,7 +93,7 @@ enum class ModelKind : std::uint8_t {
     WORD_PIECE = 5,
     WORD_LEVEL = 6,
     TRIE = 7,
-    SHORTEST_PATH = 8,
+    CHARACTERS = 8,
 };
 
 // A string of the program: u32 length, bytes.

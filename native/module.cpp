@@ -29,6 +29,8 @@ void translate(const std::exception_ptr &pending, void *) {
         raise("UsageError", error.what());
     } catch (const mtkit::UnsupportedError &error) {
         raise("UnsupportedError", error.what());
+    } catch (const mtkit::Deferred &error) {
+        PyErr_SetString(PyExc_NotImplementedError, error.what());
     } catch (const mtkit::InvalidText &error) {
         static constexpr const char *DIGITS = "0123456789ABCDEF";
         const std::string byte{DIGITS[error.byte >> 4], DIGITS[error.byte & 15]};

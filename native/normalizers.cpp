@@ -190,6 +190,10 @@ std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
         return std::make_unique<ByteLevel>();
     case 9:
         return make_form(program);
+    case 10:
+        return make_charsmap(program);
+    case 11:
+        return make_spaces(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number", "normalizer");
     }

@@ -71,8 +71,8 @@ class PreTokenizer {
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables);
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables);
 std::unique_ptr<Normalizer> make_form(Reader &program);
-std::unique_ptr<Normalizer> make_charsmap(Reader &program, Tables &tables);
-std::unique_ptr<Normalizer> make_spaces(Reader &program, Tables &tables);
+std::unique_ptr<Normalizer> make_charsmap(Reader &program);
+std::unique_ptr<Normalizer> make_spaces(Reader &program);
 
 using Span = std::pair<std::size_t, std::size_t>;
 

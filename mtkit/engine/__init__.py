@@ -76,11 +76,11 @@ class Engine:
             return self._native.encode_ids(
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
             )
-        except UnicodeEncodeError:
-            from mtkit.pipeline.utf8 import to_text
-
-            to_text(text, "error")
-            raise
+        except (NotImplementedError, UnicodeEncodeError):
+            # Rare input: broken UTF-8 for a tokenizer with rules of its own, a lone surrogate.
+            return self.pipeline.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
 
     def encode_array(
         self,
@@ -90,9 +90,17 @@ class Engine:
         parse_special: bool | None = None,
     ) -> memoryview:
         """Encode to ids as a buffer of int32."""
-        packed = self._native.encode_bytes(
-            text, add_special_tokens, -1 if parse_special is None else int(parse_special)
-        )
+        try:
+            packed = self._native.encode_bytes(
+                text, add_special_tokens, -1 if parse_special is None else int(parse_special)
+            )
+        except (NotImplementedError, UnicodeEncodeError):
+            from array import array
+
+            ids = self.pipeline.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
+            return memoryview(array("i", ids))
         return memoryview(packed).cast("i")
 
     def encode(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
-from mtkit.spec import normalizers, post_processors, pre_tokenizers
+from mtkit.spec import models, normalizers, post_processors, pre_tokenizers
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2}
+_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2, "loose": 3}
 _MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
 _BEHAVIORS = {
     "removed": 0,
@@ -51,7 +51,14 @@ class Program:
         self.sections: dict[str, bytes] = {}
         self.patterns: dict[Pattern, int] = {}
         steps = _flat(spec.pre_tokenizer)
-        self.raw = bool(steps) and isinstance(steps[-1], pre_tokenizers.ByteLevel)
+        self.raw = (
+            bool(steps)
+            and isinstance(steps[-1], pre_tokenizers.ByteLevel)
+            and not (
+                isinstance(spec.model, models.BPE)
+                and (spec.model.continuing_subword_prefix or spec.model.end_of_word_suffix)
+            )
+        )
         self._steps = steps
 
     def compile(self, model: bytes, *, cut_at_marks: bool, cacheable: bool) -> bytes:
@@ -145,9 +152,30 @@ class Program:
             return [u8(5) + u8(component.left) + u8(component.right) + numbers(set_of(space))]
         if isinstance(component, normalizers.ByteLevel):
             return [u8(8)]
+        if isinstance(component, normalizers.Spaces):
+            return [self._spaces(component)]
         from mtkit.engine.unicode_steps import steps_of
 
         return steps_of(component)
+
+    def _spaces(self, component: normalizers.Spaces) -> bytes:
+        from mtkit.pipeline.walk import user_defined
+
+        kept = sorted(piece for piece in set(user_defined(self.spec)) if piece)
+        return b"".join(
+            [
+                u8(11),
+                u8(component.add_dummy_prefix),
+                u8(component.remove_extra_whitespaces),
+                u8(component.escape_whitespaces),
+                u8(component.suffix),
+                u8(component.keep == "paths"),
+                u8(component.prefix == "word"),
+                text(component.charsmap),
+                u32(len(kept)),
+                *map(text, kept),
+            ]
+        )
 
     def matcher(self, pattern: Pattern) -> bytes:
         """Return what finds a pattern."""

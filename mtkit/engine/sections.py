@@ -73,6 +73,10 @@ class _Model:
             return self._score_bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
         if isinstance(model, models.Unigram):
             return self._unigram(model), False
+        if isinstance(model, (models.Characters, models.Words)):
+            self._roles(everything=False)
+            by_word = isinstance(model, models.Words)
+            return u8(8) + u8(by_word) + u32(model.unk) + u8(model.byte_fallback), False
         if isinstance(model, models.Trie):
             self._trie(self.listed)
             return u8(7) + u32(model.unk), False

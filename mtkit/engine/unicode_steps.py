@@ -38,6 +38,8 @@ def steps_of(component: Normalizer) -> list[bytes]:
         return _bert(component)
     if isinstance(component, normalizers.CodePointTable):
         return [_code_point_table(component)]
+    if isinstance(component, normalizers.Precompiled):
+        return [u8(10) + numbers(_graphemes()) + text(component.charsmap)]
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")
 
 
@@ -62,6 +64,20 @@ def lower(*, full: bool) -> bytes:
     if full:
         mapping[0x130] = "i\u0307".encode()
     return u8(7) + code_point_map(mapping.items())
+
+
+@lru_cache(maxsize=1)
+def _graphemes() -> list[int]:
+    """Return the runs of the parts in grapheme clusters, numbered as native/graphemes.hpp does."""
+    from mtkit.pipeline.unicode import names
+    from mtkit.pipeline.unicode import numbers as section
+
+    order = (
+        *("Other", "CR", "LF", "Control", "Extend", "ZWJ", "Linker", "SpacingMark", "Prepend"),
+        *("L", "V", "T", "LV", "LVT", "Regional_Indicator", "Pictographic", "Consonant"),
+    )
+    kinds = [order.index(name) if name in order else 0 for name in names("gcb")]
+    return [run & ~0xFF | kinds[run & 0xFF] for run in section("gcb")]
 
 
 def _nmt() -> list[bytes]:
