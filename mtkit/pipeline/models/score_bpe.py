@@ -1,11 +1,12 @@
 """Byte-pair encoding by score, and how such vocabularies find a piece.
 
 A vocabulary has two tables: pieces that segmentation may make (NORMAL, USER_DEFINED, UNUSED) and
-reserved ones (CONTROL, UNKNOWN, BYTE). A symbol that is left is looked up in the reserved ones
-first. UNUSED pieces are steps on the way to longer ones: what is left of them is split again the
-way it was last found to merge.
+reserved ones (CONTROL, UNKNOWN, BYTE), whose spelling in a text is unknown like any other. UNUSED
+pieces are steps on the way to longer ones: what is left of them is split again the way it was last
+found to merge, and unknown where it cannot be split.
 
-Source: google/sentencepiece, bpe_model.cc (``SampleEncode``), model_interface.cc (``PieceToId``);
+Source: google/sentencepiece, bpe_model.cc (``SampleEncode``); what is left at the end: measured on
+0.2.3;
 karpathy/llama2.c, run.c (``encode``); ggml-org/llama.cpp, ``llm_tokenizer_spm_session``.
 """
 
@@ -58,19 +59,18 @@ class Tables:
         self.user_defined = Prefixes(user_defined)
 
     def find(self, text: bytes) -> int | None:
-        """Return the id of a text, reserved ones first."""
-        found = self.reserved.get(text)
-        return self.segmented.get(text) if found is None else found
+        """Return the id of a text; reserved and UNUSED pieces are never found."""
+        found = self.segmented.get(text)
+        return None if found in self.unused else found
 
     def byte_ids(self, *, singles: bool = False) -> dict[int, int]:
         """Return byte -> id of its ``<0xHH>`` token, or with ``singles`` of the byte itself."""
-        found = {}
+        found: dict[int, int] = {}
         for byte, piece in enumerate(BYTE_PIECES):
-            token_id = self.find(piece)
-            if token_id is None and singles:
-                token_id = self.find(bytes((byte,)))
-            if token_id is not None:
-                found[byte] = token_id
+            for text in (piece, bytes((byte,)))[: 1 + singles]:
+                token_id = self.reserved.get(text, self.segmented.get(text))
+                if token_id is not None:
+                    found.setdefault(byte, token_id)
         return found
 
     def cut(self, data: bytes) -> tuple[list[bytes], set[int]]:
@@ -198,7 +198,7 @@ class ScoreBPE:
         while waiting:
             text = waiting.pop()
             token_id = self.find(text)
-            if token_id in self.tables.unused and text in halves:
+            if token_id is None and text in halves:
                 left, right = halves[text]
                 waiting += [right, left]
             else:
