@@ -46,6 +46,13 @@ class Engine:
     def encode_bytes(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
         """The same as little-endian u32."""
 
+class PatternMatcher:
+    """A split pattern from its tables."""
+
+    def __init__(self, tables: bytes) -> None: ...
+    def find(self, text: bytes) -> bytes:
+        """Start and end of each match in a UTF-8 text, in bytes, as u64."""
+
 def walk_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool, every: int
 ) -> tuple[int, bytes]:
