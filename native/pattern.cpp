@@ -14,6 +14,31 @@ constexpr std::size_t PAGES = 4352;
 constexpr std::size_t LONG_LOOK = 64;
 constexpr std::uint32_t MOST_ORACLES = 8;
 
+// Places and states from which no match comes, remembered after a long look that came to nothing.
+// Mostly there is one state a place, in a flat array; the others go into a set.
+class Failed {
+  public:
+    [[nodiscard]] bool empty() const { return first_.empty(); }
+    [[nodiscard]] bool has(std::size_t place, std::uint32_t state) const {
+        if (first_[place] == state) return true;
+        return !more_.empty() && more_.contains(key(place, state));
+    }
+    void add(std::size_t place, std::uint32_t state, std::size_t length) {
+        if (first_.empty()) first_.resize(length + 1);
+        if (first_[place] == 0)
+            first_[place] = state;
+        else if (first_[place] != state)
+            more_.insert(key(place, state));
+    }
+
+  private:
+    static std::uint64_t key(std::size_t place, std::uint32_t state) {
+        return (static_cast<std::uint64_t>(place) << 24) ^ state;
+    }
+    std::vector<std::uint32_t> first_; // 0: none; nothing comes from state 0 anyhow
+    std::unordered_set<std::uint64_t> more_;
+};
+
 } // namespace
 
 template <typename T>
@@ -95,10 +120,7 @@ template <typename Columns>
 void Pattern::walk(const Columns &columns, std::size_t length, std::vector<Span> &out) const {
     constexpr auto NOWHERE = static_cast<std::size_t>(-1);
     const std::uint32_t unit = classes_ + 1;
-    std::unordered_set<std::uint64_t> failed;
-    const auto mark = [](std::size_t place, std::uint32_t state) {
-        return (static_cast<std::uint64_t>(place) << 24) ^ state;
-    };
+    Failed failed;
     std::uint32_t before = classes_;
     std::size_t behind = NOWHERE;
     for (std::size_t place = 0; place <= length;) {
@@ -120,7 +142,7 @@ void Pattern::walk(const Columns &columns, std::size_t length, std::vector<Span>
             if (state == 0 || at == length) break;
             at += next.size;
             symbol = next.column % unit;
-            if (!failed.empty() && failed.contains(mark(at, state))) break;
+            if (!failed.empty() && failed.has(at, state)) break;
         }
         const std::size_t looked = last == NOWHERE ? place : last;
         if (at - looked > LONG_LOOK) {
@@ -130,7 +152,7 @@ void Pattern::walk(const Columns &columns, std::size_t length, std::vector<Span>
                 const auto next = columns.at(passed);
                 again = main_.step(again, next.column) >> 1;
                 passed += next.size;
-                failed.insert(mark(passed, again));
+                failed.add(passed, again, length);
             }
         }
         if (last == NOWHERE || last == place) {

@@ -82,13 +82,13 @@ def test_hostile_text_takes_linear_time(pattern: str, text: str) -> None:
     native: Any = pytest.importorskip("mtkit._native")
     matcher = native.PatternMatcher(compile_pattern(Regex(pattern)).tables)
     took = []
-    for kilobytes in (128, 1024):
+    for kilobytes in (16, 128):
         data = (text * (kilobytes * 1024 // len(text))).encode()
         best = 10.0
-        for _ in range(3):
+        for _ in range(5):
             start = time.process_time()
             matcher.find(data)
             best = min(best, time.process_time() - start)
         took.append(best)
     # Eight times the text: three doublings, each at most 2.5 times.
-    assert took[1] < 2.5**3 * took[0] + 0.005, took
+    assert took[1] < 2.5**3 * took[0] + 0.001, took
