@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FORMATS = {
     "gguf": "mtkit.formats.gguf",
     "mtok": "mtkit.formats.mtok",
+    "mnn-text": "mtkit.formats.mnn_text",
     "tekken": "mtkit.formats.tekken",
     "hf": "mtkit.formats.hf",
     "spm": "mtkit.formats.spm",

@@ -104,6 +104,7 @@ def _numbers(line: bytes) -> list[int]:
         digits = at
         while at < len(line) and 48 <= line[at] <= 57:
             at += 1
-        if at == digits or at - digits > 12:
+        if at == digits:
             return found
-        found.append(int(line[start:at]))
+        # Thirteen digits are as far out of range as any more.
+        found.append(int(line[start : min(at, start + 14)]))

@@ -2,7 +2,7 @@
 
 ```
 base   complete up to the post-processor block
-pad    8 to 23 zero bytes, to a multiple of 16 of the file
+pad    8 to 23 zero bytes, to a multiple of 16 of the file (64 more where the length is the bad one)
 head   "MTKX", u32 version, u32 section count, u32 flags (0)
 table  per section: char[4] tag, u32 flags (bit 0: a reader must know it), u64 offset, u64 length
 data   sections, each at a multiple of 64 of the file
@@ -146,7 +146,7 @@ def append(
     """
     from zlib import crc32
 
-    for extra in (0, HEAD_ALIGNMENT):
+    for extra in (0, SECTION_ALIGNMENT):
         head = -(-(len(base) + 8) // HEAD_ALIGNMENT) * HEAD_ALIGNMENT + extra
         table, body = b"", b""
         start = head + _HEAD.size + len(sections) * _ENTRY.size

@@ -39,6 +39,8 @@ def _parts(component: Decoder | None, spec: TokenizerSpec, losses: Losses) -> It
             yield u8(BYTE_LEVEL)
         case de.ByteFallback():
             yield u8(BYTE_FALLBACK)
+        case de.FirstMark():
+            yield u8(REPLACE) + string(MARK) + string(" ")
         case de.Fuse():
             yield u8(FUSE)
         case de.Metaspace():
@@ -80,6 +82,8 @@ def _marks(*, first: bool) -> Iterator[bytes]:
 def _pieces(component: de.Pieces, losses: Losses) -> Iterator[bytes]:
     match component.spelling:
         case "marks":
+            if component.drop_first_space:
+                losses.add("decoding", FIELD, "a hidden first token drops no space")
             yield from _marks(first=component.drop_first_space)
         case "byte_alphabet":
             yield u8(BYTE_LEVEL)

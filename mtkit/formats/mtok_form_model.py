@@ -133,6 +133,8 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     match model:
         case models.WordPiece():
             prefix = model.prefix
+            if model.gap == "rest":
+                losses.add("ids", FIELD, "a word with an unknown part is unknown as a whole")
             if model.max_chars is not None:
                 longest = min(model.max_chars, LONGEST)
                 if model.unit == "characters":

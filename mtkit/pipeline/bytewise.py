@@ -57,6 +57,11 @@ def decode_single(spec: TokenizerSpec, token_id: int) -> bytes:
 
 def single(chain: Bytewise, piece: bytes) -> bytes:
     """Give the text of one piece."""
+    if chain.single == "steps":
+        tokens = [piece]
+        for step in flat(chain.steps):
+            tokens = _step(step, tokens)
+        return b"".join(tokens)
     text = _bytes_anywhere(piece.replace(MARK, b" "))
     steps = list(flat(chain.steps))
     for step in steps:
@@ -128,6 +133,8 @@ def _step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
             return spaced
         case decoders.WordPiece():
             return _glue(tokens, step.prefix.encode())
+        case decoders.FirstMark():
+            return [token.replace(MARK, b" ", 1) for token in tokens]
         case decoders.Fuse():
             return [b"".join(tokens)]
         case decoders.Replace():

@@ -83,12 +83,18 @@ class Bytewise(Record):
     byte alphabet are mapped back.
 
     Attributes:
-        steps: Any of the components named above, Replace (of a literal text) and Fuse.
+        steps: Any of the components named above, FirstMark, Replace (of a literal text) and Fuse.
         unknown: What an id without a piece stands for.
+        single: Whether a single token goes its ``own`` way or is a sequence of one: ``steps``.
     """
 
     steps: tuple[Decoder, ...]
     unknown: bytes = b""
+    single: Literal["own", "steps"] = "own"
+
+
+class FirstMark(Record):
+    """The first U+2581 of each token as a space."""
 
 
 class Pieces(Record):
@@ -154,6 +160,7 @@ if TYPE_CHECKING:
         BPE,
         CTC,
         Bytewise,
+        FirstMark,
         Pieces,
         Subwords,
         AfterBos,

@@ -181,6 +181,8 @@ class WordPiece(Record):
         prefix: In front of a piece that continues a word.
         max_chars: A longer word is unknown; None: there is no limit.
         unit: Whether ``max_chars`` counts characters or bytes.
+        gap: What a place without a piece makes unknown: the whole ``word``, or its ``rest`` from
+            there on.
         too_long: What a word beyond ``max_chars`` is: ``unk``, or ``nothing`` at all.
     """
 
@@ -189,6 +191,7 @@ class WordPiece(Record):
     max_chars: int | None = 100
     unit: Literal["characters", "bytes"] = "characters"
     too_long: Literal["unk", "nothing"] = "unk"
+    gap: Literal["word", "rest"] = "word"
 
 
 class WordLevel(Record):

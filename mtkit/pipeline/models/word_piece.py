@@ -49,6 +49,8 @@ class WordPiece:
         if start < len(word):
             if model.unk is None:
                 raise no_token(to_bytes(word))
+            if model.gap == "rest":
+                return [*symbols, (model.unk, start, len(word))]
             return [(model.unk, 0, len(word))]
         return symbols
 
