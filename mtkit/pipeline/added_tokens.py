@@ -12,6 +12,7 @@ llama-vocab.cpp, ``tokenizer_st_partition`` (``longest_first``); alibaba/MNN, to
 
 from __future__ import annotations
 
+from mtkit.errors import UnsupportedError
 from mtkit.pipeline import characters
 from mtkit.pipeline.aligned import Aligned
 
@@ -38,6 +39,9 @@ class Cutter:
             token.id: _normalized(token, normalize) for token in added.tokens if token.content
         }
         """Id -> the text that the token is found by and that decoding starts from."""
+        self._vanished = next(
+            (_text(t) for t in added.tokens if t.normalized and self.normalized.get(t.id) == ""), ""
+        )
         self._special = {_text(token) for token in added.tokens if token.special}
         self._raw = self._find_any(token for token in added.tokens if not token.normalized)
         self._late = self._find_any(token for token in added.tokens if token.normalized)
@@ -57,8 +61,15 @@ class Cutter:
 
     def cut_normalized(self, text: Aligned, *, parse_special: bool | None) -> list[Piece]:
         """Cut the tokens that are looked for in the normalized text."""
+        if self._vanished and text.text:
+            raise UnsupportedError(
+                f"the added token {self._vanished!r} is nothing once normalized; the reference"
+                " finds that everywhere, or never ends",
+                field="added_tokens",
+            )
         if not self._late or self._added.match != "leftmost_longest":
-            return [(text, None)]
+            # Also a text that is not cut now begins where its first character came from.
+            return [(text.part(0, len(text)), None)]
         return self._split(text, self._late, self._parses(parse_special))
 
     def _cut(self, text: Aligned, parse_special: bool | None) -> list[Piece]:
@@ -108,12 +119,19 @@ class Cutter:
             if token.rstrip:
                 while last < len(whole) and self._is_space(whole[last]):
                     last += 1
+            if first > last:
+                raise UnsupportedError(
+                    f"the added token {content!r} lies in white space that belongs to the one"
+                    " before it; the reference fails here, too",
+                    field="added_tokens",
+                )
             if done < first:
                 pieces.append((text.part(done, first), None))
-            pieces.append((text.part(first, last), token.id))
+            if first < last:
+                pieces.append((text.part(first, last), token.id))
             done = last
         if done < len(whole) or not pieces:
-            pieces.append((text.part(done, len(whole)) if done else text, None))
+            pieces.append((text.part(done, len(whole)), None))
         return pieces
 
     def _one_by_one(self, text: Aligned, parses: bool) -> list[Piece]:

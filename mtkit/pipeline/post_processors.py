@@ -102,16 +102,23 @@ def _surrounded(
 ) -> Tokens:
     """Put one token on each side of a run and of each of its overflows."""
     result = Tokens.added([front[1]], [front[0]], types[0])
-    result.extend(run.part(0, len(run)))
+    result.extend(_plain(run))
     result.extend(Tokens.added([back[1]], [back[0]], types[1]))
     result.overflow = [_surrounded(part, front, back, types) for part in run.overflow]
     return result
 
 
+def _plain(run: Tokens) -> Tokens:
+    """Return a run in which no token counts as special, even if one before added it."""
+    copied = run.part(0, len(run))
+    copied.special = [0] * len(run)
+    return copied
+
+
 def _bert(component: spec.Bert, run: Tokens, number: int) -> Tokens:
     if number == 0:
         return _surrounded(run, component.cls, component.sep, (0, 0))
-    result = run.part(0, len(run))
+    result = _plain(run)
     result.extend(Tokens.added([component.sep[1]], [component.sep[0]], 1))
     result.overflow = [_bert(component, part, number) for part in run.overflow]
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mtkit.errors import UsageError
 from mtkit.pipeline.added_tokens import Cutter
 from mtkit.pipeline.aligned import Aligned
 from mtkit.pipeline.decoding import Decoding
@@ -192,10 +191,12 @@ class Pipeline:
         if token_id is not None:
             return Tokens([token_id], [word.text], [word.offsets(0, len(word))])
         symbols = self.model.encode(word.text)
-        whole = isinstance(self.spec.model, Unigram)
+        model = self.spec.model
+        # What a Unigram model does not know counts as spelled as it stands in the word.
+        unknown = model.unk if isinstance(model, Unigram) else None
         return Tokens(
-            [symbol for symbol, _, _ in symbols],
-            [word.text[a:b] if whole else self._spelling(symbol) for symbol, a, b in symbols],
+            [i for i, _, _ in symbols],
+            [word.text[a:b] if i == unknown else self._spelling(i) for i, a, b in symbols],
             [word.offsets(a, b) for _, a, b in symbols],
         )
 
@@ -221,44 +222,22 @@ class Pipeline:
             if entry is None:
                 continue
             content = to_text(entry, self.spec.invalid_utf8, "pair" if number else "text")
-            limit, from_left = None, False
-            if limits and (limits.strategy != "only_second" or number):
-                limit, from_left = limits.max_length, limits.direction == "left"
-            tokens = self._text_tokens(content, number, parse_special, limit, from_left)
+            tokens = self._text_tokens(content, number, parse_special)
             texts.append(tokens)
         if limits:
             added = added_count(self.spec.post_processor, pair=pair is not None)
             size = limits.max_length - (added if add_special_tokens else 0)
-            if size < 0:
-                raise UsageError(
-                    f"is {limits.max_length}, the special tokens alone are {added}",
-                    field="truncation.max_length",
-                )
-            truncate(texts[0], texts[1] if len(texts) > 1 else None, limits, size)
+            # Where the special tokens alone are too many the reference cuts nothing more.
+            if size >= 0:
+                truncate(texts[0], texts[1] if len(texts) > 1 else None, limits, size)
         return post_process(self.spec.post_processor, texts, add_special_tokens=add_special_tokens)
 
-    def _text_tokens(
-        self,
-        text: str,
-        number: int,
-        parse_special: bool | None,
-        limit: int | None,
-        from_left: bool,
-    ) -> Tokens:
-        """Encode one text; with a limit only as many words as truncation can need."""
-        words = self.words(text, parse_special=parse_special)
-        parts: list[Tokens] = []
-        count = 0
-        for word, token_id in reversed(words) if from_left else words:
-            parts.append(self.word_tokens(word, token_id))
-            count += len(parts[-1])
-            # The reference stops only behind a word of the model, never behind an added token.
-            if limit is not None and token_id is None and count >= limit:
-                break
+    def _text_tokens(self, text: str, number: int, parse_special: bool | None) -> Tokens:
+        """Encode one text."""
         prefix = list(self.spec.prefix_ids) if number == 0 else []
         tokens = Tokens(prefix, [self._spelling(i) for i in prefix], [(0, 0)] * len(prefix))
-        for part in reversed(parts) if from_left else parts:
-            tokens.extend(part)
+        for word, token_id in self.words(text, parse_special=parse_special):
+            tokens.extend(self.word_tokens(word, token_id))
         tokens.set_type(number)
         tokens.sequence = [number] * len(tokens)
         return tokens
