@@ -27,6 +27,7 @@ FORMATS = {
     "tiktoken": "mtkit.formats.tiktoken",
     "rwkv": "mtkit.formats.rwkv",
     "vocab-merges": "mtkit.formats.vocab_merges",
+    "llama2c": "mtkit.formats.llama2c",
     "wordpiece": "mtkit.formats.wordpiece",
     "llama2c": "mtkit.formats.llama2c",
 }

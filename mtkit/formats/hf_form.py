@@ -9,13 +9,12 @@ Source: huggingface/tokenizers 0.23, the ``Serialize`` of each component.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.formats.strict_json import shown
 from mtkit.spec import decoders as de
 from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 def _pattern(pattern: Pattern) -> dict[str, str]:
     if isinstance(pattern, Text):
         return {"String": pattern.text}
-    if pattern != Regex(pattern.pattern):
-        raise UnsupportedError(
-            f"the pattern {shown(pattern.pattern)} follows rules that this format's engine lacks"
-        )
     return {"Regex": pattern.pattern}
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.formats.hf_components import READERS
 from mtkit.formats.hf_form import component_form
-from mtkit.spec import decoders, normalizers, pre_tokenizers
+from mtkit.formats.hf_pattern import for_oniguruma
+from mtkit.spec import decoders, normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
@@ -50,12 +51,25 @@ def _mapped(component: Any, lower: Callable[[Any], tuple[Record, ...]], sequence
     return parts[0] if len(parts) == 1 else sequence(tuple(parts))
 
 
+def _pattern(pattern: Any, key: str, add: AddLoss) -> Any:
+    """Spell an expression of another engine as Oniguruma takes it."""
+    if isinstance(pattern, Text) or pattern == Regex(pattern.pattern):
+        return pattern
+    add("ids-possible", key, "another engine runs the patterns")
+    text = pattern.pattern
+    if pattern.counted == "modified" or pattern.anchors == "text":
+        text = for_oniguruma(text, anchors=pattern.anchors == "text")
+    return Regex(text)
+
+
 def adapt_normalizer(spec: TokenizerSpec, add: AddLoss) -> Any:
     """Return the normalizer of the library's components."""
     if spec.normalizer is None:
         return None
 
     def lower(component: Any) -> tuple[Record, ...]:
+        if isinstance(component, normalizers.Replace):
+            return (replace(component, pattern=_pattern(component.pattern, "normalizer", add)),)
         if isinstance(component, normalizers.Spaces):
             return _spaces(component, add)
         if isinstance(component, normalizers.BertTable):
@@ -90,7 +104,10 @@ def _spaces(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]:
         steps.append(normalizers.Replace(Regex(" {2,}"), " "))
     mark = MARK if spaces.escape_whitespaces else " "
     if spaces.add_dummy_prefix and not spaces.suffix:
-        steps.append(normalizers.Prepend(mark))
+        if spaces.prefix == "word":  # a text of blanks has no word to put it in front of
+            steps.append(normalizers.Replace(Regex(r"\A(?= *[^ ])"), mark))
+        else:
+            steps.append(normalizers.Prepend(mark))
     if spaces.add_dummy_prefix and spaces.suffix:
         steps.append(normalizers.Replace(Regex(r"(?<=[\s\S])\z"), mark))
     if spaces.escape_whitespaces:
@@ -112,6 +129,8 @@ def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
             raise UnsupportedError("tokenizer.json has no component that groups digits from behind")
         if isinstance(component, pre_tokenizers.Split) and component.behavior.startswith("glued"):
             raise UnsupportedError(f"tokenizer.json cannot split by {component.behavior}")
+        if isinstance(component, pre_tokenizers.Split):
+            return (replace(component, pattern=_pattern(component.pattern, "pre_tokenizer", add)),)
         return (component,)
 
     made = _mapped(spec.pre_tokenizer, lower, pre_tokenizers.Sequence)
@@ -138,10 +157,9 @@ def _decoder_steps(component: Any) -> tuple[Record, ...] | None:
     """Spell out a decoder of another reference; None for one that the library has."""
     marks = (decoders.Replace(Text(MARK), " "), decoders.ByteFallback(), decoders.Fuse())
     strip = decoders.Strip(" ", start=1)
-    name = type(component).__name__
-    if name == "Subwords":
+    if isinstance(component, decoders.Subwords):
         return marks if component.drop_marks == "none" else (*marks, strip)
-    if name == "AfterBos":
+    if isinstance(component, decoders.AfterBos):
         return (*marks, strip)
     if isinstance(component, decoders.Bytewise):
         return component.steps
