@@ -29,7 +29,6 @@ FORMATS = {
     "vocab-merges": "mtkit.formats.vocab_merges",
     "llama2c": "mtkit.formats.llama2c",
     "wordpiece": "mtkit.formats.wordpiece",
-    "llama2c": "mtkit.formats.llama2c",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
 

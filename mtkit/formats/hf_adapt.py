@@ -13,7 +13,7 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
 from mtkit.formats.hf_config import ROLES
-from mtkit.formats.hf_merges import adapt_model
+from mtkit.formats.hf_merges import adapt_model, keeps_user_defined, unigram_scores
 from mtkit.formats.hf_stages import adapt_decoder, adapt_normalizer, adapt_pre_tokenizer, nearest
 from mtkit.formats.strict_json import shown
 from mtkit.spec import (
@@ -105,7 +105,7 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
     """Leave out what a JSON vocabulary cannot hold: types, equal pieces, most scores."""
     vocabulary = spec.vocabulary
     unigram = isinstance(spec.model, (models.Unigram, models.LatticeUnigram))
-    scores = vocabulary.scores if unigram else None
+    scores = unigram_scores(spec) if unigram else None
     if vocabulary.scores is not None and not unigram:
         losses.add("metadata", "vocabulary.scores", "the order of the merges says what they said")
     kinds = vocabulary.types.view.tolist() if vocabulary.types is not None else []
@@ -222,21 +222,23 @@ def _added_tokens(spec: TokenizerSpec, losses: Losses) -> AddedTokens:
 def _pieces_to_find(spec: TokenizerSpec) -> list[AddedToken]:
     """Return the pieces that this format finds as added tokens.
 
-    A piece with U+2581 in it stays with the model where texts get a prefix: the library would look
-    for it with the prefix in front.
+    Control pieces are; user-defined ones where the text between added tokens is not changed on its
+    own (else see ``hf_merges``: they stay with the model).
     """
     types = spec.vocabulary.types
     if types is None:
         return []
+    kinds = {TokenType.CONTROL: True, TokenType.UNKNOWN: True}
+    if not keeps_user_defined(spec):
+        kinds[TokenType.USER_DEFINED] = False
     found = []
-    kinds = {TokenType.CONTROL: True, TokenType.UNKNOWN: True, TokenType.USER_DEFINED: False}
-    prefixed = getattr(spec.normalizer, "add_dummy_prefix", False)
     for number, kind in enumerate(types.view.tolist()):
         if kind in kinds:
             piece = spec.vocabulary.pieces[number]
+            if kind == TokenType.USER_DEFINED and b" " in piece:
+                continue  # never found: the text has U+2581 for its spaces
             marked = "\u2581".encode() in piece
-            if not (marked and prefixed):
-                found.append(AddedToken(number, piece, normalized=marked, special=kinds[kind]))
+            found.append(AddedToken(number, piece, normalized=marked, special=kinds[kind]))
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
 from mtkit.spec import TokenType, models, replace
+from mtkit.spec.normalizers import Spaces
 from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
@@ -94,7 +95,82 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
         unk=model.unk,
         fuse_unk=True,
         byte_fallback=model.byte_fallback,
+        ignore_merges=_whole(spec),
     )
+
+
+def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+    """Merge nothing: a character is a token or unknown."""
+    model = spec.model
+    assert isinstance(model, models.Characters)
+    add("ids-possible", "model", "characters are found by a model without merges")
+    return models.BPE(
+        models.Merges(Numbers.of("I", []), Pieces.of([])),
+        unk=model.unk,
+        fuse_unk=True,
+        byte_fallback=model.byte_fallback,
+        ignore_merges=_whole(spec),
+    )
+
+
+def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+    """Look words up; see ``hf_stages`` for how they are cut."""
+    model = spec.model
+    assert isinstance(model, models.Words)
+    if model.byte_fallback:
+        raise UnsupportedError("tokenizer.json has no model of words that spells unknown ones")
+    add("ids", "model", "neighbouring unknown words stay apart")
+    return models.WordLevel(model.unk)
+
+
+def _whole(spec: TokenizerSpec) -> bool:
+    return keeps_user_defined(spec, by_splitting=True) and bool(user_defined(spec))
+
+
+def user_defined(spec: TokenizerSpec) -> list[str]:
+    """Return the texts of the user-defined pieces, longest first."""
+    types = spec.vocabulary.types
+    if types is None:
+        return []
+    kinds = enumerate(types.view.tolist())
+    pieces = [spec.vocabulary.pieces[i] for i, kind in kinds if kind == TokenType.USER_DEFINED]
+    texts = [piece.decode("utf-8") for piece in pieces if piece]
+    return sorted(texts, key=len, reverse=True)
+
+
+def keeps_user_defined(spec: TokenizerSpec, *, by_splitting: bool = False) -> bool:
+    """Tell whether user-defined pieces stay with the model instead of being added tokens.
+
+    The library changes the text between added tokens piece by piece: each would get a prefix and
+    lose the spaces at its ends. A Unigram model finds them by their score; for the others
+    (``by_splitting``) a pattern cuts them out of the changed text.
+    """
+    spaces = spec.normalizer
+    if spec.added_tokens.tokens or not isinstance(spaces, Spaces):
+        return False
+    if isinstance(spec.model, models.Unigram):
+        return not by_splitting
+    if not isinstance(spec.model, (models.ScoreBPE, models.Characters)):
+        return False
+    return spaces.add_dummy_prefix or spaces.remove_extra_whitespaces
+
+
+def unigram_scores(spec: TokenizerSpec) -> Numbers | None:
+    """Return the scores with what user-defined pieces count."""
+    vocabulary, model = spec.vocabulary, spec.model
+    if vocabulary.scores is None or vocabulary.types is None:
+        return vocabulary.scores
+    if not isinstance(model, models.Unigram) or model.user_defined == "score":
+        return vocabulary.scores
+    kinds = vocabulary.types.view.tolist()
+    scores = vocabulary.scores.view.tolist()
+    normal = [s for s, kind in zip(scores, kinds, strict=True) if kind == TokenType.NORMAL]
+    best = max((2.0**-126, *normal))
+    for number, kind in enumerate(kinds):
+        if kind == TokenType.USER_DEFINED:
+            preferred = len(vocabulary.pieces[number]) * best - 0.1
+            scores[number] = preferred if model.user_defined == "preferred" else 0.0
+    return vocabulary.scores if scores == list(vocabulary.scores) else Numbers.of("d", scores)
 
 
 def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
@@ -165,6 +241,8 @@ _MODELS: dict[type, Callable[[TokenizerSpec, Vocabulary, AddLoss], Model]] = {
     models.BPE: _bpe,
     models.ScoreBPE: _score_bpe,
     models.RankBPE: _rank_bpe,
+    models.Characters: _characters,
+    models.Words: _words,
     models.LooseBPE: _loose_bpe,
     models.Unigram: _unigram,
     models.LatticeUnigram: _unigram,

@@ -88,3 +88,8 @@ def _atom_end(pattern: str, at: int) -> int:
                 return place + 1
         place += 1
     return len(pattern)
+
+
+def literal(text: str) -> str:
+    """Return an expression that matches a text and nothing else."""
+    return "".join(c if c.isalnum() or not c.isascii() or c == " " else f"\\{c}" for c in text)

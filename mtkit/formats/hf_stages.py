@@ -9,8 +9,9 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.formats.hf_components import READERS
 from mtkit.formats.hf_form import component_form
-from mtkit.formats.hf_pattern import for_oniguruma
-from mtkit.spec import decoders, normalizers, pre_tokenizers, replace
+from mtkit.formats.hf_merges import keeps_user_defined, user_defined
+from mtkit.formats.hf_pattern import for_oniguruma, literal
+from mtkit.spec import decoders, models, normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
@@ -118,7 +119,14 @@ def _spaces(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]:
 def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
     """Return the pre-tokenizer of the library's components."""
     if spec.pre_tokenizer is None:
-        return None
+        if isinstance(spec.model, models.Words):
+            add("metadata", "pre_tokenizer", "cutting words is a component of its own here")
+            return pre_tokenizers.Split(Text(MARK), "merged_with_next")
+        whole = user_defined(spec) if keeps_user_defined(spec, by_splitting=True) else []
+        if not whole:
+            return None
+        add("ids-possible", "pre_tokenizer", "user-defined pieces are cut out by a pattern")
+        return pre_tokenizers.Split(Regex("|".join(map(literal, whole))))
 
     def lower(component: Any) -> tuple[Record, ...]:
         if isinstance(component, pre_tokenizers.MarkSpaces):
