@@ -17,6 +17,7 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``Sentencepiece``, `
 
 from __future__ import annotations
 
+from mtkit.errors import FormatError
 from mtkit.formats.contract import Reading
 from mtkit.formats.mnn_header import read_header, sniff_kind
 from mtkit.formats.mnn_lines import Lines, merges, tokens
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 NAME = "mnn-text"
 TITLE = "MNN text tokenizer (before .mtok)"
 
+KINDS = 4
 MARK = "\u2581"
 UNKNOWN_ID = 100
 """The id that kind 2 takes for unknown where there is no [UNK]."""
@@ -57,7 +59,7 @@ BYTE_PATTERN = (
 def sniff(source: Source) -> bool:
     """Tell by the magic number and the kind."""
     kind = sniff_kind(source.data)
-    return kind is not None and 0 <= kind <= 3
+    return kind is not None and 0 <= kind < KINDS
 
 
 def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
@@ -67,6 +69,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: A
         FormatError: It is damaged.
     """
     header = read_header(source.data)
+    if not 0 <= header.kind < KINDS:
+        raise FormatError(f"is {header.kind}, not 0 to {KINDS - 1}", field="kind", offset=0)
     lines = Lines(source.data, header.end)
     kinds = (_sentencepiece, _tiktoken, _bert, _huggingface)
     return Reading(_spec(header, kinds[header.kind](lines)))

@@ -125,6 +125,7 @@ def _special(spec: TokenizerSpec, pieces: list[bytes]) -> list[int]:
 def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
     """Write the added tokens; user-defined pieces of the vocabulary are some, too."""
     group = spec.added_tokens
+    letters = spells_bytes(spec.decoder)
     rows = []
     for token in group.tokens:
         if not token.content or len(token.content) > STRING_LIMIT:
@@ -135,6 +136,8 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
             losses.add("ids-special", "added_tokens", "single_word is not asked")
         if token.normalized and spec.normalizer is not None:
             losses.add("ids-special", "added_tokens", "looked for in the raw text")
+        if letters and not token.content.isascii():
+            losses.add("decoding", "added_tokens", "those outside ASCII give their own text")
         flags = u8(token.special, token.lstrip, token.rstrip)
         rows.append(u32(token.id) + flags + string(token.content))
     known = {token.id for token in group.tokens}

@@ -44,6 +44,7 @@ def _parts(component: Decoder | None, spec: TokenizerSpec, losses: Losses) -> It
         case de.Fuse():
             yield u8(FUSE)
         case de.Metaspace():
+            losses.add("decoding", FIELD, "the first token loses one space, however many it has")
             prefix = component.prepend_scheme != "never"
             yield u8(METASPACE) + string(component.replacement) + u8(prefix)
         case de.WordPiece():

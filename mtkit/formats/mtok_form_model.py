@@ -12,6 +12,7 @@ import struct
 from mtkit.formats.mtok_bytes import STRING_LIMIT, Losses, string, u8, u32
 from mtkit.formats.mtok_merges import merges_of
 from mtkit.formats.mtok_models import BYTE_TOKENS
+from mtkit.pipeline.byte_alphabet import to_letters
 from mtkit.spec import TokenType, models
 
 TYPE_CHECKING = False
@@ -74,12 +75,18 @@ def _bpe(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
     if isinstance(model, models.RankBPE):
         losses.add("ids-possible", FIELD, "a word that is a token goes through the merges")
     unk = getattr(model, "unk", None)
-    if unk is not None and not (getattr(model, "byte_fallback", False) and has_bytes):
-        losses.add("ids-special", FIELD, "characters without a token are dropped, not unknown")
+    spelled = getattr(model, "byte_fallback", False) and all(text in found for text in BYTE_TOKENS)
+    if unk is not None and not spelled and not _has_letters(found):
+        losses.add("ids-possible", FIELD, "characters without a token are dropped, not unknown")
     table = sorted(merges_of(spec, pieces, losses))
     merges = b"".join(struct.pack("<III", *merge) for merge in table)
     head = u8(BPE) + u32(len(pieces)) + u8(has_bytes, 0) + u32(len(table))
     return head + _entries(spec, pieces) + merges
+
+
+def _has_letters(found: dict[bytes, int]) -> bool:
+    """Tell whether every byte has a letter that is a token, so that nothing is unknown."""
+    return all(letter.encode() in found for letter in to_letters(bytes(range(256))))
 
 
 def _unigram(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
