@@ -90,5 +90,5 @@ def test_hostile_text_takes_linear_time(pattern: str, text: str) -> None:
             matcher.find(data)
             best = min(best, time.process_time() - start)
         took.append(best)
-    # Eight times the text: three doublings, each at most 2.5 times.
-    assert took[1] < 2.5**3 * took[0] + 0.001, took
+    # Three doublings, each at most 2.5 times; a quadratic walk would take seconds here.
+    assert took[1] < 2.5**3 * took[0] + 0.02, took
