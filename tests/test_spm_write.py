@@ -61,6 +61,7 @@ def test_bytes_come_back(name: str) -> None:
     [
         tiny() + field(4, field(1, b"")) + field(77, b"unknown") + field(78, 5),
         tiny() + field(5, field(3, 0) + field(5, 0)),
+        tiny() + field(4, b"\x0a\xff no message"),
         piece(b"<unk>", None, 2) + piece(b"a", None) + piece(b"b", 1.5),
         piece(b"<unk>", 0.0, 2) + field(1, field(1, b"a") + field(3, 1)),  # NORMAL spelled out
         piece(b"<unk>", -0.0, 2) + field(1, field(1, b"a") + field(200, b"x")),

@@ -140,7 +140,7 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
             wrong = f"is {len(piece)} bytes long, the limit is {LONGEST_PIECE}"
         elif b"\0" in piece:
             wrong = "contains a NUL"
-        elif not isfinite(score):
+        elif kind_of_model == UNIGRAM and not isfinite(score):
             wrong = f"has the score {score}"
         elif kind == TokenType.UNKNOWN and unknown is not None:
             wrong = f"is UNKNOWN, as pieces[{unknown}] is"

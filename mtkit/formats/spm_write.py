@@ -59,27 +59,29 @@ def messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
         spec: The specification.
         kept: Message name -> what a file had, in hex, or None where it had none.
     """
-    given: dict[int, Settings | None] = {}
+    given: dict[int, bytes | None] = {}
     for number, name in MESSAGES.items():
         data = kept.get(name)
-        given[number] = Settings(bytes.fromhex(data), name) if isinstance(data, str) else None
-    fresh = {number: given[number] or Settings(b"", "") for number in (2, 3)}
-    set_trainer(fresh[2], spec, new=given[2] is None and "trainer_spec" not in kept)
-    normalizer = spec.normalizer
-    assert isinstance(normalizer, Spaces)
-    set_spaces(fresh[3], normalizer, new=given[3] is None and "normalizer_spec" not in kept)
+        given[number] = bytes.fromhex(data) if isinstance(data, str) else None
     made: dict[int, bytes] = {}
-    for number, name in MESSAGES.items():
-        settings = fresh.get(number) or given[number]
-        if number == 5 and settings is None:
-            decoder = spec.decoder
-            if isinstance(decoder, Subwords) and decoder.denormalizer is not None:
-                settings = Settings(b"", "")
-                set_spaces(settings, decoder.denormalizer, new=True)
-        data_bytes = settings.message() if settings else b""
-        absent = kept.get(name, "") is None or (number in (4, 5) and given[number] is None)
-        if data_bytes or not absent:
+    trainer = Settings(given[2] or b"", MESSAGES[2])
+    set_trainer(trainer, spec, new=MESSAGES[2] not in kept)
+    normalizer = Settings(given[3] or b"", MESSAGES[3])
+    assert isinstance(spec.normalizer, Spaces)
+    set_spaces(normalizer, spec.normalizer, new=MESSAGES[3] not in kept)
+    for number, settings in ((2, trainer), (3, normalizer)):
+        data_bytes = settings.message()
+        if data_bytes or given[number] is not None or MESSAGES[number] not in kept:
             made[number] = data_bytes
+    if given[4] is not None:
+        made[4] = given[4]
+    denormalizer = spec.decoder.denormalizer if isinstance(spec.decoder, Subwords) else None
+    if given[5] is not None:
+        made[5] = given[5]
+    elif denormalizer is not None:
+        settings = Settings(b"", MESSAGES[5])
+        set_spaces(settings, denormalizer, new=True)
+        made[5] = settings.message()
     return made
 
 
