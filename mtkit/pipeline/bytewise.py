@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.spec.decoders import Bytewise, Decoder
 
 MARK = "\u2581".encode()
-_PUNCTUATION = (b".", b"?", b"!", b",")
+PUNCTUATION = (b".", b"?", b"!", b",")
 _CONTRACTIONS = (
     (b" ' ", b"'"),
     (b" n't", b"n't"),
@@ -38,11 +38,11 @@ def decode(spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool
     tokens = [piece_of(spec, token_id) for token_id in ids if token_id not in skipped]
     spaced = False
     for step in flat(chain.steps):
-        tokens = _step(step, tokens)
+        tokens = apply_step(step, tokens)
         spaced = spaced or isinstance(step, decoders.WordPiece)
     text = b"".join(tokens)
     if spaced:
-        for mark in _PUNCTUATION:
+        for mark in PUNCTUATION:
             text = text.replace(b" " + mark, mark)
     if spec.clean_up_spaces == "contractions":
         for spelled, clean in _CONTRACTIONS:
@@ -60,7 +60,7 @@ def single(chain: Bytewise, piece: bytes) -> bytes:
     if chain.single == "steps":
         tokens = [piece]
         for step in flat(chain.steps):
-            tokens = _step(step, tokens)
+            tokens = apply_step(step, tokens)
         return b"".join(tokens)
     text = _bytes_anywhere(piece.replace(MARK, b" "))
     steps = list(flat(chain.steps))
@@ -119,7 +119,8 @@ def _chain(spec: TokenizerSpec) -> Bytewise:
     return spec.decoder
 
 
-def _step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
+def apply_step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
+    """Run one step over the tokens of a sequence."""
     match step:
         case decoders.ByteLevel():
             return [letters_to_bytes(token) for token in tokens]
