@@ -240,7 +240,7 @@ def _post_processor(value: Any, where: str) -> PostProcessor:
     if name == "Sequence":
         return post_processors.Sequence(_steps(at, "processors", _post_processor))
     known = {"RobertaProcessing": "sep", "BertProcessing": "sep", "TemplateProcessing": "single"}
-    if name in known:
+    if type(name) is str and name in known:
         at.get(known[name])
         raise FormatError("lacks fields of its type", field=where)
     if type(name) is str:

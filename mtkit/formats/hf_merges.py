@@ -1,8 +1,8 @@
 """Models of other references as those of tokenizer.json: above all, merges from scores or ranks.
 
 Where a reference may merge any neighbours that make a token, the merge list has every way to cut
-a token in two tokens, ordered by the token's score or rank; of one token, the longest left part
-first. Two cuts of one token at overlapping places can then merge in another order than from the
+a token in two tokens, ordered by the token's score or rank; of one token, by the ids of the parts.
+Two cuts of one token at overlapping places can then merge in another order than from the
 left (``ids-possible``).
 
 Source: huggingface/transformers 5, convert_slow_tokenizer.py (``generate_merges``).
@@ -192,12 +192,15 @@ def _cuts(made: Iterable[int], usable: dict[bytes, int]) -> models.Merges:
     flat: list[int] = []
     for number in made:
         text = texts[number]
-        for cut in range(len(text) - 1, 0, -1):
+        cuts = []
+        for cut in range(1, len(text)):
             left = ids.get(text[:cut])
             if left is not None:
                 right = ids.get(text[cut:])
                 if right is not None:
-                    flat += (left, right)
+                    cuts.append((left, right))
+        for pair in sorted(cuts):
+            flat += pair
     return models.Merges(Numbers.of("I", flat), Pieces.of([]))
 
 
