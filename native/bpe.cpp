@@ -80,7 +80,9 @@ class Bpe final : public Model {
         for (std::size_t at = 0; at < word.size();) {
             const std::size_t end = at + decode(word, at).size;
             std::string_view text = word.substr(at, end - at);
-            if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
+            if (after_) {
+                // Characters merge as text, whatever stands around them in the vocabulary.
+            } else if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
                 scratch.key = at > 0 ? prefix_ : std::string_view();
                 scratch.key += text;
                 if (end == word.size()) scratch.key += suffix_;

@@ -1,5 +1,6 @@
 #include "engine.hpp"
 
+#include "alphabet.hpp"
 #include "utf8.hpp"
 
 namespace mtkit {
@@ -109,6 +110,7 @@ void Engine::text_ids(std::string_view text, int parse_special, Scratch &scratch
             continue;
         }
         Part part = raw.part;
+        if (part.text.empty()) continue; // no reference gives tokens for nothing
         if (normalizer_) normalizer_->run(part, scratch.arena);
         auto &pieces = scratch.pieces;
         pieces.clear();
@@ -151,6 +153,18 @@ void Engine::unit_ids(std::string_view text, Scratch &scratch,
     word_ids(text, scratch, out);
 }
 
+void Engine::encode_word(std::string_view word, Scratch &scratch) const {
+    try {
+        model_->encode(word, scratch.model, scratch.tokens);
+    } catch (const NoToken &error) {
+        if (!vocabulary_.raw) throw;
+        std::string letters;
+        for (const char c : error.text)
+            append(letters, ALPHABET.letter[static_cast<unsigned char>(c)]);
+        throw NoToken(letters);
+    }
+}
+
 void Engine::word_ids(std::string_view word, Scratch &scratch,
                       std::vector<std::uint32_t> &out) const {
     if (word.empty()) return;
@@ -164,7 +178,7 @@ void Engine::word_ids(std::string_view word, Scratch &scratch,
     }
     auto &tokens = scratch.tokens;
     tokens.clear();
-    model_->encode(word, scratch.model, tokens);
+    encode_word(word, scratch);
     for (const auto &token : tokens) out.push_back(token.id);
     if (cached) scratch.cache.put(word, out.data() + (out.size() - tokens.size()), tokens.size());
 }

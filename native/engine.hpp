@@ -53,6 +53,7 @@ class Engine {
                   std::vector<std::uint32_t> &out) const;
     void part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    void encode_word(std::string_view word, Scratch &scratch) const;
     void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     void read_templates(Reader &program);
 

@@ -8,11 +8,11 @@
 
 namespace mtkit {
 
-// What is wrong with a file, and where. `field` is always a string literal.
+// What is wrong with a file, and where.
 struct FormatError : std::runtime_error {
-    FormatError(const std::string &what, const char *field_, std::size_t offset_ = 0)
+    FormatError(const std::string &what, std::string_view field_, std::size_t offset_ = 0)
         : std::runtime_error(what), field(field_), offset(offset_) {}
-    const char *field;
+    std::string field;
     std::size_t offset;
 };
 

@@ -25,7 +25,8 @@ void translate(const std::exception_ptr &pending, void *) {
     try {
         std::rethrow_exception(pending);
     } catch (const mtkit::FormatError &error) {
-        raise("FormatError", error.what(), "field"_a = error.field, "offset"_a = error.offset);
+        raise("FormatError", error.what(), "field"_a = error.field.c_str(),
+              "offset"_a = error.offset);
     } catch (const mtkit::UsageError &error) {
         raise("UsageError", error.what());
     } catch (const mtkit::UnsupportedError &error) {

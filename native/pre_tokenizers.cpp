@@ -165,7 +165,7 @@ class MarkSpaces final : public PreTokenizer {
         : mark_(read_text(program, "replacement")), prefix_(read_flag(program, "prefix")) {}
     void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
         auto &text = arena.fresh();
-        if (prefix_ && !part.text.starts_with(' ')) text += mark_;
+        if (prefix_ && !part.text.empty() && !part.text.starts_with(' ')) text += mark_;
         replace_blanks(part.text, mark_, text);
         out.push_back(part.with(text));
     }

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """A tokenizer that does what its specification says, without caches."""
+    """A tokenizer that does what its specification says, without caches.
+
+    Attributes:
+        name: "pipeline", where the engine says "native".
+    """
+
+    name = "pipeline"
 
     def __init__(self, spec: TokenizerSpec) -> None:
         """Read the tables of every stage but the model, which is built when it is first used.
