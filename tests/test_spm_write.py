@@ -6,15 +6,16 @@ and what the library refuses is refused.
 
 from __future__ import annotations
 
+import json
 import struct
 
 import pytest
-from support import FIXTURES, reference, shared_tokenizer
+from support import FIXTURES, reference, shared, shared_tokenizer
 from test_spm_golden import MODELS, OWN
 
 from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats import llama2c, spm
+from mtkit.formats import hf, llama2c, spm, spm_adapt
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.spm_wire import encode_varint, field
 from mtkit.pipeline import Pipeline
@@ -143,6 +144,62 @@ def test_from_llama2c_and_the_loss_law() -> None:
     for text in ("Hello world", "é日本🙂\n", "1234"):
         assert pipeline.encode_ids(text) == [1, *processor.encode(text)]
     assert back.special_ids == spec.special_ids
+
+
+@pytest.mark.parametrize("name", ["llama-2", "mistral-v0.3"])
+def test_merges_that_stand_for_scores(name: str) -> None:
+    """A merge list made from a score model gives a model with the ids of the original."""
+    folder = shared_tokenizer(name)
+    spec = hf.read(Source.open(str(folder / "tokenizer.json")), {}).spec
+    written = spm.write(spec, WriteOptions())
+    assert "ids" not in {loss.code for loss in written.losses}
+    library = reference("sentencepiece")
+    made = library.SentencePieceProcessor(model_proto=written.files[".model"])
+    original = library.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    texts = json.loads(shared("tokenizers/golden/inputs.json").read_text("utf-8"))["inputs"]
+    assert len(texts) == 531
+    for text in texts:
+        assert made.encode(text) == original.encode(text), text
+    if name == "llama-2":
+        pieces = [raw for _, raw in llama2c._spelled(spm_adapt.adapt(spec))]
+        exported = llama2c.read(Source.open(str(folder / "tokenizer.bin")), {}).spec
+        assert pieces == list(exported.vocabulary.pieces)
+        assert llama2c.write(spec, WriteOptions()).files
+
+
+def test_steps_that_are_left_out_are_a_loss_of_ids() -> None:
+    codes = {}
+    for name in ("t5-small", "xlnet-base-cased"):
+        spec = hf.read(Source.open(str(shared_tokenizer(name) / "tokenizer.json")), {}).spec
+        losses = spm.write(spec, WriteOptions()).losses
+        codes[name] = {loss.code for loss in losses if loss.field == "normalizer"}
+    assert codes == {"t5-small": {"ids-possible"}, "xlnet-base-cased": {"ids"}}
+
+
+@pytest.mark.parametrize("name", ["spm-bpe", "spm-unigram-id"])
+def test_own_tokenizer_json(name: str) -> None:
+    spec = hf.read(Source.open(str(FIXTURES / name / "tokenizer.json")), {}).spec
+    processor = reference("sentencepiece").SentencePieceProcessor(model_proto=write(spec))
+    lines = (FIXTURES / name / "cases.jsonl").read_text("utf-8").splitlines()
+    for case in map(json.loads, lines):
+        assert processor.encode(case["text"]) == case["ids"], case["text"]
+
+
+def test_merges_that_do_not() -> None:
+    pieces = [b"<unk>", b"a", b"b", b"c", b"ab", b"bc", b"abc"]
+    for pairs, why in (
+        ([1, 2, 2, 3, 4, 3], "nothing merges 'a' and 'bc'"),
+        ([1, 2, 4, 3, 2, 3, 1, 5], "again, after others"),
+    ):
+        merges = spec_models.Merges(Numbers.of("I", pairs), Pieces.of([]))
+        model = spec_models.BPE(merges, unk=0)
+        spec = TokenizerSpec(Vocabulary(Pieces.of(pieces)), model)
+        with pytest.raises(UnsupportedError, match=why):
+            write(spec)
+    gpt2 = hf.read(Source.open(str(FIXTURES / "bbpe-8k" / "tokenizer.json")), {}).spec
+    for module in (spm, llama2c):
+        with pytest.raises(UnsupportedError):
+            module.write(gpt2, WriteOptions())
 
 
 def test_what_the_format_cannot_hold() -> None:

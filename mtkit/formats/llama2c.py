@@ -19,7 +19,7 @@ import struct
 from mtkit.binary import Reader, Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.llama2c_losses import check, field_losses
+from mtkit.formats.llama2c_losses import by_score, field_losses
 from mtkit.spec import (
     AddedTokens,
     SpecialIds,
@@ -158,8 +158,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: The model is no byte-pair encoding by score, or its special or byte tokens
             have other ids than the program that uses the file takes for granted.
     """
-    check(spec)
-    tokens = list(_spelled(spec))
+    tokens = list(_spelled(by_score(spec)))
     longest = max(len(raw) for _, raw in tokens)
     kept = dict(spec.extras).get(KEPT)
     if isinstance(kept, dict):

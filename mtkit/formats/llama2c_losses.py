@@ -10,7 +10,8 @@ from mtkit.formats.contract import Loss
 from mtkit.spec import TokenType
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import space_rule
-from mtkit.spec.models import ScoreBPE
+from mtkit.spec.models import BPE, ScoreBPE
+from mtkit.spec.scores import score_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +37,15 @@ PLAIN: dict[str, tuple[str, str]] = {
 """Field -> code and effect of losing it."""
 
 
-def check(spec: TokenizerSpec) -> None:
-    """Refuse what would not be this tokenizer any more.
+def by_score(spec: TokenizerSpec) -> TokenizerSpec:
+    """Return the specification with scores, or refuse what would not be this tokenizer any more.
 
     Raises:
         UnsupportedError: It is no byte-pair encoding by score, or an id is not where the program
             that uses the file takes it from.
     """
+    if isinstance(spec.model, BPE) and space_rule(spec):
+        spec = score_form(spec)
     if not isinstance(spec.model, ScoreBPE):
         raise UnsupportedError(
             f"is {type(spec.model).__name__}, the format holds byte-pair encoding by score only",
@@ -53,10 +56,13 @@ def check(spec: TokenizerSpec) -> None:
     types = spec.vocabulary.types or ()
     if TokenType.ABSENT in types:
         raise UnsupportedError("has holes, the format numbers tokens by place", field="vocabulary")
-    for role, token_id in (("bos", 1), ("eos", 2)):
-        if getattr(spec.special_ids, role) != token_id:
+    for role, token_id, spelling in (("bos", 1, b"<s>"), ("eos", 2, b"</s>")):
+        given = getattr(spec.special_ids, role)
+        if given is None and spec.vocabulary.pieces[token_id : token_id + 1] == [spelling]:
+            continue  # nobody says so, and the name leaves no doubt
+        if given != token_id:
             raise UnsupportedError(
-                f"is {getattr(spec.special_ids, role)}, the format knows no other than {token_id}",
+                f"is {given}, the format knows no other than {token_id}",
                 field=f"special_ids.{role}",
             )
     own = isinstance(spec.decoder, AfterBos)
@@ -65,6 +71,7 @@ def check(spec: TokenizerSpec) -> None:
             "has no <0xHH> tokens at the ids 3 to 258, where the format has them",
             field="vocabulary",
         )
+    return spec
 
 
 def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
@@ -72,6 +79,8 @@ def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterato
     if name == "vocabulary":
         if spec.vocabulary.pieces != back.vocabulary.pieces:
             yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no space any more")
+        if spec.vocabulary.scores != back.vocabulary.scores:
+            yield Loss("ids-possible", "vocabulary.scores", "stand for the order of merges")
         if spec.vocabulary.types != back.vocabulary.types:
             kinds = set(spec.vocabulary.types or ())
             told_apart = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
@@ -81,8 +90,7 @@ def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterato
                 "unused and user-defined pieces are like any other",
             )
     elif name == "model":
-        assert isinstance(spec.model, ScoreBPE)
-        if not spec.model.byte_fallback:
+        if not getattr(spec.model, "byte_fallback", False):
             yield Loss("ids", "model.byte_fallback", "unknown characters become bytes")
         yield Loss("ids-possible", "model", "merges may make any token's text")
     elif name == "normalizer":

@@ -11,10 +11,11 @@ from mtkit.formats.spm_pieces import BYTE_PIECES, SEGMENTED
 from mtkit.formats.spm_write import MODEL_TYPES
 from mtkit.spec import TokenType, Vocabulary, fields, replace
 from mtkit.spec.decoders import AfterBos
-from mtkit.spec.marks import MARK, space_rule
-from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
+from mtkit.spec.marks import MARK, near_space_rule, space_rule
+from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
 from mtkit.spec.normalizers import Spaces
 from mtkit.spec.packed import Numbers, Pieces
+from mtkit.spec.scores import score_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,13 +47,20 @@ def adapt(spec: TokenizerSpec) -> TokenizerSpec:
     Raises:
         UnsupportedError: The format has no such model or vocabulary.
     """
+    if isinstance(spec.model, BPE):
+        if space_rule(spec) is None:
+            raise UnsupportedError(
+                "is a merge list for words that the format cannot cut", field="model"
+            )
+        spec = score_form(spec)
     if type(spec.model) not in MODEL_TYPES:
         raise UnsupportedError(
             f"is {type(spec.model).__name__}: the format holds Unigram, byte-pair encoding by "
             "score, characters and words",
             field="model",
         )
-    rule = space_rule(spec) or Spaces()
+    near = near_space_rule(spec)
+    rule = space_rule(spec) or (near[0] if near else Spaces())
     vocabulary = typed(spec)
     if isinstance(spec.decoder, AfterBos):
         vocabulary = marked(vocabulary)
@@ -173,6 +181,9 @@ def space_loss(name: str, spec: TokenizerSpec) -> Loss:
     """Return what is lost of normalizer or pre-tokenizer."""
     rule = space_rule(spec)
     if rule is None:
+        near = near_space_rule(spec)
+        if near and near[1]:
+            return Loss("ids-possible", name, "white space is dropped as sentencepiece does")
         return Loss("ids", name, "text is not prepared that way")
     if rule.keep != "pieces" or rule.prefix != "text":
         return Loss(
