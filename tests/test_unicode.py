@@ -44,6 +44,12 @@ def test_sets_of_patterns() -> None:
     for pattern in (
         *(rf"\p{{{name}}}" for name in ("L", "Lu", "Lm", "M", "Nd", "N", "P", "S", "Z", "C", "Cn")),
         *(r"\w", r"[\w]", r"\s", r"\d", r"\h", r"\p{Han}", r"\p{Alphabetic}", r"\p{Inherited}"),
+        *(
+            r"\p{Emoji}",
+            r"\p{Emoji_Presentation}",
+            r"\p{Extended_Pictographic}",
+            r"\p{Ideographic}",
+        ),
         *(f"[[:{name}:]]" for name in ("alpha", "punct", "graph", "print", "upper", "blank")),
         *("(?i:s)", "(?i:k)", "(?i:[a-z])", "(?i:[^a-m])", "(?i:\\w)"),
     ):

@@ -30,6 +30,7 @@ VERSIONS = ("8.0.0", "9.0.0", "15.0.0", "15.1.0", "16.0.0", "17.0.0")
 NEWEST = "17.0.0"
 TARGET = "mtkit/data/unicode.bin"
 LIMIT = 0x110000
+SHORT = 16  # length of a section's name
 
 LONG_NAMES = {
     "Lu": "Uppercase_Letter", "Ll": "Lowercase_Letter", "Lt": "Titlecase_Letter",
@@ -44,7 +45,10 @@ LONG_NAMES = {
 }  # fmt: skip
 CATEGORIES = list(LONG_NAMES)
 # Properties that patterns or normalizers ask for.
-PROPERTIES = ("Alphabetic", "Uppercase", "Lowercase", "White_Space", "Join_Control")
+PROPERTIES = (
+    *("Alphabetic", "Uppercase", "Lowercase", "White_Space", "Join_Control", "Ideographic"),
+    *("Emoji", "Emoji_Presentation", "Extended_Pictographic"),
+)
 
 NODE = """
 const [root, version, ...paths] = process.argv.slice(1);
@@ -226,7 +230,7 @@ def sections(root: str) -> dict[str, bytes]:
     out["sc"] = runs(table)
     found = load(root, BASE, [f"Binary_Property/{name}" for name in PROPERTIES])
     for name in PROPERTIES:
-        out[f"is.{name}"] = edges(found[f"Binary_Property/{name}"])
+        out[f"is.{name}"[:SHORT]] = edges(found[f"Binary_Property/{name}"])
     return {**out, **folding(root), **lower(root), **forms(), **clusters(root)}
 
 
@@ -236,7 +240,7 @@ def pack(parts: dict[str, bytes]) -> bytes:
     head = struct.pack("<4sI", b"MTKU", len(parts))
     body = b""
     for name, data in parts.items():
-        head += struct.pack("<16sII", name.encode(), offset + len(body), len(data))
+        head += struct.pack(f"<{SHORT}sII", name.encode(), offset + len(body), len(data))
         body += data + bytes(-len(data) % 4)
     return head + body
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 STATE_LIMIT = 16_000
 CELL_LIMIT = 1_000_000
+WORK_LIMIT = 2_000_000
 
 
 class Automaton:
@@ -38,8 +39,11 @@ class Automaton:
         self.bits = 1 + max((test[2] for test in graph.tests), default=-1)
         self.stride = symbols << self.bits
         self.kinds = self._kinds_before()
-        self.numbers: dict[tuple[tuple[int, ...], int], int] = {((), 0): 0}
+        # States in the order of their numbers; those that a row mentions are added behind.
+        self.states: list[tuple[tuple[int, ...], int]] = [((), 0)]
+        self.numbers = {self.states[0]: 0}
         self.table: list[int] = []
+        self.work = 0
 
     def _kinds_before(self) -> list[int]:
         """For each symbol passed, the first symbol that all conditions take alike."""
@@ -54,15 +58,12 @@ class Automaton:
         """Return the automaton as bytes."""
         first = () if self.oracle else (self.graph.start,)
         starts = [self._number(first, symbol) for symbol in range(self.symbols)]
-        queue = list(self.numbers)
-        done = 0
-        while done < len(queue):
-            self.table += self._row(*queue[done])
-            done += 1
-            queue += list(self.numbers)[len(queue) :] if len(self.numbers) > len(queue) else []
-            if len(queue) > STATE_LIMIT or len(self.table) > CELL_LIMIT:
+        for nodes, passed in self.states:
+            self.table += self._row(nodes, passed)
+            large = len(self.states) > STATE_LIMIT or len(self.table) > CELL_LIMIT
+            if large or self.work > WORK_LIMIT:
                 raise refuse("a combination that needs too many states")
-        head = struct.pack("<4I", len(queue), self.stride, self.bits, self.graph.backward)
+        head = struct.pack("<4I", len(self.states), self.stride, self.bits, self.graph.backward)
         if len(starts) % 2:
             starts.append(0)
         body = struct.pack(f"<{len(self.table)}I", *self.table)
@@ -71,7 +72,11 @@ class Automaton:
     def _number(self, nodes: tuple[int, ...], passed: int) -> int:
         if not nodes and not self.oracle:
             return 0
-        return self.numbers.setdefault((nodes, self.kinds[passed]), len(self.numbers))
+        state = (nodes, self.kinds[passed])
+        number = self.numbers.setdefault(state, len(self.numbers))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
 
     def _row(self, nodes: tuple[int, ...], passed: int) -> list[int]:
         if not nodes and not self.oracle:
@@ -135,4 +140,5 @@ class Automaton:
                     fits = (bits >> oracle & 1) == want
                 if fits:
                     stack.append(graph.outs[at][0])
+        self.work += len(seen)
         return places, match, tested

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtkit.spec.text import Regex
 
 DEPTH_LIMIT = 100
+LENGTH_LIMIT = 20_000
 REPEAT_LIMIT = 100_000
 
 
@@ -53,6 +54,8 @@ class Parser:
 
     def parse(self) -> Node:
         """Parse the whole pattern."""
+        if len(self.text) > LENGTH_LIMIT:
+            raise refuse(f"a pattern of more than {LENGTH_LIMIT} characters")
         node = self.alternatives(Flags(False, False, self.rules.anchors == "line", False))
         if self.at < len(self.text):
             raise refuse("an unmatched )")

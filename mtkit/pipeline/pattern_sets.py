@@ -53,7 +53,9 @@ LONG = {
 }  # fmt: skip
 PROPERTIES = {
     "alphabetic": "Alphabetic", "uppercase": "Uppercase", "lowercase": "Lowercase",
-    "whitespace": "White_Space", "joincontrol": "Join_Control",
+    "whitespace": "White_Space", "joincontrol": "Join_Control", "emoji": "Emoji",
+    "emojipresentation": "Emoji_Presentation", "extendedpictographic": "Extended_Pictographic",
+    "ideographic": "Ideographic",
 }  # fmt: skip
 
 

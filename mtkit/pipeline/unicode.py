@@ -75,7 +75,7 @@ def ranges(name: str) -> dict[str, list[int]]:
 
 def property_edges(name: str) -> list[int]:
     """Return the edges of a binary property's set (``Alphabetic``, ``White_Space`` …)."""
-    return list(numbers(f"is.{name}"))
+    return list(numbers(f"is.{name}"[:16]))
 
 
 @lru_cache(maxsize=16)
