@@ -12,10 +12,13 @@ from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mtkit.formats.gguf_keys import Keys
     from mtkit.spec import Vocabulary
 
 KEY = "tokenizer.ggml.merges"
+BYTE_TEXTS = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges:
@@ -43,6 +46,24 @@ def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges
     return Merges(
         Numbers.of("I", (number for pair in pairs for number in pair)),
         Pieces.of(unlisted),
+    )
+
+
+def fits(merges: Merges, vocabulary: Vocabulary, alphabet: Iterable[bytes]) -> bool:
+    """Tell whether it makes no difference when unknown characters are dealt with.
+
+    So it is where the vocabulary has the whole alphabet that words are spelled in (the byte
+    alphabet, or the byte tokens), and all that merging takes and makes is a token.
+    """
+    ids = vocabulary.pieces.ids
+    if merges.unlisted or not all(letter in ids for letter in alphabet):
+        return False
+    byte_ids = {ids[text] for text in BYTE_TEXTS if text in ids}
+    pieces = list(vocabulary.pieces)
+    numbers = iter(merges.pairs)
+    return not any(
+        pieces[left] + pieces[right] not in ids or left in byte_ids or right in byte_ids
+        for left, right in zip(numbers, numbers, strict=True)
     )
 
 

@@ -6,8 +6,9 @@ Source: llama.cpp, src/llama-vocab.cpp, the classes ``llm_tokenizer_*_session``.
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.formats.gguf_merges import read_merges
+from mtkit.formats.gguf_merges import BYTE_TEXTS, fits, read_merges
 from mtkit.formats.gguf_pre import UNICODE, splitter
+from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.spec import decoders, models, normalizers, post_processors, pre_tokenizers
 from mtkit.spec.record import Record
 from mtkit.spec.text import Text
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from mtkit.spec.post_processors import Slot
 
 SPACE, MARK = Text(" "), "\u2581"
-BYTE_TEXTS = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 class Frame(Record):
@@ -118,14 +118,16 @@ def _bpe(frame: Frame) -> dict[str, Any]:
         parts.append(normalizers.Replace(SPACE, MARK))
     if lower:
         parts.append(normalizers.Lowercase("simple"))
+    merges = read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2")
+    alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TEXTS
     return {
         "normalizer": parts[0] if parts else None,
         "pre_tokenizer": steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps)),
         "model": models.BPE(
-            read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2"),
+            merges,
             byte_fallback=not letters,
             ignore_merges=pre.ignore_merges,
-            missing="after",
+            missing="before" if fits(merges, frame.vocabulary, alphabet) else "after",
             whole_newlines=pre.forced_bos,
         ),
         "decoder": decoders.Pieces(
