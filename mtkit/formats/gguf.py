@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.binary import Source
-    from mtkit.formats.contract import Reading
+    from mtkit.formats.contract import Reading, WriteOptions, Written
+    from mtkit.spec import TokenizerSpec
 
 NAME = "gguf"
 TITLE = "GGUF vocabulary"
@@ -52,3 +53,14 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         else:
             assumed.append("no split pattern is named: llama.cpp's default, which is not GPT-2's")
     return Reading(spec, tuple(assumed))
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a vocabulary-only GGUF.
+
+    Raises:
+        UnsupportedError: llama.cpp has nothing that does the same.
+    """
+    from mtkit.formats.gguf_write import write_spec
+
+    return write_spec(spec, options)

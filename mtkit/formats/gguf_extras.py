@@ -39,7 +39,7 @@ def collect(keys: Keys, kind: Kind, pre: str, architecture: str) -> tuple[tuple[
         found["architecture"] = architecture
     if kind.model != MODELS[kind.family]:
         found["model"] = kind.model
-    if pre != (canonical(pre) if kind.family == "bpe" else ""):
+    if pre not in ({canonical(pre)} if kind.family == "bpe" else {"", "default"}):
         found["pre"] = pre
     for name in KEPT:
         number = keys.number(f"tokenizer.ggml.{name}")

@@ -28,25 +28,26 @@ UNICODE = "15.1"
 DIGIT_GROUPS = "groups of three digits from the right"
 """Stands in a rule for the one step that no pattern can say."""
 
-_SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+PUNCTUATION = r"[!-/:-@\[-`{-~]"
+SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
 _TAIL = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 _ONE_LINE = r"|\s*[\r\n]|\s+(?!\S)|\s+"
 _OTHER = r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
 _PATHS = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*"
 _PATH = r"| ?[^\s\p{L}\p{N}]+[\r\n/]?"
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_LLAMA3 = rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}{_OTHER}{_TAIL}"
-_QWEN2 = rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_TAIL}"
-_NO_CASE = rf"{_LEAD}[\p{{L}}\p{{M}}]+{_SHORT}?"
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_LLAMA3 = rf"{SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}{_OTHER}{_TAIL}"
+_QWEN2 = rf"{SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_TAIL}"
+_NO_CASE = rf"{_LEAD}[\p{{L}}\p{{M}}]+{SHORT}?"
 _DEEPSEEK = (
-    r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + _TAIL
+    PUNCTUATION + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*" + _TAIL
 )
 _SPARK = (
-    r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
+    PUNCTUATION + r"[A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
     r"|\s+(?!\S)|\s+"
 )
-_CJK = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+CJK = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
 _FROM_0800 = (
     "[\u0800-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
     "\u3001-\u9fa5\uac00-\ud7ff]+"
@@ -86,17 +87,17 @@ _WRITTEN_WITHOUT_SPACES = (
 )
 
 RULES: dict[str, tuple[str, ...]] = {
-    "default": (r"[\p{P}$+<=>^~|]+", _GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"),
-    "gpt-2": (_GPT2,),
-    "starcoder": (r"\p{N}", _GPT2),
-    "falcon": (r"[\p{P}$+<=>^~|`]+", _GPT2, r"[0-9][0-9][0-9]"),
+    "default": (r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"),
+    "gpt-2": (GPT2,),
+    "starcoder": (r"\p{N}", GPT2),
+    "falcon": (r"[\p{P}$+<=>^~|`]+", GPT2, r"[0-9][0-9][0-9]"),
     "llama-bpe": (_LLAMA3,),
     "qwen2": (_QWEN2,),
     "qwen35": (
-        rf"{_SHORT}|{_LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*{_TAIL}",
+        rf"{SHORT}|{_LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*{_TAIL}",
     ),
     "jais-2": (
-        rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}{_OTHER}|\s*[\r\n]+"
+        rf"{SHORT}|{_LEAD}\p{{L}}+|\p{{N}}{{1,3}}{_OTHER}|\s*[\r\n]+"
         + "".join(rf"|\s{{{2**n}}}(?!\S)" for n in range(9, 1, -1))
         + r"|\s{1,2}(?!\S)|\s",
     ),
@@ -109,17 +110,17 @@ RULES: dict[str, tuple[str, ...]] = {
         r"\p{N}+",
     ),
     "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _FROM_0800, r"\p{N}"),
-    "deepseek-v3": (r"\p{N}{1,3}", _CJK, _DEEPSEEK),
+    "deepseek-v3": (r"\p{N}{1,3}", CJK, _DEEPSEEK),
     "spark2_5": (
         r"\p{N}{1,3}",
-        _CJK,
+        CJK,
         _SPARK,
         r"\p{N}",
     ),
     "youtu": (
         "[\uac00-\ud7a3\u3131-\u318e]+"
         "|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+"
-        "|[\u3105-\u312f]+|" + _CJK,
+        "|[\u3105-\u312f]+|" + CJK,
         rf"{_NO_CASE}|\p{{N}}{_PATHS}{_TAIL}",
     ),
     "bloom": (_STOPS,),
@@ -131,31 +132,31 @@ RULES: dict[str, tuple[str, ...]] = {
         r"[\t\n]|    |  ",
         r"\p{N}",
         r"[\p{P}!-/:-@\[-`{-~]",
-        _GPT2,
+        GPT2,
     ),
-    "gpt-4o": (_cased(r"\p{L}", f"{_SHORT}?") + rf"|\p{{N}}{{1,3}}{_PATHS}{_TAIL}",),
+    "gpt-4o": (_cased(r"\p{L}", f"{SHORT}?") + rf"|\p{{N}}{{1,3}}{_PATHS}{_TAIL}",),
     "granite-embed-multi-97m": (
-        _cased(r"\p{L}\p{M}", f"{_SHORT}?") + rf"|\p{{N}}{{1,3}}{_PATHS}{_TAIL}",
+        _cased(r"\p{L}\p{M}", f"{SHORT}?") + rf"|\p{{N}}{{1,3}}{_PATHS}{_TAIL}",
     ),
     "tiny_aya": (DIGIT_GROUPS, rf"{_NO_CASE}|\p{{N}}{{1,3}}{_PATHS}{_TAIL}"),
     "kimi-k2": (
-        rf"[{_HAN}]+|{_LEAD}[\p{{L}}&&[^{_HAN}]]+{_SHORT}?|\p{{N}}{{1,3}}{_OTHER}{_TAIL}",
+        rf"[{_HAN}]+|{_LEAD}[\p{{L}}&&[^{_HAN}]]+{SHORT}?|\p{{N}}{{1,3}}{_OTHER}{_TAIL}",
     ),
     "superbpe": (r"\p{N}+", r"(?=(?:[0-9]{3})+(?![0-9]))"),
     "bailingmoe": (
         rf"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_ONE_LINE}",
     ),
     "seed-coder": (
-        rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+{_TAIL}",
+        rf"{SHORT}|{_LEAD}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+{_TAIL}",
     ),
     "ufakzeka": (rf"{_LEAD}\p{{L}}+|\p{{N}}{_OTHER}{_TAIL}",),
     "afmoe": (DIGIT_GROUPS, _WRITTEN_WITHOUT_SPACES, _DEEPSEEK),
     "laguna": (_LINES, _QWEN2),
     "exaone-moe": (
-        rf"{_SHORT}|{_LEAD}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}{_PATH}{_ONE_LINE}",
+        rf"{SHORT}|{_LEAD}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}{_PATH}{_ONE_LINE}",
     ),
     "gemma4": (_LINES,),
-    "minicpm5": (r"\p{N}{1,3}", rf"{_SHORT}|{_LEAD}\p{{L}}+|\p{{N}}+{_OTHER}{_TAIL}"),
+    "minicpm5": (r"\p{N}{1,3}", rf"{SHORT}|{_LEAD}\p{{L}}+|\p{{N}}+{_OTHER}{_TAIL}"),
     "whitespace": (r"\S+",),
 }  # fmt: skip
 """Rule (named for the best known of its names) -> patterns, in order."""
