@@ -29,6 +29,9 @@ def bracket(parser: Parser, case: bool, depth: int = 0) -> Edges:
     while first or parser.peek() != "]":
         if parser.at >= len(parser.text):
             raise refuse("a [ without ]")
+        if nests and parser.peek(2) in {"--", "~~"}:
+            # In Rust's syntax a difference, elsewhere plain characters.
+            raise refuse(f"{parser.peek(2)} in a bracket")
         if nests and parser.peek(2) == "&&":
             parser.at += 2
             operands.append(union(parts))
@@ -85,14 +88,13 @@ def _item(parser: Parser) -> Edges:
     ahead = parser.peek(2)
     if len(ahead) < 2 or ahead[0] != "-" or ahead[1] == "]":
         return (low, low + 1)
-    if ahead[1] == "[" and parser.rules.shorthands == "unicode":
-        return (low, low + 1)
+    if ahead[1] in "[-" and parser.rules.shorthands == "unicode":
+        return (low, low + 1)  # what follows is no range
     back = parser.at
     parser.at += 1
     high = _code_or_set(parser)
     if not isinstance(high, int):
-        parser.at = back + 1
-        return union(((low, low + 1), (0x2D, 0x2E)))
+        raise refuse(f"the range {parser.text[back - 1 : parser.at]!r}")
     if high < low:
         raise refuse(f"the range {parser.text[back - 1 : parser.at]!r}")
     return (low, high + 1)
