@@ -58,6 +58,16 @@ def walk_strings(
 ) -> tuple[int, bytes]:
     """The offset behind a GGUF array's strings, and that of every so many of them (u64)."""
 
+def parse_mtok_vocab(
+    data: object, offset: int, count: int, with_score: bool
+) -> tuple[bytes, bytes, bytes, bytes, int]:
+    """Entries of a .mtok: pieces by id, their ends, scores (f64), hidden ids, end offset."""
+
+def parse_mtok_merges(
+    data: object, offset: int, count: int, blob: object, ends: object, hidden: object
+) -> tuple[bytes, bytes, bool]:
+    """Merges of a .mtok by rank: pairs, ranks, whether each makes a token of its own rank."""
+
 def pack_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool
 ) -> tuple[bytes, bytes]:

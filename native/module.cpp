@@ -12,6 +12,7 @@ using namespace nb::literals;
 
 void bind_engine(nb::module_ &m);
 void bind_gguf(nb::module_ &m);
+void bind_mtok(nb::module_ &m);
 void bind_pattern(nb::module_ &m);
 
 namespace {
@@ -54,5 +55,6 @@ NB_MODULE(_native, m) {
     nb::register_exception_translator(translate);
     bind_engine(m);
     bind_gguf(m);
+    bind_mtok(m);
     bind_pattern(m);
 }

@@ -187,6 +187,8 @@ class _Model:
         )
 
     def _word_piece(self, model: models.WordPiece) -> bytes:
+        if model.gap != "word" or (model.unk is not None and model.unk < 0):
+            raise UnsupportedError("the core gives one unknown token for a word with a gap")
         return b"".join(
             [
                 u8(5),

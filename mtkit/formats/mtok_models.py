@@ -15,7 +15,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError
 from mtkit.formats.mtok_columns import BaseColumns
 from mtkit.formats.mtok_components import string
-from mtkit.formats.mtok_vocab import MergeTable, read_entries, read_merges
+from mtkit.formats.mtok_vocab import read_entries, read_merges
 from mtkit.spec.models import BPE, LatticeUnigram, LooseBPE, Merges, WordPiece
 from mtkit.spec.packed import Pieces
 from mtkit.spec.record import Record
@@ -69,7 +69,8 @@ def read_columns(reader: Reader) -> BaseColumns:
         reader.view(2, "model flags")
         merge_count = reader.u32("merge count")
         entries = read_entries(reader, count, with_score=False)
-        return BaseColumns(entries.pieces, None, read_merges(reader, merge_count).pairs)
+        merges = read_merges(reader, merge_count, entries)
+        return BaseColumns(entries.pieces, None, merges.pairs)
     if kind == 1:
         string(reader, "model.unk")
         string(reader, "model.prefix")
@@ -88,28 +89,15 @@ def _bpe(reader: Reader, count: int) -> ModelReading:
     merge_count = reader.u32("merge count")
     entries = read_entries(reader, count, with_score=False)
     vocabulary = Vocabulary(entries.pieces, hidden=entries.hidden)
-    table = read_merges(reader, merge_count)
-    listed = vocabulary.ids
-    bytes_there = sum(token in listed for token in BYTE_TOKENS)
+    table = read_merges(reader, merge_count, entries)
+    ids = vocabulary.ids
+    bytes_there = sum(token in ids for token in BYTE_TOKENS)
     model: Model
-    if bytes_there in {0, 256} and _regular(table, vocabulary, listed):
+    if bytes_there in {0, 256} and table.regular:
         model = BPE(Merges(table.pairs, Pieces.of(())), byte_fallback=bytes_there == 256)
     else:
         model = LooseBPE(table.pairs, table.ranks)
     return ModelReading(vocabulary, model, None, byte_level)
-
-
-def _regular(table: MergeTable, vocabulary: Vocabulary, listed: dict[bytes, int]) -> bool:
-    """Tell whether ranks are all different and every merge makes a token."""
-    if len(set(table.ranks)) != len(table.ranks):
-        return False
-    pieces = list(vocabulary.pieces)
-    size = len(pieces)
-    numbers = table.pairs.view.tolist()
-    return all(
-        left < size and right < size and pieces[left] + pieces[right] in listed
-        for left, right in zip(numbers[0::2], numbers[1::2], strict=True)
-    )
 
 
 def _word_piece(reader: Reader, count: int) -> ModelReading:

@@ -4,6 +4,9 @@ A vocabulary entry is u16 length, bytes, u32 id, and f64 score for Unigram; a me
 u32 right, u32 rank. Both are sorted (by bytes; by left and right) and searched by bisection: in a
 table that is not sorted some entries are never found, and those ids are reported as hidden.
 
+The two parsers here define those of the native core (native/mtok_tables.cpp), which are used
+where it is built: same results, same errors.
+
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``BPEModel::load`` and its sisters), by
 its behaviour.
 """
@@ -19,7 +22,13 @@ from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from mtkit.binary import Reader
+
+    RawVocab = tuple[bytes, bytes, bytes, bytes, int]
+    RawMerges = tuple[bytes, bytes, bool]
 
 RANK_LIMIT = 1_000_000_000
 """A merge of this rank or a higher one never applies."""
@@ -40,10 +49,12 @@ class MergeTable(Record):
     Attributes:
         pairs: left 0, right 0, left 1, …; struct letter I.
         ranks: Struct letter I, ascending.
+        regular: All ranks differ, and what merges is a token that can be found.
     """
 
     pairs: Numbers
     ranks: Numbers
+    regular: bool
 
 
 def read_entries(reader: Reader, count: int, *, with_score: bool) -> Entries:
@@ -54,88 +65,141 @@ def read_entries(reader: Reader, count: int, *, with_score: bool) -> Entries:
     """
     at = reader.offset
     reader.count(count, 14 if with_score else 6, "vocabulary size", at)
-    tokens, ids, scores, end = parse_vocab(reader.data, at, count, with_score=with_score)
+    parse = _native("parse_mtok_vocab") or parse_vocab
+    blob, ends, scores, hidden, end = parse(reader.data, at, count, with_score)
     reader.view(end - at, "vocabulary")
-    by_id: list[bytes | None] = [None] * count
-    for token, token_id in zip(tokens, ids, strict=True):
-        if token_id >= count:
-            raise FormatError(
-                f"{token_id} is outside the {count} ids of the vocabulary",
-                field="token id",
-                offset=at,
-            )
-        if by_id[token_id] is not None:
-            raise FormatError(f"{token_id} is given twice", field="token id", offset=at)
-        by_id[token_id] = token
-    column = None
-    if with_score:
-        ordered = array("d", bytes(8 * count))
-        for token_id, score in zip(ids, scores, strict=True):
-            ordered[token_id] = score
-        column = _narrow(ordered)
-    return Entries(Pieces.of(by_id), column, _hidden(tokens, ids))  # type: ignore[arg-type]
+    column = _narrow(scores) if with_score else None
+    return Entries(
+        Pieces(blob, Numbers("I", ends)), column, tuple(Numbers("I", hidden).view.tolist())
+    )
+
+
+def read_merges(reader: Reader, count: int, entries: Entries) -> MergeTable:
+    """Read ``count`` merges and put those that can apply in the order of their ranks."""
+    at = reader.offset
+    reader.count(count, MERGE_BYTES, "merge count", at)
+    reader.view(count * MERGE_BYTES, "merges")
+    parse = _native("parse_mtok_merges") or parse_merges
+    hidden = array("I", entries.hidden).tobytes()
+    pairs, ranks, regular = parse(
+        reader.data, at, count, entries.pieces.blob, entries.pieces.ends.data, hidden
+    )
+    return MergeTable(Numbers("I", pairs), Numbers("I", ranks), regular)
 
 
 def parse_vocab(
-    data: memoryview, offset: int, count: int, *, with_score: bool
-) -> tuple[list[bytes], list[int], list[float], int]:
-    """Read entries in file order: tokens, ids, scores, and the offset behind the last.
+    data: memoryview,
+    offset: int,
+    count: int,
+    with_score: bool,
+) -> RawVocab:
+    """Read entries; return pieces by id, their ends, scores, hidden ids and the offset behind.
 
     Raises:
-        FormatError: The file ends before they do.
+        FormatError: The file ends before they do, or an id is out of range or given twice.
     """
     tokens: list[bytes] = []
     ids: list[int] = []
+    by_id: list[int] = [-1] * min(count, len(data))
     scores: list[float] = []
-    size = len(data)
+    size, start = len(data), offset
     length_of = struct.Struct("<H").unpack_from
     id_of = struct.Struct("<I").unpack_from
     score_of = struct.Struct("<d").unpack_from
     behind = 12 if with_score else 4
-    for _ in range(count):
+    if count > (size - offset) // (2 + behind):
+        raise _cut("vocabulary", 0, count, offset)
+    for entry in range(count):
+        at = offset
         if size - offset < 2 or size - offset - 2 < (length := length_of(data, offset)[0]) + behind:
-            raise FormatError(
-                f"the file ends in entry {len(tokens)} of {count}",
-                field="vocabulary",
-                offset=offset,
-                hint="the file is cut",
-            )
+            raise _cut("vocabulary", entry, count, at)
         offset += 2
         tokens.append(bytes(data[offset : offset + length]))
         offset += length
-        ids.append(id_of(data, offset)[0])
+        token_id = id_of(data, offset)[0]
         if with_score:
             scores.append(score_of(data, offset + 4)[0])
         offset += behind
-    return tokens, ids, scores, offset
+        if token_id >= count:
+            what = f"{token_id} is outside the {count} ids of the vocabulary"
+            raise FormatError(what, field="token id", offset=at)
+        if by_id[token_id] >= 0:
+            raise FormatError(f"{token_id} is given twice", field="token id", offset=at)
+        by_id[token_id] = entry
+        ids.append(token_id)
+    if sum(map(len, tokens)) >= 1 << 32:
+        raise FormatError("has pieces of 4 GiB or more", field="vocabulary", offset=start)
+    found = set(_found(tokens))
+    hidden = sorted(token_id for place, token_id in enumerate(ids) if place not in found)
+    ends, end = array("I"), 0
+    for place in by_id:
+        end += len(tokens[place])
+        ends.append(end)
+    return (
+        b"".join([tokens[place] for place in by_id]),
+        ends.tobytes(),
+        array("d", [scores[place] for place in by_id] if with_score else ()).tobytes(),
+        array("I", hidden).tobytes(),
+        offset,
+    )
 
 
-def read_merges(reader: Reader, count: int) -> MergeTable:
-    """Read ``count`` merges and put those that can apply in the order of their ranks."""
-    reader.count(count, MERGE_BYTES, "merge count", reader.offset)
-    numbers = array("I", bytes(reader.view(count * MERGE_BYTES, "merges")))
+def parse_merges(
+    data: memoryview, offset: int, count: int, blob: memoryview, ends: memoryview, hidden: bytes
+) -> RawMerges:
+    """Read merges; return pairs and ranks by rank, and whether they are regular.
+
+    Raises:
+        FormatError: The file ends before they do.
+    """
+    if count > (len(data) - offset) // MERGE_BYTES:
+        raise _cut("merges", 0, count, offset)
+    numbers = array("I", bytes(data[offset : offset + count * MERGE_BYTES]))
     keys = [left << 32 | right for left, right in zip(numbers[0::3], numbers[1::3], strict=True)]
     ranks = numbers[2::3]
     kept = [place for place in _found(keys) if ranks[place] < RANK_LIMIT]
     kept.sort(key=ranks.__getitem__)
-    pairs = array("I", bytes(8 * len(kept)))
-    pairs[0::2] = array("I", [keys[place] >> 32 for place in kept])
-    pairs[1::2] = array("I", [keys[place] & 0xFFFFFFFF for place in kept])
-    return MergeTable(Numbers.of("I", pairs), Numbers.of("I", [ranks[place] for place in kept]))
+    pieces = list(Pieces(blob, Numbers("I", ends)))
+    left_out = set(array("I", hidden))
+    listed = {piece for token_id, piece in enumerate(pieces) if token_id not in left_out}
+    size = len(pieces)
+    pairs = array("I")
+    regular = len({ranks[place] for place in kept}) == len(kept)
+    for place in kept:
+        left, right = keys[place] >> 32, keys[place] & 0xFFFFFFFF
+        pairs.append(left)
+        pairs.append(right)
+        if left >= size or right >= size or pieces[left] + pieces[right] not in listed:
+            regular = False
+    return pairs.tobytes(), array("I", [ranks[place] for place in kept]).tobytes(), regular
 
 
-def _narrow(scores: array[float]) -> Numbers:
-    """Keep scores as float32 where that holds them exactly, else as float64."""
+def _native(name: str) -> Any:
+    """Return a function of the native core, or None where it is not built."""
     try:
-        narrow = array("f", scores)
+        from mtkit import _native as core
+    except ImportError:
+        return None
+    return getattr(core, name, None)
+
+
+def _cut(field: str, entry: int, count: int, at: int) -> FormatError:
+    return FormatError(f"the file ends in entry {entry} of {count}", field=field, offset=at)
+
+
+def _narrow(scores: bytes) -> Numbers:
+    """Keep scores as float32 where that holds them exactly, else as float64."""
+    values = array("d", scores)
+    try:
+        narrow = array("f", values)
     except OverflowError:
-        return Numbers.of("d", scores)
+        return Numbers("d", scores)
     # NaN is not equal to itself: bytes are compared, not numbers.
-    exact = array("d", narrow).tobytes() == scores.tobytes()
-    return Numbers.of("f", narrow) if exact else Numbers.of("d", scores)
+    exact = array("d", narrow).tobytes() == scores
+    return Numbers.of("f", narrow) if exact else Numbers("d", scores)
 
 
-def _found(keys: list[int] | list[bytes]) -> list[int]:
+def _found(keys: Sequence[Any]) -> list[int]:
     """Return the places, ascending, that bisection finds when it looks for what stands there."""
     if all(map(_less, keys, keys[1:])):
         return list(range(len(keys)))
@@ -144,7 +208,7 @@ def _found(keys: list[int] | list[bytes]) -> list[int]:
         low, left = 0, len(keys)
         while left > 0:
             half = left // 2
-            if keys[low + half] < key:  # type: ignore[operator]
+            if keys[low + half] < key:
                 low += half + 1
                 left -= half + 1
             else:
@@ -154,12 +218,5 @@ def _found(keys: list[int] | list[bytes]) -> list[int]:
     return sorted(found)
 
 
-def _less(left: object, right: object) -> bool:
-    return left < right  # type: ignore[operator, no-any-return]
-
-
-def _hidden(tokens: list[bytes], ids: list[int]) -> tuple[int, ...]:
-    found = _found(tokens)
-    if len(found) == len(tokens):
-        return ()
-    return tuple(sorted(set(ids) - {ids[place] for place in found}))
+def _less(left: Any, right: Any) -> bool:
+    return bool(left < right)
