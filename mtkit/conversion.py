@@ -9,6 +9,7 @@ before anything reaches the disk.
 from __future__ import annotations
 
 import os
+from typing import Protocol, runtime_checkable
 
 from mtkit.binary import Source, write_files
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
@@ -19,11 +20,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mtkit.formats.contract import Format, Loss, WriteOptions, Written
+    from mtkit.formats.contract import Format, Loss, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
 
 STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
+
+
+@runtime_checkable
+class ReadByMnn(Protocol):
+    """A format with a part that another loader reads by itself."""
+
+    def read_as_mnn(self, source: Source) -> Reading:
+        """Read what that loader reads, as it does."""
+
+    def base_losses(self, spec: TokenizerSpec) -> tuple[Loss, ...]:
+        """Return what that part does not hold."""
+
+    def base_length(self, source: Source) -> int:
+        """Return the length of that part in bytes."""
 
 
 class Verified(Record):
@@ -102,6 +117,9 @@ def convert(
     source = src if isinstance(src, Tokenizer) else load(src)
     try:
         written = module.write(source.spec, options or WriteOptions())
+    except UnsupportedError as error:
+        what = f"{to} cannot hold it (ids): {error.what}"
+        raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
     except MtkitError as error:
         raise error.located(source.source) from None
     refuse(written.losses, allow_loss, source.source, to)
@@ -150,17 +168,15 @@ def verify(
         AnswerNo: Ids differ in a way that no listed loss explains.
         LossError: A possible loss turned out real and is not allowed.
     """
-    found = []
     main = memory_source(written)
     reading = module.read(main, {})
     back = Tokenizer(reading.spec, source=main.name)
-    equal_spec = spec_equal(source.spec, reading.spec, written.losses)
-    found.append(_compare("mtkit", source, back, written.losses, allowed, equal_spec))
-    read_as_mnn = getattr(module, "read_as_mnn", None)
-    if read_as_mnn is not None:
-        base = getattr(module, "base_losses", lambda _spec, _options: written.losses)
-        losses = base(source.spec, None)
-        other = Tokenizer(read_as_mnn(main).spec, source=main.name)
+    changed = ("post_processor",) if written.assumptions else ()
+    equal_spec = spec_equal(source.spec, reading.spec, written.losses, changed)
+    found = [_compare("mtkit", source, back, written.losses, allowed, equal_spec)]
+    if isinstance(module, ReadByMnn):
+        other = Tokenizer(module.read_as_mnn(main).spec, source=main.name)
+        losses = module.base_losses(source.spec)
         found.append(_compare("MNN's loader", source, other, losses, None, None))
     return tuple(found)
 
@@ -171,9 +187,11 @@ def memory_source(written: Written) -> Source:
     return Source(names[0], written.files[names[0]], siblings=dict(written.files))
 
 
-def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...]) -> bool:
-    """Tell whether a specification came back equal in every field that no loss names."""
-    lost = {loss.field.split(".")[0] for loss in losses}
+def spec_equal(
+    spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
+) -> bool:
+    """Tell whether a specification came back equal in all fields that no loss or choice names."""
+    lost = {loss.field.split(".")[0] for loss in losses} | set(changed)
     return all(
         getattr(spec, name) == getattr(back, name)
         for name in fields(spec)
@@ -196,7 +214,8 @@ def _compare(
     probes = texts()
     for text in probes:
         ids = source.encode_ids(text, add_special_tokens=False)
-        if ids != back.encode_ids(text, add_special_tokens=False):
+        others = back.encode_ids(text, add_special_tokens=False)
+        if ids != others[len(back.spec.prefix_ids) :]:  # put there whatever one asks for
             unlike.append(text)
     marks = special_marks(source.spec) if "ids-special" in codes and unlike else []
     special = [text for text in unlike if any(mark in text.encode() for mark in marks)]
@@ -269,8 +288,7 @@ def _same(path: str, source: str) -> bool:
 
 def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
     total = sum(len(content) for content in written.files.values())
-    base_length = getattr(module, "base_length", None)
-    if base_length is None:
+    if not isinstance(module, ReadByMnn):
         return (("total", total),)
-    base: int = base_length(memory_source(written))
+    base = module.base_length(memory_source(written))
     return (("total", total), ("base", base), ("extension", total - base))

@@ -10,7 +10,7 @@ import os
 from array import array
 
 from mtkit.binary import Source
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import FormatError, MtkitError, UsageError
 from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
@@ -386,6 +386,10 @@ def load_source(
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
+    if not as_mnn and not overrides:
+        mapped = _mapped(source)
+        if mapped is not None:
+            return mapped
     from mtkit import formats
 
     try:
@@ -403,6 +407,35 @@ def load_source(
     return Tokenizer(
         reading.spec, source=source.name, format_name=name, assumptions=reading.assumptions
     )
+
+
+def _mapped(source: Source) -> Tokenizer | None:
+    """Return a tokenizer whose engine uses tables in the file; None where there are none.
+
+    Nothing is read but the table of sections; the specification is decoded when it is asked for.
+    """
+    if bytes(source.data[:4]) != _MTOK_BEGINS:
+        return None
+    from mtkit.engine import Engine
+    from mtkit.formats import mtok
+
+    sections = mtok.extension_sections(source)
+    if "PROG" not in sections:
+        return None
+    try:
+        engine = Engine(sections, lambda: tokenizer.spec)
+    except (ImportError, FormatError):  # no native core, or tables of another version
+        return None
+    tokenizer = Tokenizer(
+        lambda: mtok.read(source, {}).spec,
+        engine=engine,
+        source=source.name,
+        format_name=mtok.NAME,
+    )
+    return tokenizer
+
+
+_MTOK_BEGINS = b"430 "
 
 
 def locate(name: str | None) -> str:

@@ -1,7 +1,8 @@
 """Make mtkit/data/default.mtok, the tokenizer of ``mtkit encode`` without ``-t``.
 
 The source is a folder with the tokenizer.json that was trained for this project (NOTICE names the
-texts). The same folder gives the same bytes:
+texts). The engine's tables are in it, so that nothing is computed at start-up. The same folder
+gives the same bytes:
 
     python -m tools.default_tokenizer FOLDER
 """
@@ -22,7 +23,7 @@ def content(folder: str) -> bytes:
     """Return what the file must be."""
     source = Source.open(os.path.join(folder, "tokenizer.json"))
     spec = hf.read(source, {}).spec
-    return mtok.write(spec, WriteOptions()).files[".mtok"]
+    return mtok.write(spec, WriteOptions(values=(("tables", "yes"),))).files[".mtok"]
 
 
 def main(arguments: list[str]) -> int:

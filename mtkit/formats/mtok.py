@@ -8,6 +8,7 @@ makes of it.
 
 from __future__ import annotations
 
+from mtkit.errors import UnsupportedError
 from mtkit.formats.mnn_header import sniff_kind
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.binary import Source
-    from mtkit.formats.contract import Reading, WriteOptions, Written
+    from mtkit.formats.contract import Loss, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
 
 NAME = "mtok"
@@ -56,8 +57,35 @@ def extension_sections(source: Source) -> dict[str, memoryview]:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a file."""
-    return write_with(spec, options, {})
+    """Write a file; the choice ``tables`` adds the engine's tables, to be used in place.
+
+    Raises:
+        UnsupportedError: Tables are asked for, and the native core is not there or lacks a
+            component.
+    """
+    if "tables" not in dict(options.values) or not options.extension:
+        return write_with(spec, options, {})
+    from mtkit.engine import tables
+
+    try:
+        return write_with(spec, options, tables(spec))
+    except ImportError:
+        raise UnsupportedError("tables are made by the native core, which is not here") from None
+
+
+def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
+    """Return what the base alone does not hold, for those who read it without the extension."""
+    from mtkit.formats.mtok_write import base_losses as losses
+
+    return losses(spec)
+
+
+def base_length(source: Source) -> int:
+    """Return the length of the base in bytes."""
+    from mtkit.formats.mtok_extension import find
+
+    extension = find(source.data)
+    return len(source.data) if extension is None else extension.base_length
 
 
 def write_with(

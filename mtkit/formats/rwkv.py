@@ -8,8 +8,10 @@ Source: BlinkDL/RWKV-LM, RWKV-v5/tokenizer/rwkv_tokenizer.py.
 
 from __future__ import annotations
 
+from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
 from mtkit.spec.packed import Numbers, Pieces
 
@@ -17,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
     from mtkit.formats.contract import WriteOptions
 
 NAME = "rwkv"
@@ -120,25 +121,13 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
     if spec.normalizer is not None or spec.pre_tokenizer is not None:
         raise UnsupportedError(f"{TITLE} has no normalizer and no pre-tokenizer")
     lines = []
-    losses: list[Loss] = []
     for token_id, piece in enumerate(spec.vocabulary.pieces):
-        kind = spec.vocabulary.type_of(token_id)
-        if kind is TokenType.ABSENT or not piece:
-            continue
-        if kind is not TokenType.NORMAL and not losses:
-            losses.append(Loss("ids-special", "vocabulary.types", "every token is a plain one"))
-        lines.append(f"{token_id} {_quote(piece)} {len(piece)}\n")
-    if spec.added_tokens.tokens:
-        losses.append(Loss("ids-special", "added_tokens", "no token is found before the others"))
-    if spec.post_processor is not None:
-        losses.append(Loss("metadata", "post_processor", "nothing is added around a text"))
-    if spec.chat_templates:
-        losses.append(Loss("chat", "chat_templates", "the chat template"))
-    if spec.model.unk is not None:
-        losses.append(Loss("metadata", "model.unk", "the unknown token"))
-    if spec.special_ids not in (SpecialIds(eos=0, stop=(0,)), SpecialIds()):
-        losses.append(Loss("metadata", "special_ids", "which ids have a role"))
-    return Written({"rwkv_vocab.txt": "".join(lines).encode("utf-8")}, tuple(losses))
+        if spec.vocabulary.type_of(token_id) is not TokenType.ABSENT and piece:
+            lines.append(f"{token_id} {_quote(piece)} {len(piece)}\n")
+    data = "".join(lines).encode("utf-8")
+    losses = [] if spec.model.unk is None else [Loss("metadata", "model", "the unknown token")]
+    back = read(Source("rwkv_vocab.txt", data), {}).spec
+    return Written({"rwkv_vocab.txt": data}, with_remainder(spec, back, losses))
 
 
 def _quote(piece: bytes) -> str:

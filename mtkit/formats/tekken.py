@@ -10,9 +10,11 @@ Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``).
 
 from __future__ import annotations
 
+from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.contract import Reading, Written
 from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds
 
 TYPE_CHECKING = False
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mtkit.binary import Source
     from mtkit.formats.contract import WriteOptions
     from mtkit.spec import TokenizerSpec
 
@@ -199,13 +200,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
             {"rank": at, "token_str": name, "is_control": True} for at, name in enumerate(names)
         ]
     table.update(_object(extras.get("tekken.other", {}), "extras"))
-    if spec.chat_templates:
-        losses.append(Loss("chat", "chat_templates", "the chat template"))
-    if spec.added_tokens.parse_special:
-        effect = "special tokens in the text are plain text"
-        losses.append(Loss("ids-special", "added_tokens", effect))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
-    return Written({"tekken.json": data}, tuple(losses))
+    back = read(Source("tekken.json", data), {}).spec
+    return Written({"tekken.json": data}, with_remainder(spec, back, losses))
 
 
 def _text(piece: bytes) -> str | None:

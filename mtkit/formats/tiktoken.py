@@ -11,8 +11,9 @@ tokens and SHA-256 of the published files).
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.contract import Reading, Written
 from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds
 
 TYPE_CHECKING = False
@@ -194,18 +195,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
     ]
     tokens = spec.added_tokens.tokens
     special = {token.content.decode("utf-8", "replace"): token.id for token in tokens}
-    for flag in ("lstrip", "rstrip", "single_word", "normalized"):
-        if any(getattr(token, flag) for token in tokens):
-            losses.append(Loss("ids-special", "added_tokens", f"{flag} is not held"))
-    if spec.added_tokens.parse_special or any(not token.special for token in tokens):
-        effect = "special tokens in the text are plain text unless asked for"
-        losses.append(Loss("ids-special", "added_tokens", effect))
-    if spec.post_processor is not None:
-        losses.append(Loss("metadata", "post_processor", "nothing is added around a text"))
-    if spec.chat_templates:
-        losses.append(Loss("chat", "chat_templates", "the chat template"))
-    if spec.special_ids != SpecialIds(eos=special.get(_END)):
-        losses.append(Loss("metadata", "special_ids", "which tokens are bos, eos, unk and pad"))
+    back = rank_spec(ranks, pattern, special, SpecialIds(eos=special.get(_END)))
     table = {"pattern": pattern, "special_tokens": special}
     beside = json.dumps(table, ensure_ascii=False, indent=1).encode("utf-8")
-    return Written({".tiktoken": b"".join(lines), "pattern.json": beside}, tuple(losses))
+    return Written(
+        {".tiktoken": b"".join(lines), "pattern.json": beside}, with_remainder(spec, back, losses)
+    )

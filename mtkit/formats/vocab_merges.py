@@ -9,8 +9,10 @@ Source: huggingface/transformers, models/gpt2 (``GPT2Tokenizer``); openai/gpt-2,
 
 from __future__ import annotations
 
+from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -28,7 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
     from mtkit.formats.contract import WriteOptions
 
 NAME = "vocab-merges"
@@ -162,7 +163,6 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
         if any(mark in left + right for mark in " \n\r") or (at == 0 and left[0] == "#"):
             raise UnsupportedError(f"merge {at // 2} cannot stand in a line: {left!r} {right!r}")
         lines.append(f"{left} {right}\n")
-    losses = _losses(spec, model)
     files = {
         "vocab.json": json.dumps(vocab, ensure_ascii=False).encode("utf-8"),
         "merges.txt": "".join(lines).encode("utf-8"),
@@ -174,7 +174,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
     }
     if more:
         files["added_tokens.json"] = json.dumps(more, ensure_ascii=False).encode("utf-8")
-    return Written(files, tuple(losses))
+    back = read(Source("vocab.json", files["vocab.json"], siblings=files), {}).spec
+    return Written(files, with_remainder(spec, back, _losses(spec, model)))
 
 
 def _text(piece: bytes) -> str:
@@ -193,25 +194,4 @@ def _losses(spec: TokenizerSpec, model: models.BPE) -> list[Loss]:
         losses.append(Loss("ids", "pre_tokenizer", "GPT-2's split is run instead"))
     if model != models.BPE(model.merges):
         losses.append(Loss("ids", "model", "options of the model besides the merges"))
-    tokens = spec.added_tokens
-    end = next((token.id for token in tokens.tokens if token.content == _END), None)
-    if any(token.content != _END for token in tokens.tokens) or tokens != AddedTokens(
-        tokens.tokens
-    ):
-        losses.append(Loss("ids-special", "added_tokens", "only <|endoftext|> is found in text"))
-    if spec.post_processor is not None:
-        losses.append(Loss("metadata", "post_processor", "nothing is added around a text"))
-    if spec.decoder != _SURROUNDINGS[1]:
-        losses.append(Loss("decoding", "decoder", "the byte alphabet is decoded"))
-    if spec.special_ids != SpecialIds(bos=end, eos=end, unk=end):
-        losses.append(Loss("metadata", "special_ids", "bos, eos and unk are <|endoftext|>"))
-    if spec.chat_templates:
-        losses.append(Loss("chat", "chat_templates", "the chat template"))
-    for field in ("truncation", "padding"):
-        if getattr(spec, field) is not None:
-            losses.append(Loss("metadata", field, f"the file's {field}"))
-    if spec.extras:
-        losses.append(Loss("metadata", "extras", "what only the source's format holds"))
-    if spec.vocabulary.scores is not None:
-        losses.append(Loss("metadata", "vocabulary.scores", "scores of tokens"))
     return losses

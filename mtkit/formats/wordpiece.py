@@ -10,8 +10,10 @@ tokenization.py (``load_vocab``).
 
 from __future__ import annotations
 
+from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -31,7 +33,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
     from mtkit.formats.contract import WriteOptions
 
 NAME = "wordpiece"
@@ -141,49 +142,17 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG00
     if not lower:
         config = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
         files["tokenizer_config.json"] = json.dumps(config).encode("utf-8")
-    ids = {piece: at for at, piece in enumerate(spec.vocabulary.pieces)}
-    return Written(files, tuple(_losses(spec, model, ids, lower=lower)))
+    back = read(Source("vocab.txt", files["vocab.txt"], siblings=files), {}).spec
+    return Written(files, with_remainder(spec, back, _losses(spec, back)))
 
 
-def _losses(
-    spec: TokenizerSpec, model: models.WordPiece, ids: Mapping[bytes, int], *, lower: bool
-) -> list[Loss]:
+def _losses(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
+    """Return the losses that change ids."""
     losses = []
-    if spec.normalizer != normalizers.Bert(lowercase=lower):
+    if spec.normalizer != back.normalizer:
         losses.append(Loss("ids", "normalizer", "BERT's normalizer is run instead"))
-    if spec.pre_tokenizer != pre_tokenizers.Bert():
+    if spec.pre_tokenizer != back.pre_tokenizer:
         losses.append(Loss("ids", "pre_tokenizer", "BERT's pre-tokenizer is run instead"))
-    if model != models.WordPiece(model.unk):
+    if spec.model != back.model:
         losses.append(Loss("ids", "model", "words of more than 100 characters are unknown"))
-    named = {token.content for token in spec.added_tokens.tokens}
-    if any(token.content not in _SPECIAL for token in spec.added_tokens.tokens):
-        losses.append(Loss("ids-special", "added_tokens", "only BERT's own are found in text"))
-    plain = AddedTokens(
-        tuple(
-            AddedToken(token_id, name, special=True)
-            for token_id, name in sorted((ids[n], n) for n in _SPECIAL if n in ids)
-        )
-    )
-    if named <= set(_SPECIAL) and spec.added_tokens != plain:
-        losses.append(Loss("ids-special", "added_tokens", "flags and order of special tokens"))
-    cls, sep = ids.get(b"[CLS]"), ids.get(b"[SEP]")
-    expected = _template(cls, sep) if cls is not None and sep is not None else None
-    if spec.post_processor != expected:
-        losses.append(Loss("metadata", "post_processor", "[CLS] in front and [SEP] behind"))
-    if spec.decoder != decoders.WordPiece():
-        losses.append(Loss("decoding", "decoder", "BERT's decoder is run instead"))
-    if spec.chat_templates:
-        losses.append(Loss("chat", "chat_templates", "the chat template"))
-    for field in ("truncation", "padding"):
-        if getattr(spec, field) is not None:
-            losses.append(Loss("metadata", field, f"the file's {field}"))
-    if spec.extras:
-        losses.append(Loss("metadata", "extras", "what only the source's format holds"))
-    roles = SpecialIds(
-        unk=model.unk, sep=sep, pad=ids.get(b"[PAD]"), cls=cls, mask=ids.get(b"[MASK]")
-    )
-    if spec.special_ids != roles:
-        losses.append(Loss("metadata", "special_ids", "roles other than BERT's"))
-    if spec.vocabulary.types is not None or spec.vocabulary.scores is not None:
-        losses.append(Loss("metadata", "vocabulary.types", "types and scores of tokens"))
     return losses
