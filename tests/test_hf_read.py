@@ -9,6 +9,7 @@ import pytest
 from support import FIXTURES, reference
 
 from mtkit.binary import Source
+from mtkit.engine import load_engine
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf
 from mtkit.spec import SpecialIds, TokenType, normalizers, post_processors, pre_tokenizers
@@ -189,3 +190,14 @@ def test_what_lies_beside_gives_special_ids_and_templates(tmp_path: Path) -> Non
         ("rag", "two"),
         ("tool", "four"),
     ]
+
+
+def test_an_unknown_token_outside_the_vocabulary_is_an_error_where_it_is_needed() -> None:
+    model = {"type": "BPE", "unk_token": "gone", "vocab": {"a": 0}, "merges": []}
+    library = reference("tokenizers").Tokenizer.from_str(json.dumps({"model": model}))
+    engine = load_engine(read({"model": model}))
+    assert engine.encode_ids("aa") == library.encode("aa").ids == [0, 0]
+    with pytest.raises(Exception, match="gone"):
+        library.encode("ab")
+    with pytest.raises(UnsupportedError, match="no token"):
+        engine.encode_ids("ab")

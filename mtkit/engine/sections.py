@@ -204,6 +204,8 @@ class _Model:
         if model.dropout:
             raise UnsupportedError("the core skips no merges")
         unlisted = model.merges.unlisted
+        if model.without_unk != "left_out":
+            raise UnsupportedError("the core leaves unknown characters out")
         if len(unlisted):
             if self.raw:
                 blob, ends, _ = _native.raw_pieces(unlisted.blob, unlisted.ends.data)

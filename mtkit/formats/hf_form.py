@@ -242,7 +242,7 @@ def model_form(spec: TokenizerSpec) -> dict[str, Any]:
         return {
             "type": "BPE",
             "dropout": model.dropout,
-            "unk_token": token(model.unk),
+            "unk_token": "[UNK]" if model.without_unk == "error" else token(model.unk),
             "continuing_subword_prefix": model.continuing_subword_prefix or None,
             "end_of_word_suffix": model.end_of_word_suffix or None,
             "fuse_unk": model.fuse_unk,

@@ -131,6 +131,7 @@ def _bpe(at: Fields, ids: dict[str, int]) -> BPE:
         continuing_subword_prefix=prefix,
         end_of_word_suffix=at.optional_string("end_of_word_suffix") or "",
         dropout=float(dropout) if dropout else None,
+        without_unk="left_out" if unk is None or unk in ids else "error",
     )
 
 

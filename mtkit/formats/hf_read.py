@@ -100,7 +100,7 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
     if vocabulary.types is not None:
         size -= vocabulary.types.data.tobytes().count(0xFF)
     # Indexing every piece of a large vocabulary costs more than looking for the few needed.
-    ids = _ids_in(vocabulary, listed)
+    ids = _ids_in(root, vocabulary, listed)
     tokens: dict[int, AddedToken] = {}
     special: set[bytes] = set()
     following = size
@@ -123,8 +123,13 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
     return AddedTokens(tuple(tokens.values()))
 
 
-def _ids_in(vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:
+def _ids_in(root: Fields, vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:
     """Look up the texts of added tokens in the vocabulary (the last of equal pieces counts)."""
+    model = root.values.get("model")
+    ids = model.get("vocab") if type(model) is dict else None
+    if type(ids) is dict:
+        texts = [item.get("content") for item in listed if type(item) is dict]
+        return {encode(t, "added_tokens"): ids[t] for t in texts if type(t) is str and t in ids}
     wanted = {
         item["content"].encode("utf-8", "surrogatepass")
         for item in listed

@@ -45,6 +45,8 @@ class BPE(Record):
             they never see it, or ``after`` them: it takes part in merges like any other, and what
             is still no token then is spelled byte by byte, bytes without a token being dropped.
         whole_newlines: A word of newlines only that is a token is that token.
+        without_unk: What a character without any token is when there is no ``unk``, with
+            ``missing`` before the merges: ``left_out``, or an ``error``.
     """
 
     merges: Merges
@@ -57,6 +59,7 @@ class BPE(Record):
     dropout: float | None = None
     missing: Literal["before", "after"] = "before"
     whole_newlines: bool = False
+    without_unk: Literal["left_out", "error"] = "left_out"
 
 
 class LooseBPE(Record):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
-from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, piece_steps
+from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, no_token, piece_steps
 from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -157,6 +157,8 @@ class BPE:
                 if len(spelled) == len(found):
                     tokens += [(token, 1) for token in spelled]
                     continue
+            if model.unk is None and model.without_unk == "error":
+                raise no_token(text)
             if model.unk is not None:
                 if waiting and not model.fuse_unk:
                     tokens.append((model.unk, waiting))
