@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _QUIET: list[Any] = []
+TEXT = 3
+"""LLAMA_KV_OVERRIDE_TYPE_STR"""
 
 
 class Llama:
     """A vocabulary loaded by llama.cpp."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, overrides: dict[str, str] | None = None) -> None:
         self.api = reference("llama_cpp")
         self.said: list[str] = []
         if not _QUIET:
@@ -30,6 +32,11 @@ class Llama:
             self.api.llama_backend_init()
         parameters = self.api.llama_model_default_params()
         parameters.vocab_only = True
+        given = overrides or {}
+        values = (self.api.llama_model_kv_override * (len(given) + 1))()
+        for value, (key, text) in zip(values, given.items(), strict=False):
+            value.key, value.tag, value.value.val_str = key.encode(), TEXT, text.encode()
+        parameters.kv_overrides = values
         self.model = self.api.llama_model_load_from_file(str(path).encode(), parameters)
         assert self.model, f"llama.cpp refuses {path.name}: {''.join(self.said[-5:])}"
         self.vocab = self.api.llama_model_get_vocab(self.model)

@@ -39,7 +39,8 @@ def collect(keys: Keys, kind: Kind, pre: str, architecture: str) -> tuple[tuple[
         found["architecture"] = architecture
     if kind.model != MODELS[kind.family]:
         found["model"] = kind.model
-    if pre not in ({canonical(pre)} if kind.family == "bpe" else {"", "default"}):
+    usual = {canonical(pre)} if kind.family == "bpe" else {"", "default"}
+    if pre not in ({"whitespace"} if kind.model == "whitespace" else usual):
         found["pre"] = pre
     for name in KEPT:
         number = keys.number(f"tokenizer.ggml.{name}")

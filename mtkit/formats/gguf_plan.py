@@ -88,6 +88,9 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
     before, letters = _before_letters(spec.pre_tokenizer)
     wish, kind = str(extras_of(spec).get("pre", "")), model_of(spec)
     merges = write_merges(model.merges, spec.vocabulary)
+    if kind == "whitespace":
+        low = isinstance(spec.normalizer, normalizers.Lowercase)
+        return Plan(kind, wish or "whitespace", (("normalizer.lowercase", low),), merges)
     if letters:
         pre = name_for(
             before,
@@ -98,9 +101,6 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
         flag = ("add_space_prefix", _drops_first_space(spec))
         known = frozenset({"pre_tokenizer", "model"})
         return Plan(kind, pre, (flag,) if flag[1] else (), merges, known=known)
-    if kind == "whitespace":
-        low = isinstance(spec.normalizer, normalizers.Lowercase)
-        return Plan(kind, "whitespace", (("normalizer.lowercase", low),), merges)
     if kind == "gemma4" or wish in {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}:
         return Plan(kind, wish or "gemma4", (), merges)
     if not model.byte_fallback or model.ignore_merges:

@@ -108,15 +108,19 @@ def _bpe(frame: Frame) -> dict[str, Any]:
     pre = frame.pre
     assert pre is not None
     whitespace = frame.kind.model == "whitespace"
-    letters = pre.byte_alphabet and not whitespace
-    steps = [pre_tokenizers.WhitespaceSplit()] if whitespace else splitter(pre.rule)
+    letters = pre.byte_alphabet
+    steps = splitter(pre.rule)
+    if whitespace:
+        steps = [pre_tokenizers.WhitespaceSplit(), *steps]
     if letters:
         steps = [*steps, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    lower = whitespace and frame.keys.flag("tokenizer.ggml.normalizer.lowercase")
+    lower = frame.keys.flag("tokenizer.ggml.normalizer.lowercase")
+    if lower is None:  # of the names of pre-tokenizers only this one turns it off
+        lower = pre.rule != "whitespace"
     parts: list[normalizers.Normalizer] = []
     if pre.escape_whitespaces and not whitespace:
         parts.append(normalizers.Replace(SPACE, MARK))
-    if lower:
+    if lower and whitespace:
         parts.append(normalizers.Lowercase("simple"))
     merges = read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2")
     alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TEXTS

@@ -1,0 +1,78 @@
+"""Rules of llama.cpp that no golden file shows, held to llama.cpp itself."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from llama import Llama
+from support import shared
+
+from mtkit.binary import Source
+from mtkit.formats import gguf
+from mtkit.formats.gguf_sort import sorted_as_cpp
+from mtkit.formats.gguf_text import pieces, texts
+from mtkit.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXTS = (
+    b"Hello World  foo\nbar 123456",
+    b"\xc3\x84RGER \xc4\xb0stanbul",
+    b" a",
+    b"it's12345abc!?x-y",
+    b"",
+)
+
+
+@pytest.mark.parametrize("pre", ["whitespace", "llama3", "gpt-2", "gemma4", "sarvam-moe"])
+def test_words_between_white_space(pre: str) -> None:
+    path = shared("gguf-vocab/ggml-vocab-gpt-2.gguf")
+    overrides = {"tokenizer.ggml.model": "whitespace", "tokenizer.ggml.pre": pre}
+    pipeline = Pipeline(gguf.read(Source.open(str(path)), overrides).spec)
+    llama = Llama(path, overrides)
+    for text in TEXTS:
+        for add in (False, True):
+            found = pipeline.encode_ids(text, add_special_tokens=add, parse_special=False)
+            assert found == llama.encode(text, add=add, parse=False), text
+    llama.close()
+
+
+def test_equal_elements_are_left_as_by_std_sort(tmp_path: Path) -> None:
+    source = tmp_path / "sort.cpp"
+    source.write_text(
+        "#include <algorithm>\n#include <cstdio>\n#include <vector>\n"
+        'int main(){int n;while(scanf("%d",&n)==1){std::vector<std::pair<int,int>> v(n);'
+        'for(int i=0;i<n;i++){int k;scanf("%d",&k);v[i]={k,i};}'
+        "std::sort(v.begin(),v.end(),[](auto&a,auto&b){return a.first<b.first;});"
+        'for(auto&p:v)printf("%d ",p.second);puts("");}}'
+    )
+    program = tmp_path / "sort"
+    try:
+        subprocess.run(["g++", "-o", program, source], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("there is no C++ compiler here")
+    chance = random.Random(7)
+    cases = [
+        [chance.randrange(chance.choice((1, 3, 30, 999))) for _ in range(size)]
+        for size in (1, 2, 16, 17, 40, 200, 999)
+        for _ in range(12)
+    ]
+    half = 500  # makes the median of three always the worst choice
+    cases.append([*(i if i % 2 else half + i - 1 for i in range(1, half + 1)), *range(2, 1001, 2)])
+    given = "\n".join(f"{len(case)} {' '.join(map(str, case))}" for case in cases)
+    answer = subprocess.run([program], input=given, capture_output=True, text=True, check=True)
+    for case, line in zip(cases, answer.stdout.splitlines(), strict=True):
+        assert sorted_as_cpp(range(len(case)), case.__getitem__) == [int(n) for n in line.split()]
+
+
+def test_spelled_texts_go_there_and_back() -> None:
+    words = [b"\xe2\x96\x81the", b"ing", b"[CLS]", b"\xe2\x96\x81##x", b"#", b"\xe2\x96\x81#"]
+    assert list(pieces("bert", words)) == [b"the", b"##ing", b"[CLS]", words[3], b"###", b"#"]
+    assert list(texts("bert", pieces("bert", words))) == words
+    escaped = [b"\\n\\n", b"\\xff", b"\\\\n", b"\\x00", b"plain"]
+    assert list(pieces("rwkv", escaped)) == [b"\n\n", b"\xff", b"\\n", b"\0", b"plain"]
+    assert list(texts("rwkv", pieces("rwkv", escaped))) == escaped
