@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import TESTS
 
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.spec import (
@@ -26,6 +27,7 @@ from mtkit.spec import (
     codec,
     models,
     normalizers,
+    post_processors,
     schema,
     text,
 )
@@ -95,6 +97,9 @@ ALL_CLASSES = sorted(
     | {models.Merges, AddedToken, AddedTokens, SpecialIds, ChatTemplate, Padding, Truncation},
     key=lambda cls: (cls.__module__, cls.__name__),
 )
+
+
+PINNED = [*ALL_CLASSES, TokenizerSpec, Vocabulary, post_processors.Slot]
 
 
 def through_json(record: Record, *, brief: bool) -> Record:
@@ -189,6 +194,16 @@ def test_aliases_are_those_of_the_type_checker() -> None:
     }
     for name, alias in schema.ALIASES.items():
         assert ast.unparse(ast.parse(alias, mode="eval")) == declared[name]
+
+
+def test_defaults_are_those_of_files_written_before() -> None:
+    """Brief files leave defaults out: one that changes would change what those files mean."""
+    stored = json.loads((TESTS / "data" / "spec_defaults.json").read_text(encoding="utf-8"))
+    classes = {f"{cls.__module__.removeprefix('mtkit.')}.{cls.__name__}": cls for cls in PINNED}
+    assert len(stored) > 40
+    for name, defaults in stored.items():
+        now = {field: repr(getattr(classes[name], field)) for field in defaults}
+        assert now == defaults, f"{name}: add a field instead, or keep the old default"
 
 
 def test_fields_are_all_known() -> None:

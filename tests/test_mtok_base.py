@@ -10,6 +10,7 @@ import pytest
 from support import shared, shared_json_lines
 
 from mtkit.binary import Source
+from mtkit.engine import load_engine
 from mtkit.errors import FormatError
 from mtkit.formats import mtok
 from mtkit.pipeline import Pipeline, bytewise
@@ -58,6 +59,18 @@ def test_encodes_as_upstream(name: str) -> None:
         assert pipeline.encode_ids(row["text"]) == row["ids"], row["text"]
         plain = pipeline.encode_ids(row["text"], add_special_tokens=False)
         assert plain == row["ids_nopost"], row["text"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_engine_encodes_as_upstream(name: str) -> None:
+    pytest.importorskip("mtkit._native")
+    engine = load_engine(spec_of(name))
+    for row in shared_json_lines(f"mtok/{name}.jsonl.gz"):
+        assert engine.encode_ids(row["text"]) == row["ids"], row["text"]
+        plain = engine.encode_ids(row["text"], add_special_tokens=False)
+        assert plain == row["ids_nopost"], row["text"]
+        decoded = engine.decode_bytes(row["ids_nopost"])
+        assert decoded == base64.b64decode(row["decode_b64"]), row["text"]
 
 
 BOUNDARIES = {72, 76, 78, 79, 81}

@@ -135,7 +135,7 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
         if token.single_word:
             losses.add("ids-special", "added_tokens", "single_word is not asked")
         if token.normalized and spec.normalizer is not None:
-            losses.add("ids-special", "added_tokens", "looked for in the raw text")
+            losses.add("ids-possible", "added_tokens", "looked for in the raw text")
         if letters and not token.content.isascii():
             losses.add("decoding", "added_tokens", "those outside ASCII give their own text")
         flags = u8(token.special, token.lstrip, token.rstrip)
@@ -144,7 +144,10 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
     types = spec.vocabulary.types
     for token_id, kind in enumerate(types if types is not None else ()):
         if kind == TokenType.USER_DEFINED and token_id not in known:
-            text = spec.vocabulary.pieces[token_id].replace("\u2581".encode(), b" ")
+            piece = spec.vocabulary.pieces[token_id]
+            if b" " in piece:
+                continue  # never found: the text that it is looked for in has marks for spaces
+            text = piece.replace("\u2581".encode(), b" ")
             rows.append(u32(token_id) + u8(0, 0, 0) + string(text))
     if not group.parse_special:
         losses.add("ids-special", "added_tokens.parse_special", "special tokens in text are found")
