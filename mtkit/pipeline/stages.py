@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mtkit.spec import decoders as spec
 
 
+RULED = frozenset(" .?!,'ntmsvred")
+"""The characters of the clean-up rules."""
+
+
 class Stage:
     """A decoder, token by token."""
 
@@ -180,9 +184,9 @@ class Cleaned(Stage):
     def push(self, token: str) -> list[str]:
         """Take a token."""
         text = self._held + token
-        # What the rules look for has at most four characters and begins with a space, so nothing
-        # in front of a character that is neither a space nor one of theirs can still change.
-        cut = max((at for at, c in enumerate(text) if c not in " .?!,'ntmsvred"), default=0)
+        cut = len(text)
+        while cut and not _settled(text, cut):
+            cut -= 1
         self._held = text[cut:]
         return [self._clean(text[:cut])]
 
@@ -194,3 +198,13 @@ class Cleaned(Stage):
         for step in self._steps:
             text = step(text)
         return text
+
+
+def _settled(text: str, cut: int) -> bool:
+    """Tell whether no clean-up rule can reach over a place.
+
+    A rule looks for a space and at most three of a few characters behind it.
+    """
+    if text[cut - 1] not in RULED or (cut < len(text) and text[cut] not in RULED):
+        return True
+    return cut >= 3 and " " not in text[cut - 3 : cut]
