@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mtkit.errors import UsageError as UsageError
     from mtkit.gguf import GgufFile as GgufFile
     from mtkit.gguf import open_gguf as open_gguf
+    from mtkit.llm.generate import generate as generate
     from mtkit.spec import TokenizerSpec as TokenizerSpec
     from mtkit.tokenizer import Encoding as Encoding
     from mtkit.tokenizer import Tokenizer as Tokenizer
@@ -40,6 +41,7 @@ _EXPORTS = {
     "UnsupportedError": "mtkit.errors",
     "UsageError": "mtkit.errors",
     "convert": "mtkit.conversion",
+    "generate": "mtkit.llm.generate",
     "load": "mtkit.tokenizer",
     "open_gguf": "mtkit.gguf",
 }

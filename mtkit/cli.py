@@ -24,6 +24,7 @@ COMMANDS = {
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
+    "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
     "template": ("mtkit.commands.template", "Render a chat template."),
     "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),
     "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),

@@ -1,0 +1,128 @@
+"""Options that the commands which run a model share, and what they become."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from mtkit.errors import UsageError
+
+MODEL = Annotated[
+    str | None,
+    typer.Option("-m", "--model", metavar="GGUF", help="File or folder; none: the small one."),
+]
+N_PREDICT = Annotated[
+    int, typer.Option("-n", "--tokens", help="Tokens at most; -1: until the end.")
+]
+CTX = Annotated[
+    int | None, typer.Option("--ctx", metavar="N", help="Tokens of context; none: what it needs.")
+]
+BATCH = Annotated[int, typer.Option("--batch", metavar="N", help="Tokens given at once.")]
+UBATCH = Annotated[int, typer.Option("--ubatch", metavar="N", help="Tokens computed at once.")]
+KV_TYPE = Annotated[
+    str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values: f16, bf16, q8_0 …")
+]
+FLASH = Annotated[
+    str, typer.Option("--flash-attention", metavar="on|off|auto", help="Attention in one kernel.")
+]
+THREADS = Annotated[
+    int | None, typer.Option("--threads", metavar="N", help="Threads; none: measured.")
+]
+WAIT = Annotated[
+    str,
+    typer.Option("--wait", metavar="POLICY", help="Threads wait: auto, active, passive, default."),
+]
+GPU_LAYERS = Annotated[
+    int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs; -1: all.")
+]
+DEVICE = Annotated[
+    list[str] | None, typer.Option("--device", metavar="NAME", help="Use it. Repeatable.")
+]
+SPLIT = Annotated[
+    str | None, typer.Option("--tensor-split", metavar="A,B", help="Share of each GPU.")
+]
+MMAP = Annotated[
+    bool | None, typer.Option("--mmap/--no-mmap", help="Map the file instead of reading it.")
+]
+BACKENDS = Annotated[
+    str | None, typer.Option("--backends", metavar="DIR", help="Folder of more back ends.")
+]
+TEMPERATURE = Annotated[
+    float | None, typer.Option("--temp", metavar="T", help="0: the most likely always.")
+]
+SEED = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of the random numbers.")]
+
+
+def split_of(text: str | None) -> tuple[float, ...]:
+    """Return the parts of ``--tensor-split``."""
+    if text is None:
+        return ()
+    try:
+        parts = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        parts = ()
+    if not parts or any(not 0 <= part < float("inf") for part in parts):
+        raise UsageError(f"--tensor-split {text}: is not numbers with commas", hint="as in 3,1")
+    return parts
+
+
+def biases_of(texts: list[str] | None) -> tuple[tuple[str, float], ...]:
+    """Return what is named and the value of each ``--logit-bias``."""
+    found: list[tuple[str, float]] = []
+    for text in texts or ():
+        name, _, value = text.rpartition("=")
+        try:
+            amount = float("-inf") if value == "false" else float(value)
+        except ValueError:
+            amount = float("nan")
+        if not name or not amount < float("inf"):
+            raise UsageError(f"--logit-bias {text}: is not ID=NUMBER or TEXT=NUMBER")
+        found.append((name, amount))
+    return tuple(found)
+
+
+def grammar_of(grammar: str | None) -> str | None:
+    """Return a grammar: a file's content, or the text itself."""
+    if grammar is None or "::=" in grammar:
+        return grammar
+    return read_text(grammar)
+
+
+def schema_of(schema: str | None) -> str | None:
+    """Return a JSON schema: a file's content, or the text itself."""
+    if schema is None or schema.lstrip().startswith("{"):
+        return schema
+    return read_text(schema)
+
+
+def read_text(path: str) -> str:
+    """Return a file's content as text; - is standard input."""
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def read_bytes(path: str) -> bytes:
+    """Return a file's content; - is standard input."""
+    from mtkit.binary import Source
+
+    return bytes(Source.open(path).data)
+
+
+def seed_of(seed: int | None) -> int:
+    """Return the seed that was given, or one that nobody knows."""
+    return int.from_bytes(os.urandom(4), "little") if seed is None else seed
+
+
+def prompt_of(prompt: str | None, file: str | None) -> bytes:
+    """Return the prompt: the argument, a file, or what comes through a pipe."""
+    if prompt is not None and file is not None:
+        raise UsageError("give a prompt or --file, not both")
+    if file is not None:
+        return read_bytes(file)
+    if prompt is None and sys.stdin.isatty():
+        raise UsageError("no prompt", hint='mtkit generate "Once upon a time" or --file FILE')
+    if prompt is None or prompt == "-":
+        return read_bytes("-")
+    return prompt.encode("utf-8", "surrogateescape")

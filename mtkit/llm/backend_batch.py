@@ -1,0 +1,67 @@
+"""The batch that a context hands to llama.cpp: one for all calls, its arrays numpy's."""
+
+from __future__ import annotations
+
+import ctypes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class Batch:
+    """Room for a number of tokens, each with position, sequence and whether its logits count.
+
+    Attributes:
+        struct: What llama.cpp takes.
+        outputs: 1 where logits are wanted; int8 of shape (size,).
+    """
+
+    def __init__(self, lib: Any, size: int) -> None:
+        import numpy as np
+
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._counts = np.ones(size, np.int32)
+        self._sequences = np.zeros(size, np.int32)
+        # For every token a list of sequences; here always of one.
+        self._lists = self._sequences.ctypes.data + 4 * np.arange(size, dtype=np.uintp)
+        self.outputs = np.zeros(size, np.int8)
+
+        def pointer(array: Any, kind: Any) -> Any:
+            return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))
+
+        self.struct = lib.llama_batch(
+            n_tokens=0,
+            token=pointer(self._tokens, ctypes.c_int32),
+            embd=None,
+            pos=pointer(self._positions, ctypes.c_int32),
+            n_seq_id=pointer(self._counts, ctypes.c_int32),
+            seq_id=pointer(self._lists, ctypes.POINTER(ctypes.c_int32)),
+            logits=pointer(self.outputs, ctypes.c_int8),
+        )
+
+    def fill(
+        self,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        sequences: int | Sequence[int],
+        outputs: bool | Sequence[bool],
+    ) -> None:
+        """Set the tokens; a single sequence or output is that of all."""
+        size = len(ids)
+        self._tokens[:size] = ids
+        self._positions[:size] = positions
+        self._sequences[:size] = sequences
+        self.outputs[:size] = outputs
+        self.struct.n_tokens = size
+
+    def one(self, token_id: int, position: int) -> Any:
+        """Set one token of sequence 0 whose logits are wanted; returns the struct."""
+        self._tokens[0] = token_id
+        self._positions[0] = position
+        self._sequences[0] = 0
+        self.outputs[0] = 1
+        self.struct.n_tokens = 1
+        return self.struct

@@ -1,0 +1,117 @@
+"""The memory of a context: what it keeps of the tokens it has computed.
+
+Mostly keys and values, which can be cut at any place; a recurrent state cannot be cut.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.llm.backend_library import log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.llm.backend_model import Model
+    from mtkit.llm.backend_settings import ContextSettings
+
+
+class Memory:
+    """The part of a context that remembers.
+
+    Attributes:
+        n_ctx: Tokens that fit, as asked for (llama.cpp's own number is a multiple of 256).
+        n_past: Tokens of sequence 0 in the memory.
+    """
+
+    model: Model
+    settings: ContextSettings
+    handle: int
+    n_ctx: int
+    n_past: int
+    _library: Any
+    _memory: int | None
+
+    def end(self, sequence: int = 0) -> int:
+        """Return the position behind the last token of a sequence."""
+        if not self._memory:
+            return 0
+        last: int = self._library.llama_memory_seq_pos_max(self._memory, sequence)
+        return last + 1
+
+    def clear(self) -> None:
+        """Forget all tokens."""
+        if self._memory:
+            self._library.llama_memory_clear(self._memory, True)
+        self.n_past = 0
+
+    def truncate(self, end: int, sequence: int = 0) -> bool:
+        """Forget the tokens of a sequence from a position on.
+
+        Returns:
+            False where the memory cannot do that (recurrent layers, or a sliding window that has
+            dropped what would be needed); it is as before then.
+        """
+        self._check_sequence(sequence)
+        if end >= self.end(sequence):
+            return True
+        if not self.settings.swa_full and self._has_hole(end, sequence):
+            return False
+        if not self._library.llama_memory_seq_rm(self._memory, sequence, end, -1):
+            return False
+        if sequence == 0:
+            self.n_past = end
+        return True
+
+    def _has_hole(self, end: int, sequence: int) -> bool:
+        """Whether tokens are gone that a window in front of ``end`` would need."""
+        first = self._library.llama_memory_seq_pos_min(self._memory, sequence)
+        window = self._library.llama_model_n_swa(self.model.handle)
+        return bool(window and first > max(0, end - window))
+
+    def copy_sequence(self, source: int, target: int, start: int = 0, end: int = -1) -> None:
+        """Let a sequence share the tokens of another."""
+        self._check_sequence(source)
+        self._check_sequence(target)
+        self._library.llama_memory_seq_cp(self._memory, source, target, start, end)
+
+    # -- state
+
+    def state(self) -> bytearray:
+        """Return the memory as bytes; logits are not part of it."""
+        lib = self._library
+        size = lib.llama_state_get_size(self.handle)
+        data = bytearray(size)
+        buffer = (ctypes.c_uint8 * size).from_buffer(data)
+        written = lib.llama_state_get_data(self.handle, buffer, size)
+        if not written:
+            raise UnsupportedError(f"the state cannot be saved{log.reason()}")
+        del buffer
+        return data[:written]
+
+    def restore(self, data: bytes | bytearray | memoryview) -> None:
+        """Set the memory to what ``state`` gave; a token must be computed before there are logits.
+
+        Raises:
+            UnsupportedError: It comes from a context or model of another kind.
+        """
+        lib = self._library
+        buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
+        log.clear()
+        if lib.llama_state_set_data(self.handle, buffer, len(data)) != len(data):
+            self.clear()
+            raise UnsupportedError(f"the state does not fit this context{log.reason()}")
+        self.n_past = self.end(0)
+
+    def _check_room(self, end: int) -> None:
+        if end > self.n_ctx:
+            raise ResourceError(
+                f"the context holds {self.n_ctx} tokens, {end} are needed",
+                hint="raise --ctx, or shorten the prompt or -n",
+            )
+
+    def _check_sequence(self, sequence: int) -> None:
+        if not 0 <= sequence < self.settings.n_seq:
+            raise UsageError(f"there is no sequence {sequence} of {self.settings.n_seq}")

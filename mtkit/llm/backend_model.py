@@ -1,0 +1,269 @@
+"""A model in llama.cpp: loading, what it is, its vocabulary."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.llm.backend_library import devices, library, log
+from mtkit.llm.interrupts import Interrupts
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_NO_VOCABULARY = 0
+_MMAP, _NO_MMAP = 1, 0
+_MOST_TEXT_BYTES = (1 << 31) - 1
+"""llama_tokenize takes the length as a signed 32-bit number."""
+
+
+class LoadSettings(Record):
+    """How a model is loaded.
+
+    Attributes:
+        gpu_layers: Layers given to GPUs; -1 for all.
+        devices: Names of the devices to use; empty for llama.cpp's choice.
+        tensor_split: Share of each GPU; empty for its choice.
+        mmap: Map the file; None for llama.cpp's choice.
+        check_tensors: Look for values that are no numbers while loading.
+        repack: Let llama.cpp rearrange weights for this CPU.
+        backends: A folder of further back ends.
+    """
+
+    gpu_layers: int = 0
+    devices: tuple[str, ...] = ()
+    tensor_split: tuple[float, ...] = ()
+    mmap: bool | None = None
+    check_tensors: bool = False
+    repack: bool = True
+    backends: str | None = None
+
+
+class Model:
+    """A loaded model; close it, or use it in ``with``.
+
+    Attributes:
+        path: Its file.
+        handle: llama.cpp's pointer.
+        vocab: llama.cpp's pointer to the vocabulary.
+        n_vocab: Number of ids.
+        n_ctx_train: Tokens of context that it was trained with.
+        n_embd: Width of its hidden states.
+        n_layer: Number of its layers.
+        has_encoder: It encodes a prompt first (T5).
+        has_decoder: It generates.
+        is_recurrent: Its memory is a state that cannot be cut (Mamba, RWKV).
+        is_hybrid: Part of its memory is such a state.
+        decoder_start: The token that a decoder begins with.
+        eog_ids: All tokens that end a generation.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: LoadSettings | None = None,
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            path: The file; of a model in shards, the first.
+            settings: How.
+            progress: Called with the part that is done, 0 to 1.
+
+        Raises:
+            FormatError: llama.cpp cannot load the file.
+            UsageError: A device is not there.
+            KeyboardInterrupt: The user interrupted it.
+        """
+        settings = settings or LoadSettings()
+        self._library = lib = library(backends=settings.backends)
+        self.path = path
+        self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = settings.gpu_layers
+        if settings.mmap is not None:
+            params.load_mode = _MMAP if settings.mmap else _NO_MMAP
+        params.check_tensors = settings.check_tensors
+        params.use_extra_bufts = settings.repack
+        kept = _place(params, settings, lib)
+        interrupts = Interrupts()
+
+        def report(part: float, _: object) -> bool:
+            if progress is not None:
+                progress(part)
+            return not interrupts.asked
+
+        callback = lib.llama_progress_callback(report)  # must live until the load returns
+        params.progress_callback = callback
+        log.clear()
+        with interrupts:
+            handle = lib.llama_model_load_from_file(os.fsencode(path), params)
+        del callback, kept
+        if not handle:
+            raise FormatError(f"cannot be loaded{log.reason()}", source=path)
+        self.handle: int = handle
+        self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
+        self._describe()
+
+    def _describe(self) -> None:
+        lib, handle = self._library, self.handle
+        self.vocab: int = lib.llama_model_get_vocab(handle)
+        self.n_vocab: int = lib.llama_vocab_n_tokens(self.vocab)
+        self.n_ctx_train: int = lib.llama_model_n_ctx_train(handle)
+        self.n_embd: int = lib.llama_model_n_embd(handle)
+        self.n_layer: int = lib.llama_model_n_layer(handle)
+        self.has_encoder = bool(lib.llama_model_has_encoder(handle))
+        self.has_decoder = bool(lib.llama_model_has_decoder(handle))
+        self.is_recurrent = bool(lib.llama_model_is_recurrent(handle))
+        self.is_hybrid = bool(lib.llama_model_is_hybrid(handle))
+        self.size_bytes: int = lib.llama_model_size(handle)
+        self.n_params: int = lib.llama_model_n_params(handle)
+        self.bos: int = lib.llama_vocab_bos(self.vocab)
+        self.eos: int = lib.llama_vocab_eos(self.vocab)
+        self.add_bos = bool(lib.llama_vocab_get_add_bos(self.vocab))
+        self.has_vocabulary = lib.llama_vocab_type(self.vocab) != _NO_VOCABULARY
+        start: int = lib.llama_model_decoder_start_token(handle) if self.has_encoder else -1
+        self.decoder_start = start if start >= 0 else self.bos
+        self._pieces: dict[tuple[int, bool], bytes] = {}
+        self._eog_ids: frozenset[int] | None = None
+        text = ctypes.create_string_buffer(256)
+        lib.llama_model_desc(handle, text, len(text))
+        self.description = text.value.decode("utf-8", "replace")
+
+    @property
+    def eog_ids(self) -> frozenset[int]:
+        """All tokens that end a generation; end of text is only one of them."""
+        if self._eog_ids is None:
+            is_eog, vocab = self._library.llama_vocab_is_eog, self.vocab
+            self._eog_ids = frozenset(i for i in range(self.n_vocab) if is_eog(vocab, i))
+        return self._eog_ids
+
+    def is_eog(self, token_id: int) -> bool:
+        """Whether a token ends a generation."""
+        return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
+
+    def is_control(self, token_id: int) -> bool:
+        """Whether a token is a control token."""
+        self.check_ids((token_id,))
+        return bool(self._library.llama_vocab_is_control(self.vocab, token_id))
+
+    def check_ids(self, ids: Any) -> None:
+        """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not.
+
+        Raises:
+            UsageError: One is not.
+        """
+        for token_id in ids:
+            if not 0 <= token_id < self.n_vocab:
+                raise UsageError(
+                    f"there is no id {token_id}", hint=f"the model has ids 0 to {self.n_vocab - 1}"
+                )
+
+    def tokenize(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """Return the ids of a text as llama.cpp tokenizes it.
+
+        Raises:
+            UnsupportedError: The model has no tokenizer.
+            UsageError: The text is too long.
+        """
+        if not self.has_vocabulary:
+            raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
+        raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        if len(raw) > _MOST_TEXT_BYTES:
+            raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
+        room = len(raw) + 8
+        for _ in range(2):
+            buffer = (ctypes.c_int32 * room)()
+            count = self._library.llama_tokenize(
+                self.vocab, raw, len(raw), buffer, room, add_special, parse_special
+            )
+            if count >= 0:
+                return buffer[:count]
+            room = -count
+        raise UnsupportedError("the text cannot be tokenized", source=self.path)
+
+    def piece(self, token_id: int, *, special: bool = False) -> bytes:
+        """Return the bytes that a token stands for; control tokens only with ``special``."""
+        key = token_id, special
+        found = self._pieces.get(key)
+        if found is None:
+            self.check_ids((token_id,))
+            room = 64
+            while True:
+                buffer = ctypes.create_string_buffer(room)
+                size = self._library.llama_token_to_piece(
+                    self.vocab, token_id, buffer, room, 0, special
+                )
+                if size >= 0:
+                    break
+                room = -size
+            found = self._pieces[key] = buffer.raw[:size]
+        return found
+
+    def meta(self, key: str) -> str | None:
+        """Return a value of the metadata as text, or None."""
+        room = 256
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            size = self._library.llama_model_meta_val_str(self.handle, key.encode(), buffer, room)
+            if size < 0:
+                return None
+            if size < room:
+                return buffer.value.decode("utf-8", "replace")
+            room = size + 1
+
+    def adopt(self, context: Any) -> None:
+        """Remember a context, so that it is closed before the model."""
+        self._contexts.add(context)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not been closed."""
+        return self._finalizer.alive
+
+    def close(self) -> None:
+        """Free the contexts, then the model; once is enough, twice does no harm."""
+        for context in list(self._contexts):
+            context.close()
+        self._finalizer()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _place(params: Any, settings: LoadSettings, lib: Any) -> list[Any]:
+    """Set the devices; returns what has to live as long as the parameters."""
+    kept: list[Any] = []
+    if settings.devices:
+        known = {device.name: device for device in devices()}
+        handles = []
+        for name in settings.devices:
+            if name not in known:
+                raise UsageError(
+                    f"there is no device {name!r}", hint=f"there are {', '.join(known) or 'none'}"
+                )
+            if known[name].kind != "CPU":  # the CPU is always there and is no choice
+                handles.append(known[name].handle)
+        array = (ctypes.c_void_p * (len(handles) + 1))(*handles, None)
+        params.devices = ctypes.cast(array, ctypes.c_void_p)
+        kept.append(array)
+    if settings.tensor_split:
+        most = lib.llama_max_devices()
+        if len(settings.tensor_split) > most:
+            raise UsageError(f"--tensor-split has more than {most} parts")
+        split = (ctypes.c_float * most)(*settings.tensor_split)
+        params.tensor_split = ctypes.cast(split, ctypes.POINTER(ctypes.c_float))
+        kept.append(split)
+    return kept

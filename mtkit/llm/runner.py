@@ -1,0 +1,253 @@
+"""A loaded model with one sequence of tokens: feed a prompt, take what follows it.
+
+The memory of what was computed is kept between prompts: a prompt that begins as the last one did,
+as every turn of a chat does, costs only what is new. The last sampled token is never computed
+before it is needed, as in llama.cpp's example.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.llm.backend import Context, ContextSettings, LoadSettings, Model, library
+from mtkit.llm.text import TextStream
+from mtkit.llm.threads import measure
+from mtkit.spec.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from mtkit.llm.sampling import Picker
+
+
+class Token(Record):
+    """One generated token.
+
+    Attributes:
+        id: Its id.
+        piece: The bytes that it stands for.
+        text: What of the text is settled since the token before: whole characters, often none.
+        logprob: Natural logarithm of its probability before any sampler; None unless asked for.
+    """
+
+    id: int
+    piece: bytes
+    text: str
+    logprob: float | None
+
+
+class Runner:
+    """A model, its context and the tokens in it; close it, or use it in ``with``.
+
+    Attributes:
+        model: The model.
+        context: Its context; None before ``open_context``.
+        ids: Tokens of the sequence; the last may not be computed yet.
+        end: Why the last generation ended: "eog", "length", "stop", "grammar", "interrupted" or
+            "context"; empty before.
+        load_seconds: Time that loading took.
+        prompt_seconds: Time that the last prompt took.
+        computed: Tokens of the last prompt that had to be computed.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        load: LoadSettings | None = None,
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Load a model.
+
+        Raises:
+            FormatError: It cannot be loaded.
+        """
+        library()  # the package takes longer than a small model
+        start = time.perf_counter()
+        self.model = Model(path, load, progress=progress)
+        self.load_seconds = time.perf_counter() - start
+        self.context: Context | None = None
+        self.ids: list[int] = []
+        self.end = ""
+        self.stop_asked = False
+        self.prompt_seconds = 0.0
+        self.computed = 0
+
+    def open_context(self, settings: ContextSettings, *, threads: int | None = None) -> Context:
+        """Make the context.
+
+        Args:
+            settings: Its settings but for the threads.
+            threads: How many; None: measured.
+
+        Raises:
+            UnsupportedError: The model cannot generate.
+            ResourceError: There is not enough memory.
+        """
+        model = self.model
+        if not model.has_decoder:
+            raise UnsupportedError("cannot generate: it is an encoder", source=model.path)
+        if model.has_encoder:
+            # The whole prompt goes through the encoder at once, and the relative positions of T5
+            # are not for every kind of attention.
+            settings = replace(settings, n_batch=settings.n_ctx, n_ubatch=settings.n_ctx)
+            if settings.flash_attention == "on":
+                settings = replace(settings, flash_attention="auto")
+        self.close_context()
+        count = threads or 1
+        settings = replace(settings, threads=count, threads_batch=count)
+        self.context = Context(model, settings)
+        if threads is None and not model.has_encoder:
+            count = measure(self.context, model.bos if model.bos >= 0 else 0)
+            self.context.settings = replace(settings, threads=count, threads_batch=count)
+        self.context.reset_performance()
+        self.ids = []
+        return self.context
+
+    def feed(self, ids: Sequence[int]) -> None:
+        """Make a prompt the sequence, so that the next token can be chosen.
+
+        Raises:
+            UsageError: It is empty or an id is none.
+            ResourceError: It does not fit the context.
+            KeyboardInterrupt: The user interrupted it; what was computed is kept.
+        """
+        context = self._opened()
+        if not ids:
+            raise UsageError("the prompt is empty", hint="this model adds no token of its own")
+        start = time.perf_counter()
+        if self.model.has_encoder:
+            context.clear()
+            context.encode(ids)
+            self.model.check_ids((self.model.decoder_start,))
+            self.computed = len(ids)
+            ids = [self.model.decoder_start]
+            context.decode(ids)
+        else:
+            kept = self._keep(ids)
+            self.ids = list(ids[:kept])
+            self.computed = len(ids) - kept
+            try:
+                context.decode(ids[kept:])
+            except BaseException:
+                self.ids = list(ids[: context.n_past])
+                raise
+        self.ids = list(ids)
+        context.logits()  # waits until it is done
+        self.prompt_seconds = time.perf_counter() - start
+
+    def _keep(self, ids: Sequence[int]) -> int:
+        """Cut the memory down to what a prompt begins with; returns how many tokens that are."""
+        context = self._opened()
+        common = 0
+        for had, wanted in zip(self.ids[: context.n_past], ids, strict=False):
+            if had != wanted:
+                break
+            common += 1
+        keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
+        if keep == context.n_past or (keep and context.truncate(keep)):
+            return keep
+        context.clear()
+        return 0
+
+    def stream(
+        self,
+        picker: Picker,
+        limit: int,
+        *,
+        stops: Sequence[str] = (),
+        logprobs: bool = False,
+        special: bool = False,
+        stop_at_eog: bool = True,
+    ) -> Iterator[Token]:
+        """Generate tokens; the last one only carries text that was held back.
+
+        Args:
+            picker: Chooses them.
+            limit: How many at most.
+            stops: Strings that end the text, and are not part of it.
+            logprobs: Compute the probability of each.
+            special: Let control tokens appear in the text.
+            stop_at_eog: End at a token that ends a generation.
+        """
+        context = self._opened()
+        pick, piece_of, is_eog = picker.pick, self.model.piece, self.model.is_eog
+        ids, text = self.ids, TextStream(stops)
+        self.end, self.stop_asked = "length", False
+        for _ in range(limit):
+            if self.stop_asked:
+                self.end = "interrupted"
+                break
+            if context.n_past < len(ids):
+                if context.n_past >= context.n_ctx:
+                    self.end = "context"
+                    break
+                context.step(ids[-1])
+            row = context.logits().copy() if logprobs else None
+            token_id = pick()
+            if token_id < 0:
+                self.end = "grammar"
+                break
+            ids.append(token_id)
+            chance = _logprob(row, token_id) if row is not None else None
+            if stop_at_eog and is_eog(token_id):
+                self.end = "eog"
+                yield Token(token_id, piece_of(token_id, special=True), "", chance)
+                break
+            piece = piece_of(token_id, special=special)
+            yield Token(token_id, piece, text.push(piece), chance)
+            if text.stopped is not None:
+                self.end = "stop"
+                break
+        rest = text.finish()
+        if rest:
+            yield Token(-1, b"", rest, None)
+
+    def _opened(self) -> Context:
+        if self.context is None:
+            raise UsageError("there is no context yet")
+        return self.context
+
+    def close_context(self) -> None:
+        """Free the context and forget the tokens."""
+        if self.context is not None:
+            self.context.close()
+        self.context, self.ids = None, []
+
+    def close(self) -> None:
+        """Free context and model."""
+        self.close_context()
+        self.model.close()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _logprob(row: Any, token_id: int) -> float:
+    """Return the logarithm of a token's probability."""
+    import numpy as np
+
+    shifted = row - row.max()
+    return float(shifted[token_id] - np.log(np.exp(shifted).sum(dtype=np.float64)))
+
+
+def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: int) -> int:
+    """Return how many tokens a context needs: as in llama.cpp's example, the last is not computed.
+
+    Raises:
+        ResourceError: The prompt alone does not fit what was asked for.
+    """
+    if asked is None:
+        asked = n_prompt + n_predict - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
+    if n_prompt > asked:
+        raise ResourceError(
+            f"the prompt has {n_prompt} tokens, the context holds {asked}",
+            hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
+        )
+    return max(asked, 1)

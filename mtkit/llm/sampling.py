@@ -1,0 +1,195 @@
+"""Which token comes next.
+
+Greedy choice is numpy's maximum over the view of the logits (10 against 160 us at 150 000 ids; both
+take the lowest id of equals). Everything else is a chain of llama.cpp's samplers, in the order of
+its own tools: penalties, DRY, top-n-sigma, top-k, typical, top-p, min-p, XTC, temperature. A
+grammar is asked about the one chosen token first, and about all only where it does not take it.
+"""
+
+from __future__ import annotations
+
+from mtkit.llm.backend import Chain, Grammar, schema_grammar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mtkit.llm.backend import Context
+    from mtkit.llm.sampler_settings import SamplerSettings
+
+DRY_BREAKERS = ("\n", ":", '"', "*")
+
+
+class Picker:
+    """Chooses tokens of one context; close it, or use it in ``with``.
+
+    Attributes:
+        steps: What is done to the logits, in order, for people.
+        pick: Returns the next token; -1 where a grammar takes none.
+    """
+
+    def __init__(self, context: Context, settings: SamplerSettings) -> None:
+        """Make the samplers.
+
+        Raises:
+            UsageError: A grammar does not parse, or a bias names no id.
+        """
+        self._context = context
+        model = context.model
+        self._chain: Chain | None = None
+        self._grammar: Grammar | None = None
+        self.steps: list[str] = []
+        biases = list(settings.logit_bias)
+        model.check_ids(token_id for token_id, _ in biases)
+        if settings.ignore_eos:
+            biases += [(token_id, float("-inf")) for token_id in sorted(model.eog_ids)]
+        self._bias = _arrays(biases) if biases else None
+        if biases:
+            self.steps.append(f"logit bias ({len(biases)} ids)")
+        if settings.json_schema is not None:
+            self._grammar = Grammar(model, schema_grammar(settings.json_schema))
+        elif settings.grammar is not None:
+            self._grammar = Grammar(model, settings.grammar)
+        if self._grammar:
+            self.steps.append("grammar")
+        if not settings.is_greedy or settings.has_penalties:
+            self._chain = _chain(context, settings, self.steps)
+        else:
+            self.steps.append("greedy")
+        self.pick: Callable[[], int] = self._greedy
+        if self._grammar:
+            self.pick = self._with_grammar
+        elif self._chain:
+            self.pick = self._sampled
+        elif self._bias:
+            self.pick = self._biased
+
+    def _logits(self) -> Any:
+        logits = self._context.logits()
+        if self._bias:
+            ids, values = self._bias
+            logits[ids] += values
+        return logits
+
+    def _greedy(self) -> int:
+        return int(self._context.logits().argmax())
+
+    def _biased(self) -> int:
+        return int(self._logits().argmax())
+
+    def _sampled(self) -> int:
+        assert self._chain is not None
+        self._logits()  # the bias goes into the buffer that llama.cpp reads
+        return self._chain.sample(self._context)
+
+    def _with_grammar(self) -> int:
+        logits = self._logits()
+        grammar, chain = self._grammar, self._chain
+        assert grammar is not None
+        token = self._choose(logits)
+        if not grammar.allows(token) or logits[token] == float("-inf"):
+            if not grammar.mask(logits):
+                return -1
+            token = self._choose(logits)
+        if not grammar.allows(token):  # a sampler can leave nothing but what was forbidden
+            return -1
+        grammar.accept(token)
+        if chain:
+            chain.accept(token)
+        return token
+
+    def _choose(self, logits: Any) -> int:
+        return self._chain.choose(logits) if self._chain else int(logits.argmax())
+
+    def see(self, ids: list[int]) -> None:
+        """Let the penalties know the tokens of a prompt."""
+        if self._chain:
+            for token_id in ids:
+                self._chain.accept(token_id)
+
+    def reset(self) -> None:
+        """Begin anew: no tokens seen, the grammar at its start, the random numbers at theirs."""
+        if self._chain:
+            self._chain.reset()
+        if self._grammar:
+            self._grammar.reset()
+
+    def close(self) -> None:
+        """Free the samplers."""
+        if self._chain:
+            self._chain.close()
+        if self._grammar:
+            self._grammar.close()
+
+    def __enter__(self) -> Picker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _arrays(biases: list[tuple[int, float]]) -> Any:
+    """Return ids, each once, and what is added to their logits."""
+    import numpy as np
+
+    total: dict[int, float] = {}
+    for token_id, value in biases:
+        total[token_id] = total.get(token_id, 0.0) + value
+    return np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
+
+
+def _chain(context: Context, settings: SamplerSettings, steps: list[str]) -> Chain:
+    """Make llama.cpp's chain; what does nothing is left out."""
+    import ctypes
+
+    chain = Chain()
+    s = settings
+
+    def add(shown: str, name: str, *arguments: Any) -> None:
+        chain.add(name, *arguments)
+        steps.append(shown)
+
+    vocab, n_vocab = context.model.vocab, context.model.n_vocab
+    if s.repeat_penalty != 1 or s.frequency_penalty or s.presence_penalty:
+        last = min(s.penalty_last, context.n_ctx)
+        add(
+            f"penalties last={last} repeat={s.repeat_penalty:g} frequency={s.frequency_penalty:g} "
+            f"presence={s.presence_penalty:g}",
+            "penalties", n_vocab, last, s.repeat_penalty, s.frequency_penalty, s.presence_penalty,
+        )  # fmt: skip
+    if s.dry > 0:
+        last = context.n_ctx if s.dry_last < 0 else min(s.dry_last, context.n_ctx)
+        breakers = (ctypes.c_char_p * len(DRY_BREAKERS))(*(b.encode() for b in DRY_BREAKERS))
+        add(
+            f"dry multiplier={s.dry:g} base={s.dry_base:g} length={s.dry_length} last={last}",
+            "dry", vocab, s.dry, s.dry_base, s.dry_length, last, breakers, len(DRY_BREAKERS),
+        )  # fmt: skip
+    if s.is_greedy:
+        add("greedy", "greedy")
+        return chain
+    if s.mirostat:
+        add(f"temperature {s.temperature or 1:g}", "temp", s.temperature or 1.0)
+        shown = f"mirostat {s.mirostat} tau={s.mirostat_tau:g} eta={s.mirostat_eta:g}"
+        if s.mirostat == 1:
+            add(shown, "mirostat", n_vocab, s.seed, s.mirostat_tau, s.mirostat_eta, 100)
+        else:
+            add(shown, "mirostat_v2", s.seed, s.mirostat_tau, s.mirostat_eta)
+        return chain
+    if s.top_n_sigma > 0:
+        add(f"top-n-sigma {s.top_n_sigma:g}", "top_n_sigma", s.top_n_sigma)
+    if s.top_k > 0:
+        add(f"top-k {s.top_k}", "top_k", s.top_k)
+    if s.typical < 1:
+        add(f"typical {s.typical:g}", "typical", s.typical, 1)
+    if s.top_p < 1:
+        add(f"top-p {s.top_p:g}", "top_p", s.top_p, 1)
+    if s.min_p > 0:
+        add(f"min-p {s.min_p:g}", "min_p", s.min_p, 1)
+    if s.xtc > 0:
+        add(
+            f"xtc {s.xtc:g} threshold={s.xtc_threshold:g}", "xtc", s.xtc, s.xtc_threshold, 1, s.seed
+        )
+    add(f"temperature {s.temperature:g}", "temp", s.temperature)
+    add(f"random seed={s.seed}", "dist", s.seed)
+    return chain

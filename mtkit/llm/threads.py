@@ -1,0 +1,111 @@
+"""How many threads compute, and how they wait for each other.
+
+Every node of the graph ends with all threads waiting for the last. libgomp's threads spin while
+they wait; where another process has one of the cores this costs a factor of 10 to 100 (measured),
+where none has it saves a few per cent. So the machine is looked at before the library is loaded,
+and the number of threads is measured on the loaded model. What the user sets counts always.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.backend import Context
+
+WAITING = ("auto", "active", "passive", "default")
+_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+_SECONDS = 0.02
+"""Time that a measurement takes for each number of threads, one token at least."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use, the control group's share counted."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        allowed = os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        if quota != "max":
+            allowed = min(allowed, max(1, round(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass
+    return allowed
+
+
+def choose_waiting(waiting: str = "auto") -> str:
+    """Set how threads wait, before llama.cpp is loaded; returns what was set and why.
+
+    Raises:
+        UsageError: There is no such way.
+    """
+    if waiting not in WAITING:
+        raise UsageError(f"--wait {waiting}: one of {', '.join(WAITING)}")
+    if waiting in ("active", "passive"):
+        os.environ["OMP_WAIT_POLICY"] = waiting
+        return f"{waiting}, as asked"
+    given = [name for name in _VARIABLES if os.environ.get(name)]
+    if waiting == "default" or given:
+        return f"as {given[0]} says" if given else "the OpenMP library's default, as asked"
+    busy = _busy()
+    if busy + 1 > cores():
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        return f"passive: {busy} other threads are running on {cores()} cores"
+    return "the OpenMP library's default: the cores are free"
+
+
+def _busy() -> int:
+    """Threads that want a core now, this one left out, or that wanted one in the last minute."""
+    now = 0
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            now = int(file.read().split()[3].partition("/")[0]) - 1
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return max(now, round(os.getloadavg()[0] - 0.25))
+    except OSError:
+        return now
+
+
+def measure(context: Context, token_id: int) -> int:
+    """Return the number of threads that computes one token fastest, and leave the context empty.
+
+    Powers of two up to the cores are tried, as long as more threads are faster.
+    """
+    best, best_seconds = 1, float("inf")
+    tried = sorted({min(1 << power, cores()) for power in range(cores().bit_length() + 1)})
+    if len(tried) == 1:
+        return 1
+    for threads in tried:
+        context.set_threads(threads, threads)
+        seconds = _seconds(context, token_id)
+        if seconds > best_seconds:
+            break
+        best, best_seconds = threads, seconds
+    context.set_threads(best, best)
+    return best
+
+
+def _seconds(context: Context, token_id: int) -> float:
+    """Shortest time of computing one token."""
+    context.clear()
+    shortest = float("inf")
+    begin = time.perf_counter()
+    for turn in range(min(16, context.n_ctx)):
+        start = time.perf_counter()
+        context.step(token_id)
+        context.logits()
+        end = time.perf_counter()
+        if turn:  # the first touches memory for the first time
+            shortest = min(shortest, end - start)
+            if end - begin > _SECONDS:
+                break
+    context.clear()
+    return shortest
