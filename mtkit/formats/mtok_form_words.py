@@ -24,7 +24,8 @@ BYTE_LEVEL, METASPACE, SPLIT, BERT, SEQUENCE = 1, 3, 4, 5, 6
 ISOLATED, REMOVED = 0, 1
 ANY = r"[\s\S]"
 PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
-WORDS = r"[\p{L}\p{M}\p{N}_]+|[^\p{L}\p{M}\p{N}_\s]+"
+WORD = r"\p{L}\p{M}\p{N}_"
+WORDS = rf"[{WORD}]+|[^{WORD}\s]+"
 
 
 def write_pre_tokenizer(component: PreTokenizer | None, losses: Losses) -> bytes:
@@ -88,7 +89,7 @@ def _pattern(pattern: Pattern, losses: Losses) -> str | None:
     """Return a pattern in the loader's syntax, or None where it has none for it."""
     if isinstance(pattern, Text):
         return quoted(pattern.text) if pattern.text else None
-    text = without_possessives(pattern.pattern)
+    text = with_marks(without_possessives(pattern.pattern))
     if not text.isascii() and not (r"\p{" in text or r"\P{" in text):
         losses.add("ids-possible", FIELD, "the pattern is run by another engine")
         return text
@@ -128,6 +129,27 @@ def without_possessives(pattern: str) -> str:
             in_set = True
         elif char in "?*+}" and pattern[at : at + 1] == "+":
             at += 1
+    return out
+
+
+def with_marks(pattern: str) -> str:
+    r"""Spell ``\w`` and ``\W`` out, whose words have no marks for the loader."""
+    out, at, in_set = "", 0, False
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            sign = pattern[at + 1 : at + 2]
+            if sign == "w":
+                out += WORD if in_set else f"[{WORD}]"
+            elif sign == "W" and not in_set:
+                out += f"[^{WORD}]"
+            else:
+                out += char + sign
+            at += 2
+            continue
+        in_set = char == "[" or (in_set and char != "]")
+        out += char
+        at += 1
     return out
 
 
