@@ -12,9 +12,12 @@ from support import shared
 
 from mtkit.binary import Source
 from mtkit.formats import gguf
+from mtkit.formats.contract import WriteOptions
 from mtkit.formats.gguf_sort import sorted_as_cpp
 from mtkit.formats.gguf_text import pieces, texts
+from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.pipeline import Pipeline
+from mtkit.pipeline.byte_alphabet import LETTERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +28,18 @@ TEXTS = (
     b" a",
     b"it's12345abc!?x-y",
     b"",
+)
+
+DNA = (
+    "He AC",
+    "<dna>ACGTAC</dna>",
+    "<dna>acgtacgta</dna> He",
+    "<dna></dna>",
+    "He<dna>ACGTACxx</dna> AC<dna>ACGT",
+    "ACGT</dna>He</dna><dna>",
+    "<dna>A C\n</dna>",
+    "<dna>\u00e9ACGTA</dna>",
+    "<dna>ACGTAC<dna>ACGTAC</dna><oov>",
 )
 
 
@@ -39,6 +54,36 @@ def test_words_between_white_space(pre: str) -> None:
             found = pipeline.encode_ids(text, add_special_tokens=add, parse_special=False)
             assert found == llama.encode(text, add=add, parse=False), text
     llama.close()
+
+
+def test_sections_of_dna(tmp_path: Path) -> None:
+    mark = "\ue000".encode()
+    runs = [b"ACGTAC", b"GTAAAA", b"AAAAAA", b"ACGTAA"]
+    tokens = [letter.encode() for letter in LETTERS]
+    tokens += [b"He", b"AC", b"<dna>", b"</dna>", b"<oov>", *(run + mark for run in runs)]
+    path = tmp_path / "dna.gguf"
+    for kind in (1, 3, 4):
+        types = [*[1] * 258, *[kind] * 3, *[1] * 4]
+        keys = [
+            Key("general.architecture", "string", "llama"),
+            Key("tokenizer.ggml.model", "string", "hybriddna"),
+            Key("tokenizer.ggml.pre", "string", "gpt-2"),
+            Key("tokenizer.ggml.tokens", "string[]", tokens),
+            Key("tokenizer.ggml.token_type", "i32[]", types),
+            Key("tokenizer.ggml.merges", "string[]", [b"H e", b"A C"]),
+        ]
+        path.write_bytes(gguf_bytes(keys))
+        spec = gguf.read(Source.open(str(path)), {}).spec
+        pipeline, llama = Pipeline(spec), Llama(path)
+        for text in DNA:
+            for parse in (False, True):
+                found = pipeline.encode_ids(text, add_special_tokens=False, parse_special=parse)
+                assert found == llama.encode(text.encode(), add=False, parse=parse), text
+        llama.close()
+        result = gguf.write(spec, WriteOptions())
+        (content,) = result.files.values()
+        assert result.losses == ()
+        assert gguf.read(Source("-", content), {}).spec == spec
 
 
 def test_equal_elements_are_left_as_by_std_sort(tmp_path: Path) -> None:

@@ -65,6 +65,14 @@ BUILT = {
     "Words": small(models.Words(264), BYTES + WORDS),
     "WordLevel": small(models.WordLevel(264), BYTES + WORDS),
     "ShortestPath": small(models.ShortestPath(), [b"<unk>", *BYTES, *WORDS]),
+    "SectionBPE": small(
+        models.SectionBPE(
+            models.BPE(models.Merges(Numbers.of("I", (259, 257)), Pieces.of([]))),
+            pre_tokenizers.WhitespaceSplit(),
+            *(256, 257, 258),
+        ),
+        [*BYTES, b"T", b"e", b"?", b"h", b"he"],
+    ),
     "Checksum": small(models.Checksum(), WORDS),
 }
 

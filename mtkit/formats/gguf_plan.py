@@ -65,6 +65,9 @@ def plan_of(spec: TokenizerSpec) -> Plan:
 
 def _plan(spec: TokenizerSpec) -> Plan:
     model = spec.model
+    if isinstance(model, models.SectionBPE):
+        plain = replace(spec, model=model.bpe, pre_tokenizer=model.words)
+        return replace(_bpe(plain, model.bpe), model="hybriddna")
     if isinstance(model, models.BPE):
         return _bpe(spec, model)
     if isinstance(model, models.ScoreBPE):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mtkit.spec.post_processors import Slot
 
 SPACE, MARK = Text(" "), "\u2581"
+SECTION = (b"<dna>", b"</dna>", b"<oov>")
+"""Begin, end and unknown token of the sections of hybriddna."""
 
 
 class Frame(Record):
@@ -124,16 +126,21 @@ def _bpe(frame: Frame) -> dict[str, Any]:
         parts.append(normalizers.Lowercase("simple"))
     merges = read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2")
     alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TEXTS
+    words = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps))
+    bpe = models.BPE(
+        merges,
+        byte_fallback=not letters,
+        ignore_merges=pre.ignore_merges,
+        missing="before" if fits(merges, frame.vocabulary, alphabet) else "after",
+        whole_newlines=pre.forced_bos,
+    )
+    found: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
+    begin, end, unknown = (frame.vocabulary.pieces.ids.get(text) for text in SECTION)
+    if frame.kind.model == "hybriddna" and None not in {begin, end, unknown}:
+        found = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]
     return {
+        **found,
         "normalizer": parts[0] if parts else None,
-        "pre_tokenizer": steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps)),
-        "model": models.BPE(
-            merges,
-            byte_fallback=not letters,
-            ignore_merges=pre.ignore_merges,
-            missing="before" if fits(merges, frame.vocabulary, alphabet) else "after",
-            whole_newlines=pre.forced_bos,
-        ),
         "decoder": decoders.Pieces(
             "marks" if pre.escape_whitespaces else "byte_alphabet",
             drop_first_space=frame.space_prefix,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Literal, Union
 
     from mtkit.spec.packed import Numbers, Pieces
+    from mtkit.spec.pre_tokenizers import PreTokenizer
 
 
 class Merges(Record):
@@ -213,6 +214,24 @@ class ShortestPath(Record):
     """PLaMo-2's path of least cost from the end of the text; unknown characters as BYTE tokens."""
 
 
+class SectionBPE(Record):
+    """Byte-pair encoding, and sections between two tokens that are cut into runs of six bytes.
+
+    A section goes from the text of ``begin`` to the next text of ``end``, or to the end of the
+    text. Its runs, in capitals, the last filled up with ``A``, are tokens with U+E000 behind them,
+    or ``unknown``. The text between sections is split by ``words`` and encoded by ``bpe``.
+
+    Attributes:
+        words: Pre-tokenizer of the text between sections.
+    """
+
+    bpe: BPE
+    words: PreTokenizer
+    begin: int
+    end: int
+    unknown: int
+
+
 class Checksum(Record):
     """Every five bytes are the id ``checksum % size``: a stand-in for tests, no vocabulary."""
 
@@ -231,5 +250,6 @@ if TYPE_CHECKING:
         WordLevel,
         Trie,
         ShortestPath,
+        SectionBPE,
         Checksum,
     ]

@@ -44,6 +44,7 @@ MODULES = {
     "WordLevel": "word_level",
     "Trie": "trie",
     "ShortestPath": "shortest_path",
+    "SectionBPE": "section_bpe",
     "Checksum": "checksum",
     "Characters": "characters",
     "Words": "characters",
