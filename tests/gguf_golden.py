@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from support import SHARED, absent, shared
 
 from mtkit.binary import Source
+from mtkit.engine import load_engine
 from mtkit.formats import gguf, gguf_roles
 from mtkit.pipeline import Pipeline, roles
 
@@ -75,6 +76,12 @@ def mismatches(
         if decode:
             wrong += _decoded(spec, row, text)
     return wrong
+
+
+def engine_mismatches(spec: TokenizerSpec, rows: list[dict[str, Any]]) -> list[str]:
+    """Compare every row with the native engine; nothing differs where there is none."""
+    engine = load_engine(spec)
+    return mismatches(spec, rows, engine, decode=False) if engine.name == "native" else []
 
 
 def _raw(engine: Any, row: dict[str, Any]) -> list[str]:

@@ -69,6 +69,7 @@ def test_equals_llama_cpp(name: str) -> None:
     assert golden.attributes_digest(spec) == header["attrs_sha256"]
     assert golden.pieces_digest(spec) == header["pieces_sha256"]
     assert golden.mismatches(spec, rows) == []
+    assert golden.engine_mismatches(spec, rows) == []
 
 
 @pytest.mark.parametrize("name", TESTED)
