@@ -81,7 +81,7 @@ void AddedTokens::cut_normalized(const Part &part, int parse_special,
     if (match_ == Match::LEFTMOST_LONGEST)
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
     else
-        out.push_back({part, NONE});
+        out.push_back({part.cut(0, part.text.size()), NONE});
 }
 
 bool AddedTokens::inside_word(std::string_view text, std::size_t first, std::size_t last) const {
@@ -134,13 +134,14 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
         if ((best->flags & SINGLE_WORD) != 0 && inside_word(text, first, last)) continue;
         if ((best->flags & LSTRIP) != 0) first = std::max(strip_left(text, first, done), done);
         if ((best->flags & RSTRIP) != 0) last = strip_right(text, last, text.size());
+        // The pipeline words the error: the token lies in space that belongs to the one before it.
+        if (first > last) throw Deferred();
         if (done < first) out.push_back({part.cut(done, first), NONE});
-        out.push_back({part.cut(first, last), best->id});
+        if (first < last) out.push_back({part.cut(first, last), best->id});
         done = last;
         any = true;
     }
-    if (done < text.size() || !any)
-        out.push_back({done != 0 ? part.cut(done, text.size()) : part, NONE});
+    if (done < text.size() || !any) out.push_back({part.cut(done, text.size()), NONE});
 }
 
 // Each token, the longest first, is cut out of what those before it left.
@@ -199,8 +200,7 @@ void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Piece> &
         out.push_back({part.cut(cut.first, cut.last), cut.id});
         done = cut.last;
     }
-    if (done < text.size() || cuts.empty())
-        out.push_back({done != 0 ? part.cut(done, text.size()) : part, NONE});
+    if (done < text.size() || cuts.empty()) out.push_back({part.cut(done, text.size()), NONE});
 }
 
 } // namespace mtkit

@@ -57,8 +57,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
     vocabulary_.words =
         WordTable(tables_.numbers<std::uint64_t>("WORD"), vocabulary_.pieces, extra);
-    vocabulary_.scores = tables_.numbers<float>("SCOR");
-    vocabulary_.types = tables_.numbers<std::uint8_t>("TYPE");
+    vocabulary_.types = tables_.numbers<std::uint8_t>("KIND");
     added_ = std::make_unique<AddedTokens>(program);
     normalizer_ = make_normalizer(program, tables_);
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);

@@ -55,7 +55,6 @@ class Model {
 struct Vocabulary {
     PieceTable pieces;
     WordTable words;
-    std::span<const float> scores;
     std::span<const std::uint8_t> types;
     bool raw = false; // pieces and words are raw bytes
 };

@@ -90,7 +90,7 @@ class ScoreBpe final : public Model {
             waiting.pop_back();
             const auto text = word.substr(from, to - from);
             const std::uint32_t id = find(text);
-            if (has_unused_ && id < vocabulary_.types.size() && vocabulary_.types[id] == UNUSED)
+            if (has_unused_ && id == NONE)
                 if (const auto half = halves.find(text); half != halves.end()) {
                     waiting.emplace_back(from + half->second, to);
                     waiting.emplace_back(from, from + half->second);

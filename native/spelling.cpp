@@ -6,12 +6,16 @@ namespace mtkit {
 
 ByteIds Roles::byte_ids(bool singles) const {
     static constexpr const char *DIGITS = "0123456789ABCDEF";
+    const auto any = [this](std::string_view text) {
+        const std::uint32_t id = reserved.find(text);
+        return id != NONE ? id : segmented.find(text);
+    };
     ByteIds out{};
     for (unsigned byte = 0; byte < 256; ++byte) {
         const char name[] = {'<', '0', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '>'};
         const char single = static_cast<char>(byte);
-        out.id[byte] = find({name, sizeof name});
-        if (out.id[byte] == NONE && singles) out.id[byte] = find({&single, 1});
+        out.id[byte] = any({name, sizeof name});
+        if (out.id[byte] == NONE && singles) out.id[byte] = any({&single, 1});
     }
     return out;
 }

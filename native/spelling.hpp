@@ -18,18 +18,24 @@ inline std::size_t character_size(char first) {
     return SIZES[static_cast<unsigned char>(first) >> 4];
 }
 
-// Segmented and reserved pieces of a vocabulary with types; reserved ones are found first.
+// Segmented and reserved pieces of a vocabulary with types.
 struct Roles {
     WordTable segmented;
     WordTable reserved;
+    std::span<const std::uint8_t> types;
 
     Roles(Tables &tables, const Vocabulary &vocabulary)
         : segmented(vocabulary.words),
-          reserved(tables.numbers<std::uint64_t>("RSVD"), vocabulary.pieces, {}) {}
+          reserved(tables.numbers<std::uint64_t>("RSVD"), vocabulary.pieces, {}),
+          types(vocabulary.types) {}
 
+    [[nodiscard]] bool is_unused(std::uint32_t id) const {
+        return id < types.size() && types[id] == 5;
+    }
+    // The id of a text; reserved and UNUSED pieces are never found.
     [[nodiscard]] std::uint32_t find(std::string_view text) const {
-        const std::uint32_t id = reserved.find(text);
-        return id != NONE ? id : segmented.find(text);
+        const std::uint32_t id = segmented.find(text);
+        return is_unused(id) ? NONE : id;
     }
     // <0xHH> tokens by byte; with `singles` the token of the byte itself where there is none.
     [[nodiscard]] ByteIds byte_ids(bool singles) const;

@@ -9,7 +9,11 @@
 //   XTRB XTRE       parts of merges that are no token: they are symbols behind the pieces
 //   WORD            u64 slots, a power of two: piece -> id; see WordTable
 //   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
-//   SCOR TYPE       f32 score and u8 type of each piece
+//   KIND            u8 type of each piece
+//   RSVD            WORD of the pieces that segmentation never makes
+//   RANK            u32 place of each piece in the order of scores
+//   TRIE TRID OFRS  see trie.hpp; f64 what each piece counts
+//   PT00 PT01 ...   split patterns, see pattern.hpp
 #pragma once
 
 #include <cstddef>

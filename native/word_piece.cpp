@@ -14,7 +14,8 @@ class WordPiece final : public Model {
         : words_(vocabulary.words), unk_(read_id(program, "unk")),
           prefix_(read_text(program, "prefix")),
           max_chars_(program.scalar<std::uint32_t>("max_chars")),
-          bytes_(read_flag(program, "unit")), nothing_(read_flag(program, "too_long")) {}
+          bytes_(read_flag(program, "unit")), nothing_(read_flag(program, "too_long")),
+          rest_(read_flag(program, "gap")) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -43,9 +44,13 @@ class WordPiece final : public Model {
             at = end;
         }
         if (known) return;
-        out.resize(before);
         if (unk_ == NONE) throw NoToken(word);
-        out.push_back({unk_, 0, static_cast<std::uint32_t>(word.size())});
+        std::uint32_t start = 0;
+        if (rest_ && out.size() > before)
+            start = out.back().end;
+        else
+            out.resize(before);
+        out.push_back({unk_, start, static_cast<std::uint32_t>(word.size())});
     }
 
   private:
@@ -62,6 +67,7 @@ class WordPiece final : public Model {
     std::uint32_t max_chars_;
     bool bytes_;
     bool nothing_;
+    bool rest_;
 };
 
 class WordLevel final : public Model {

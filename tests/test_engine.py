@@ -314,6 +314,7 @@ def random_model(rng: random.Random, vocabulary: Vocabulary) -> models.Model:
             max_chars=rng.choice((None, 5, 100)),
             unit=rng.choice(("characters", "bytes")),
             too_long=rng.choice(("unk", "nothing")),
+            gap=rng.choice(("word", "rest")),
         )
     if kind == 6:
         return models.WordLevel(unk=0)
@@ -348,6 +349,22 @@ def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
         assert_equal(TokenizerSpec(vocabulary, model, normalizer=normalizer), texts)
     for pre_tokenizer in PRE_TOKENIZERS:
         assert_equal(TokenizerSpec(vocabulary, model, pre_tokenizer=pre_tokenizer), texts)
+
+
+def test_the_default_tokenizer_carries_its_tables() -> None:
+    """They are those of its specification (else: python -m tools.default_tokenizer)."""
+    from mtkit.formats import mtok
+    from mtkit.tokenizer import Tokenizer, default_path, load_source
+
+    source = Source.open(default_path())
+    spec = mtok.read(source, {}).spec
+    stored = mtok.extension_sections(source)
+    assert {tag: bytes(stored[tag]) for tag in tables(spec)} == tables(spec)
+    loaded = load_source(source)
+    assert isinstance(loaded, Tokenizer)
+    assert callable(loaded._spec)
+    for text in TEXTS[:-2]:
+        assert loaded.encode_ids(text) == Pipeline(spec).encode_ids(text)
 
 
 def test_what_the_core_lacks_is_done_by_the_pipeline() -> None:

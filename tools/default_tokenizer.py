@@ -2,9 +2,9 @@
 
 The source is a folder with the tokenizer.json that was trained for this project (NOTICE names the
 texts). The engine's tables are in it, so that nothing is computed at start-up. The same folder
-gives the same bytes:
+gives the same bytes; without a folder the tables are made anew from the specification in the file:
 
-    python -m tools.default_tokenizer FOLDER
+    python -m tools.default_tokenizer [FOLDER]
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from mtkit.formats.contract import WriteOptions
 TARGET = os.path.join(os.path.dirname(os.path.dirname(__file__)), "mtkit", "data", "default.mtok")
 
 
-def content(folder: str) -> bytes:
+def content(folder: str | None) -> bytes:
     """Return what the file must be."""
-    source = Source.open(os.path.join(folder, "tokenizer.json"))
-    spec = hf.read(source, {}).spec
+    if folder is None:
+        spec = mtok.read(Source.open(TARGET), {}).spec
+    else:
+        spec = hf.read(Source.open(os.path.join(folder, "tokenizer.json")), {}).spec
     return mtok.write(spec, WriteOptions(values=(("tables", "yes"),))).files[".mtok"]
 
 
 def main(arguments: list[str]) -> int:
     """Write the file."""
-    if len(arguments) != 1:
-        print("usage: python -m tools.default_tokenizer FOLDER", file=sys.stderr)
+    if len(arguments) > 1:
+        print("usage: python -m tools.default_tokenizer [FOLDER]", file=sys.stderr)
         return 2
-    data = content(arguments[0])
+    data = content(arguments[0] if arguments else None)
     write_files({TARGET: data}, force=True)
     print(f"{TARGET}: {len(data)} bytes")
     return 0

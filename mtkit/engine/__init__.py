@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     FromFile = Literal["file"] | None
 
 
+VERSION = 1
+"""Of programs and tables; native/engine.cpp has the same number."""
+
+
 class Engine:
     """A tokenizer run by the native core; any thread may use it.
 

@@ -8,6 +8,7 @@ them. What the core has no step for is ``UnsupportedError``: the pipeline does t
 
 from __future__ import annotations
 
+from mtkit.engine import VERSION
 from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
     from mtkit.spec.text import Pattern
 
-VERSION = 1
 
 _INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2, "loose": 3}
 _MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
@@ -92,6 +92,8 @@ class Program:
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
             normalize = compile_normalizer(self.spec.normalizer)
         contents = Cutter(added, normalize).normalized
+        if any(t.normalized and contents.get(t.id) == "" for t in added.tokens):
+            raise UnsupportedError("an added token is nothing once normalized")
         special = {token.content for token in added.tokens if token.special}
         by_content = added.match != "longest_first"
         tokens = list(added.tokens)

@@ -132,7 +132,7 @@ class _Model:
         """Make the tables of segmented and of reserved pieces."""
         self._words(self.listed if everything else self._of_role(*SEGMENTED))
         if self.types:
-            self.sections["TYPE"] = self.types
+            self.sections["KIND"] = self.types
             self.sections["RSVD"] = self._word_table(self._of_role(*RESERVED))
 
     def _scores(self) -> tuple[bytes, bool]:
@@ -187,8 +187,6 @@ class _Model:
         )
 
     def _word_piece(self, model: models.WordPiece) -> bytes:
-        if model.gap != "word" or (model.unk is not None and model.unk < 0):
-            raise UnsupportedError("the core gives one unknown token for a word with a gap")
         return b"".join(
             [
                 u8(5),
@@ -197,6 +195,7 @@ class _Model:
                 u32(model.max_chars),
                 u8(model.unit == "bytes"),
                 u8(model.too_long == "nothing"),
+                u8(model.gap == "rest"),
             ]
         )
 
