@@ -66,6 +66,14 @@ def test_the_extension_is_small() -> None:
     assert len(file_of("bbpe-8k/tokenizer.json")) < len(base) + 4096
 
 
+def test_base_and_its_losses_can_be_asked_for() -> None:
+    base = mtok.write(spec_of("wordpiece/tokenizer.json"), WriteOptions(extension=False))
+    whole = Source("x", file_of("wordpiece/tokenizer.json"))
+    assert mtok.base_length(whole) == len(base.files[".mtok"])
+    assert mtok.base_length(Source("x", base.files[".mtok"])) == len(base.files[".mtok"])
+    assert mtok.base_losses(spec_of("wordpiece/tokenizer.json")) == base.losses != ()
+
+
 def test_bos_is_assumed_where_the_source_says_nothing() -> None:
     result = mtok.write(spec_of("spm-bpe/tokenizer.model"), WriteOptions())
     assert any("BOS" in assumption for assumption in result.assumptions)
