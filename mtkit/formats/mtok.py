@@ -56,21 +56,6 @@ def extension_sections(source: Source) -> dict[str, memoryview]:
     return {} if extension is None else dict(extension.sections)
 
 
-def base_length(source: Source) -> int:
-    """Return how many bytes of a file are MNN's."""
-    from mtkit.formats.mtok_extension import find
-
-    extension = find(source.data)
-    return len(source.data) if extension is None else extension.base_length
-
-
-def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
-    """Return what the base alone does not hold: what MNN's loader does not get to know."""
-    from mtkit.formats import mtok_write
-
-    return mtok_write.base_losses(spec)
-
-
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file; the choice ``tables`` adds the engine's tables, to be used in place.
 
