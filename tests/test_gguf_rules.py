@@ -56,6 +56,27 @@ def test_words_between_white_space(pre: str) -> None:
     llama.close()
 
 
+def test_case_and_accents_are_those_of_unicode_15_1(tmp_path: Path) -> None:
+    # Capitals of Unicode 16.0 and 17.0, a letter of 9.0 that decomposes, one of 16.0 that does.
+    letters = "\U00010d50\U00010d70\u1c89\u1c8a\ua7cb\u0264\ua7da\ua7db\U0001e900\U0001e922"
+    letters += "\u1e9b\u017f\U000113c5\U000113c2\U00016121\U0001611e\u0130i"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *("\u2581" + letter for letter in letters)]
+    ids = {"bos": 2, "seperator": 3, "unknown": 1}
+    keys = [
+        Key("general.architecture", "string", "bert"),
+        Key("tokenizer.ggml.model", "string", "bert"),
+        Key("tokenizer.ggml.tokens", "string[]", [word.encode() for word in words]),
+        *(Key(f"tokenizer.ggml.{role}_token_id", "u32", number) for role, number in ids.items()),
+    ]
+    path = tmp_path / "letters.gguf"
+    path.write_bytes(gguf_bytes(keys))
+    pipeline, llama = Pipeline(gguf.read(Source.open(str(path)), {}).spec), Llama(path)
+    for letter in letters:
+        found = pipeline.encode_ids(letter, add_special_tokens=False, parse_special=False)
+        assert found == llama.encode(letter.encode(), add=False, parse=False), hex(ord(letter))
+    llama.close()
+
+
 def test_sections_of_dna(tmp_path: Path) -> None:
     mark = "\ue000".encode()
     runs = [b"ACGTAC", b"GTAAAA", b"AAAAAA", b"ACGTAA"]

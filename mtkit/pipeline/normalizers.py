@@ -14,7 +14,7 @@ from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.pipeline.charsmap import Charsmap
 from mtkit.pipeline.forms import normal_form
 from mtkit.pipeline.pattern import compile_pattern
-from mtkit.pipeline.unicode import clusters
+from mtkit.pipeline.unicode import clusters, decomposition
 from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import normalizers as spec
 
@@ -166,7 +166,7 @@ def _bert_per_character(component: spec.Bert) -> Apply:
 
     def run(text: Aligned) -> None:
         if strip_accents:
-            _map(text, lambda c: characters.decomposition(c, compatible=False)[0])
+            _map(text, _base)
         if component.clean_text:
             # White space goes first: the tab is a control, too.
             _map(text, lambda c: " " if characters.is_white_space(c) else c)
@@ -176,9 +176,14 @@ def _bert_per_character(component: spec.Bert) -> Apply:
         if strip_accents:
             text.filter(lambda c: not characters.is_mark(c, PER_CHARACTER_UNICODE))
         if component.lowercase:
-            _lowercase_simple(text)
+            _map(text, lambda c: characters.simple_lower(c, PER_CHARACTER_UNICODE))
 
     return run
+
+
+def _base(character: str) -> str:
+    """Return the first character of the canonical decomposition."""
+    return decomposition(character, compatible=False, version=PER_CHARACTER_UNICODE)[0]
 
 
 def _kept_per_character(character: str) -> bool:
