@@ -25,6 +25,18 @@ def inspect(
         str | None,
         typer.Option("--sort", metavar="KEY", help="name, type, offset, bytes or parameters."),
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only what running the model will take of memory.")
+    ] = False,
+    ctx: Annotated[
+        int | None, typer.Option("--ctx", metavar="N", help="Tokens of context, for --plan.")
+    ] = None,
+    kv_type: Annotated[
+        str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")
+    ] = "f16",
+    gpu_layers: Annotated[
+        int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
@@ -38,6 +50,7 @@ def inspect(
     \b
     Examples:
       mtkit inspect model.gguf
+      mtkit inspect model.gguf --plan --ctx 8192 --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
     from mtkit.binary import Source
@@ -45,6 +58,11 @@ def inspect(
     from mtkit.errors import UsageError
     from mtkit.gguf.magic import MAGIC
 
+    if plan:
+        from mtkit.commands.inspect_plan import show_plan
+
+        show_plan(locate_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
+        return
     source = Source.open(locate_named(file))
     if bytes(source.data[:4]) != MAGIC:
         from mtkit.commands import inspect_tokenizer

@@ -79,6 +79,7 @@ class Model:
 
         Raises:
             FormatError: llama.cpp cannot load the file.
+            UnsupportedError: It does not know the architecture.
             UsageError: A device is not there.
             KeyboardInterrupt: The user interrupted it.
         """
@@ -107,7 +108,9 @@ class Model:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
         del callback, kept
         if not handle:
-            raise FormatError(f"cannot be loaded{log.reason()}", source=path)
+            reason = log.reason()
+            kind = UnsupportedError if "unknown model architecture" in reason else FormatError
+            raise kind(f"cannot be loaded{reason}", source=path)
         self.handle: int = handle
         self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
         self._describe()

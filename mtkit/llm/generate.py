@@ -11,8 +11,10 @@ import os
 import time
 
 from mtkit.errors import UsageError
+from mtkit.inspection.plan import PlanSettings
 from mtkit.llm.backend import ContextSettings, LoadSettings
 from mtkit.llm.locate import locate_model
+from mtkit.llm.preflight import Examined
 from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampler_settings import SamplerSettings
 from mtkit.llm.sampling import Picker
@@ -189,6 +191,8 @@ def run(
 ) -> Generation:
     """Load a model, generate once, and free everything."""
     watcher = watcher or Watcher()
+    examined = Examined(path)
+    examined.check(_plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
     waiting = choose_waiting(settings.wait)
     with Runner(path, settings.load, progress=watcher.progress) as runner:
         watcher.loaded(runner, waiting)
@@ -197,6 +201,7 @@ def run(
         n_ctx = context_tokens(
             len(ids), settings.n_predict, settings.n_ctx, runner.model.n_ctx_train
         )
+        examined.check(_plan_settings(settings, n_ctx))
         context = runner.open_context(
             replace(settings.context, n_ctx=n_ctx), threads=settings.threads
         )
@@ -205,6 +210,17 @@ def run(
             runner.feed(ids)
             picker.see(runner.ids)
             return take(runner, picker, ids, settings, watcher, waiting)
+
+
+def _plan_settings(settings: GenerateSettings, n_ctx: int) -> PlanSettings:
+    context = settings.context
+    return PlanSettings(
+        n_ctx=n_ctx,
+        kv_type=context.kv_type,
+        gpu_layers=settings.load.gpu_layers,
+        n_ubatch=context.n_ubatch,
+        swa_full=context.swa_full,
+    )
 
 
 def prompt_ids(

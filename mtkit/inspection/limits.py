@@ -1,0 +1,86 @@
+"""The memory that this process may still take: address space, control group, the machine."""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+_UNLIMITED = 1 << 60
+
+
+class Limit(Record):
+    """One limit.
+
+    Attributes:
+        name: What sets it.
+        free: Bytes that it leaves.
+    """
+
+    name: str
+    free: int
+
+
+def limits() -> list[Limit]:
+    """Return the limits in force."""
+    return [*_address_space(), *_control_group(), *_machine()]
+
+
+def _address_space() -> list[Limit]:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return []
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY or soft >= _UNLIMITED:
+        return []
+    used = _status("VmSize")
+    return [Limit("the limit of the address space (ulimit -v)", max(soft - used, 0))]
+
+
+def _control_group() -> list[Limit]:
+    found = []
+    for most, now in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        allowed, used = _number(most), _number(now)
+        if allowed is None or allowed >= _UNLIMITED:
+            continue
+        # What the group uses now includes files in the cache, which make room when asked to.
+        own = _status("VmRSS")
+        free = allowed - min(used or 0, own) if used is not None else allowed - own
+        found.append(Limit("the control group", max(free, 0)))
+    return found
+
+
+def _machine() -> list[Limit]:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemTotal:"):
+                    return [Limit("this machine", int(line.split()[1]) * 1024)]
+    except (OSError, ValueError, IndexError):
+        pass
+    return []
+
+
+def _status(name: str) -> int:
+    """Bytes that a line of the process's status tells; 0 where there is none."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith(name + ":"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None

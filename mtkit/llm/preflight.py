@@ -1,0 +1,91 @@
+"""What can be known to fail before a model is loaded, and is then said in our words.
+
+Read from the file's metadata and tensor table alone: damage, missing shards, a file that is only a
+vocabulary, an architecture that llama.cpp does not know, more memory than there is.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.shards import shard_set
+from mtkit.inspection.plan import Plan, PlanSettings, check_fits, make_plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
+
+
+class Examined:
+    """A model file that can be loaded, as far as its head tells.
+
+    Attributes:
+        path: The file.
+        file: Its header, metadata and tensor table.
+        tensors: Of all its shards.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Read a model file's head.
+
+        Raises:
+            FormatError: It is damaged, or shards are missing.
+            UnsupportedError: It holds no model that can run.
+        """
+        self.path = path
+        self.file = open_gguf(path)
+        self.tensors = _all_tensors(self.file)
+        _check_model(self.file, self.tensors, path)
+
+    def plan(self, settings: PlanSettings) -> Plan:
+        """Say what running it takes."""
+        return make_plan(self.file.metadata, self.tensors, settings)
+
+    def check(self, settings: PlanSettings) -> Plan:
+        """Say what running it takes.
+
+        Raises:
+            ResourceError: It does not fit the memory.
+        """
+        plan = self.plan(settings)
+        check_fits(plan, self.path)
+        return plan
+
+
+def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None:
+    architecture = file.metadata.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture:
+        raise UnsupportedError("names no architecture: it is no model", source=path)
+    if not tensors:
+        raise UnsupportedError(
+            "holds a vocabulary and no weights", source=path, hint="mtkit encode -t uses it"
+        )
+    if f"{architecture}.block_count" not in file.metadata:
+        raise UnsupportedError(
+            f"does not say how many layers it has ({architecture}.block_count)", source=path
+        )
+    for key in ("embedding_length", "context_length"):
+        value = file.metadata.get(f"{architecture}.{key}")
+        if type(value) is not int or not 0 < value < 1 << 31:
+            raise FormatError(f"is {value!r}", source=path, field=f"{architecture}.{key}")
+
+
+def _all_tensors(file: GgufFile) -> tuple[Tensor, ...]:
+    """Return the tensors of the file and of its other shards."""
+    shards = shard_set(file)
+    if shards is None or shards.count <= 1:
+        return file.tensors
+    if shards.number != 0:
+        first = shards.shards[0].path if shards.shards else "the first"
+        raise UnsupportedError(
+            f"is file {shards.number + 1} of {shards.count}", source=file.name, hint=f"name {first}"
+        )
+    missing = [shard.path for shard in shards.shards if shard.file is None]
+    if missing:
+        raise FormatError(
+            f"{len(missing)} of {shards.count} files are missing or damaged, as {missing[0]}",
+            source=file.name,
+            hint="download them into the same folder",
+        )
+    return tuple(tensor for shard in shards.shards if shard.file for tensor in shard.file.tensors)
