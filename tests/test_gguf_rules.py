@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TEXTS = (
     b"Hello World  foo\nbar 123456",
+    "\U00010d50 \u1c89 \ua7cb \U0001e900".encode(),
     b"\xc3\x84RGER \xc4\xb0stanbul",
     b" a",
     b"it's12345abc!?x-y",

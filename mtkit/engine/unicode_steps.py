@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FORMS_VERSION = "9.0"
 """Of the crate whose normal forms tokenizers uses."""
+SIMPLE_CASE = "15.1"
+"""Version of llama.cpp's lower case."""
 HANGUL = range(0xAC00, 0xD7A4)
 
 
@@ -57,12 +59,15 @@ def blank(edges: Edges) -> bytes:
 @lru_cache(maxsize=2)
 def lower(*, full: bool) -> bytes:
     """Make characters lower case."""
+    from mtkit.pipeline.unicode import category
     from mtkit.pipeline.unicode import numbers as section
 
     found = section("lower")
     mapping = dict(zip(found[::2], (chr(c).encode() for c in found[1::2]), strict=True))
     if full:
         mapping[0x130] = "i\u0307".encode()
+    else:
+        mapping = {c: to for c, to in mapping.items() if category(chr(c), SIMPLE_CASE) != "Cn"}
     return u8(7) + code_point_map(mapping.items())
 
 

@@ -110,7 +110,7 @@ def _lowercase(text: Aligned) -> None:
 
 
 def _lowercase_simple(text: Aligned) -> None:
-    _map(text, characters.simple_lower)
+    _map(text, lambda c: characters.simple_lower(c, PER_CHARACTER_UNICODE))
 
 
 def _prepend(component: spec.Prepend) -> Apply:
@@ -176,7 +176,7 @@ def _bert_per_character(component: spec.Bert) -> Apply:
         if strip_accents:
             text.filter(lambda c: not characters.is_mark(c, PER_CHARACTER_UNICODE))
         if component.lowercase:
-            _map(text, lambda c: characters.simple_lower(c, PER_CHARACTER_UNICODE))
+            _lowercase_simple(text)
 
     return run
 

@@ -39,7 +39,8 @@ class Lowercase(Record):
     """Lower-casing.
 
     Attributes:
-        mapping: ``full``: one character can become several. ``simple``: one stays one.
+        mapping: ``full``: one character can become several. ``simple``: one stays one, by Unicode
+            15.1.
     """
 
     mapping: Literal["full", "simple"] = "full"
