@@ -51,6 +51,7 @@ class Verified(Record):
         total: Texts compared.
         examples: The first texts with other ids.
         spec_equal: Whether the specification came back equal, losses aside; None when not asked.
+        losses: What this reader does not get, where it gets less than the file holds.
     """
 
     reader: str
@@ -59,6 +60,7 @@ class Verified(Record):
     total: int
     examples: tuple[str, ...] = ()
     spec_equal: bool | None = None
+    losses: tuple[Loss, ...] = ()
 
 
 class Conversion(Record):
@@ -245,6 +247,7 @@ def _compare(
         len(probes),
         tuple(unlike[:3]),
         equal_spec,
+        losses if allowed is None else (),
     )
 
 

@@ -10,6 +10,7 @@ import typer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.conversion import Conversion, Verified
+    from mtkit.formats.contract import Loss
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -89,9 +90,7 @@ def _document(done: Conversion) -> dict[str, object]:
         "output": done.path,
         "files": list(done.paths),
         "format": done.format_name,
-        "losses": [
-            {"code": loss.code, "field": loss.field, "effect": loss.effect} for loss in done.losses
-        ],
+        "losses": [_loss(loss) for loss in done.losses],
         "assumptions": list(done.assumptions),
         "verified": [
             {
@@ -101,11 +100,16 @@ def _document(done: Conversion) -> dict[str, object]:
                 "total": one.total,
                 "spec_equal": one.spec_equal,
                 "examples": list(one.examples),
+                "losses": [_loss(loss) for loss in one.losses],
             }
             for one in done.verified
         ],
         "sizes": dict(done.sizes),
     }
+
+
+def _loss(loss: Loss) -> dict[str, str]:
+    return {"code": loss.code, "field": loss.field, "effect": loss.effect}
 
 
 def _report(done: Conversion) -> list[str]:
@@ -116,6 +120,8 @@ def _report(done: Conversion) -> list[str]:
     lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
     lines += [f"  assumed\t{text}" for text in done.assumptions]
     lines += [f"  lost\t{loss.code}: {loss.field}: {loss.effect}" for loss in done.losses]
+    for one in done.verified:
+        lines += [f"  {one.reader} lacks\t{x.code}: {x.field}: {x.effect}" for x in one.losses]
     lines += [f"  verified\t{_verdict(one)}" for one in done.verified]
     if "base" in sizes:
         lines.append(
