@@ -71,7 +71,37 @@ class BoundEngine {
         engine_->encode(text, options, ids);
     }
 
+    ~BoundEngine() {
+        for (PyObject *number : numbers_) Py_XDECREF(number);
+    }
+    BoundEngine(const BoundEngine &) = delete;
+    BoundEngine &operator=(const BoundEngine &) = delete;
+
+    // Ids as a list. Python numbers are made once for each id; making them anew would cost more
+    // than the encoding. Called with the GIL.
+    nb::typed<nb::list, int> to_list(const std::vector<std::uint32_t> &ids) {
+        const auto size = static_cast<Py_ssize_t>(ids.size());
+        PyObject *list = PyList_New(size);
+        if (list == nullptr) nb::raise_python_error();
+        for (Py_ssize_t i = 0; i < size; ++i)
+            PyList_SetItem(list, i, number(ids[static_cast<std::size_t>(i)]));
+        return nb::steal<nb::typed<nb::list, int>>(list);
+    }
+
   private:
+    // A new reference to an id's number.
+    PyObject *number(std::uint32_t id) {
+        if (id >= MOST_NUMBERS) return PyLong_FromUnsignedLong(id);
+        if (id >= numbers_.size()) numbers_.resize(id + 1);
+        PyObject *&number = numbers_[id];
+        if (number == nullptr) number = PyLong_FromUnsignedLong(id);
+        Py_XINCREF(number);
+        return number;
+    }
+
+    static constexpr std::uint32_t MOST_NUMBERS = 1U << 20;
+    std::vector<PyObject *> numbers_;
+
     // Giving the GIL away and taking it back costs more than a text of this size.
     static constexpr std::size_t SHORT = 256;
     std::vector<std::unique_ptr<Buffer>> buffers_;
@@ -101,21 +131,11 @@ class TextArgument {
 
 using Ids = nb::typed<nb::list, int>;
 
-Ids to_list(const std::vector<std::uint32_t> &ids) {
-    const auto size = static_cast<Py_ssize_t>(ids.size());
-    PyObject *list = PyList_New(size);
-    if (list == nullptr) nb::raise_python_error();
-    for (Py_ssize_t i = 0; i < size; ++i)
-        PyList_SetItem(list, i, PyLong_FromUnsignedLong(ids[static_cast<std::size_t>(i)]));
-    return nb::steal<Ids>(list);
-}
-
-Ids encode_ids(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-               int parse_special) {
+Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens, int parse_special) {
     std::vector<std::uint32_t> ids;
     const TextArgument argument(text);
     engine.encode(argument.text(), add_special_tokens, parse_special, ids);
-    return to_list(ids);
+    return engine.to_list(ids);
 }
 
 nb::bytes encode_bytes(const BoundEngine &engine, nb::handle text, bool add_special_tokens,

@@ -93,11 +93,17 @@ class Form final : public Normalizer {
         return above == classes_.begin() ? 0 : static_cast<std::uint8_t>(above[-1] & 0xFF);
     }
 
-    void put(char32_t c, std::vector<Marked> &marks) const {
-        const std::uint8_t own = order(c);
-        std::size_t at = marks.size();
-        while (own != 0 && at > 0 && marks[at - 1].order > own) --at;
-        marks.insert(marks.begin() + static_cast<std::ptrdiff_t>(at), {c, own});
+    void put(char32_t c, std::vector<Marked> &marks) const { marks.push_back({c, order(c)}); }
+
+    // Put each run of marks into the order of their classes.
+    static void sort_marks(std::vector<Marked> &marks) {
+        const auto is_starter = [](const Marked &m) { return m.order == 0; };
+        for (auto at = marks.begin(); at != marks.end();) {
+            const auto end = std::find_if(at, marks.end(), is_starter);
+            std::stable_sort(at, end,
+                             [](const Marked &a, const Marked &b) { return a.order < b.order; });
+            at = std::find_if_not(end, marks.end(), is_starter);
+        }
     }
 
     void normalize(std::string_view text, std::vector<Marked> &marks, std::string &out) const {
@@ -121,6 +127,7 @@ class Form final : public Normalizer {
             }
             at += c.size;
         }
+        sort_marks(marks);
         if (composed_) compose(marks);
         for (const auto &c : marks) append(out, c.value);
     }

@@ -7,7 +7,7 @@ the result depends on the specification alone.
 from __future__ import annotations
 
 from mtkit import _native
-from mtkit.engine.encoding import f64, text, u8, u32
+from mtkit.engine.encoding import NONE, f64, text, u8, u32
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
 from mtkit.spec import TokenType, models
@@ -67,6 +67,10 @@ class _Model:
     def compile(self) -> tuple[bytes, bool]:
         """Return the program's part, and whether words can be cut before runs of U+2581."""
         model = self.spec.model
+        unk = getattr(model, "unk", None)
+        if unk is not None and not 0 <= unk < NONE:
+            # Where it is needed the pipeline says what is wrong.
+            raise UnsupportedError("the unknown token is outside the vocabulary")
         if isinstance(model, models.BPE):
             return self._bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
         if isinstance(model, models.ScoreBPE):
