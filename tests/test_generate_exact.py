@@ -75,7 +75,7 @@ def test_recurrent_model() -> None:
 
 
 def test_settings_are_sorted_by_record() -> None:
-    from mtkit.llm.generate import GenerateSettings, settings_of
+    from mtkit.llm.generate_settings import GenerateSettings, settings_of
 
     made = settings_of({"temperature": 0.5, "n_batch": 7, "gpu_layers": 1, "n_predict": 3})
     plain = GenerateSettings()

@@ -77,6 +77,16 @@ def generate(
     tensor_split: option.SPLIT = None,
     mmap: option.MMAP = None,
     backends: option.BACKENDS = None,
+    load_session: Annotated[
+        str | None, typer.Option("--load-session", metavar="FILE", help="Go on from there.")
+    ] = None,
+    save_session: Annotated[
+        str | None, typer.Option("--save-session", metavar="FILE", help="Write it at the end.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the session file.")] = False,
+    check_tokenizer: Annotated[
+        bool, typer.Option("--check-tokenizer", help="Compare with mtkit's own tokenizer.")
+    ] = False,
     list_devices: Annotated[
         bool, typer.Option("--devices", help="List the compute devices and end.")
     ] = False,
@@ -108,12 +118,13 @@ def generate(
     from mtkit.commands import generate_screen as screen
     from mtkit.commands import output
     from mtkit.llm.backend import ContextSettings, LoadSettings
-    from mtkit.llm.generate import GenerateSettings, run
+    from mtkit.llm.generate import run
+    from mtkit.llm.generate_settings import GenerateSettings
     from mtkit.llm.locate import locate_model
     from mtkit.llm.sampler_settings import SamplerSettings
 
     path = locate_model(model)
-    text = option.prompt_of(prompt, file)
+    text = option.prompt_of(prompt, file, may_be_none=load_session is not None)
     sampler = SamplerSettings(
         temperature=temperature or 0.0,
         top_k=top_k,
@@ -159,6 +170,10 @@ def generate(
         add_special=not no_special,
         parse_special=not no_parse_special,
         special=show_special,
+        load_session=load_session,
+        save_session=save_session,
+        force=force,
+        check_tokenizer=check_tokenizer,
         logprobs=as_json or as_jsonl,
     )
     form = "json" if as_json else "jsonl" if as_jsonl else "text"

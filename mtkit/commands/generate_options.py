@@ -115,8 +115,10 @@ def seed_of(seed: int | None) -> int:
     return int.from_bytes(os.urandom(4), "little") if seed is None else seed
 
 
-def prompt_of(prompt: str | None, file: str | None) -> bytes:
+def prompt_of(prompt: str | None, file: str | None, *, may_be_none: bool = False) -> bytes:
     """Return the prompt: the argument, a file, or what comes through a pipe."""
+    if prompt is None and file is None and may_be_none:
+        return b""
     if prompt is not None and file is not None:
         raise UsageError("give a prompt or --file, not both")
     if file is not None:

@@ -6,11 +6,12 @@ import sys
 import time
 
 from mtkit.commands import output
-from mtkit.llm.generate import Watcher
+from mtkit.llm.backend import log
+from mtkit.llm.generation import Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.generate import Generation, Timings
+    from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampling import Picker
 
@@ -116,6 +117,13 @@ class Screen(Watcher):
             note(f"model: {model.description}, {output.size(model.size_bytes)}")
             note(f"threads wait: {waiting}")
 
+    def warning(self, text: str) -> None:
+        """Show a warning."""
+        if text:
+            note(f"warning: {text}")
+        elif self._verbose:
+            note("the tokenizers agree")
+
     def prompt(self, runner: Runner, ids: list[int]) -> None:
         """Echo the prompt, token by token."""
         if self._verbose:
@@ -127,6 +135,7 @@ class Screen(Watcher):
 
     def ready(self, runner: Runner, picker: Picker) -> None:
         """Say what the context and the sampler are."""
+        log.is_shown = False  # what llama.cpp says from now on would stand in the text
         context = runner.context
         assert context is not None
         if context.n_ctx > runner.model.n_ctx_train > 0 and not self._quiet:

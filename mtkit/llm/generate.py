@@ -10,16 +10,23 @@ from __future__ import annotations
 import os
 import time
 
-from mtkit.errors import UsageError
 from mtkit.inspection.plan import PlanSettings
-from mtkit.llm.backend import ContextSettings, LoadSettings
+from mtkit.llm.generate_settings import GenerateSettings, settings_of
+from mtkit.llm.generation import Generation, Timings, Watcher
 from mtkit.llm.locate import locate_model
 from mtkit.llm.preflight import Examined
 from mtkit.llm.runner import Runner, Token, context_tokens
-from mtkit.llm.sampler_settings import SamplerSettings
 from mtkit.llm.sampling import Picker
+from mtkit.llm.session import (
+    Session,
+    check_model,
+    check_target,
+    model_hash,
+    read_session,
+    save_session,
+)
 from mtkit.llm.threads import choose_waiting
-from mtkit.spec.record import Record, fields, replace
+from mtkit.spec.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,107 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llm.backend import Model
-
-
-class GenerateSettings(Record):
-    """What a generation is made with.
-
-    Attributes:
-        n_predict: Tokens at most; -1 until the model ends, or the context is full.
-        n_ctx: Tokens of context; None for what prompt and n_predict need.
-        load: How the model is loaded.
-        context: The rest of the context's settings.
-        sampler: How tokens are chosen.
-        biases: Logit biases by text or id, as ``(" cat", -5.0)``; added to the sampler's.
-        threads: How many; None for measuring it.
-        wait: How threads wait: "auto", "active", "passive" or "default".
-        stops: Strings that end the text.
-        add_special: Let the tokenizer add BOS and the like to the prompt.
-        parse_special: Recognise special tokens written in the prompt.
-        special: Let control tokens appear in the text.
-        logprobs: Compute the probability of each token.
-    """
-
-    n_predict: int = 128
-    n_ctx: int | None = None
-    load: LoadSettings = LoadSettings()
-    context: ContextSettings = ContextSettings()
-    sampler: SamplerSettings = SamplerSettings()
-    biases: tuple[tuple[str, float], ...] = ()
-    threads: int | None = None
-    wait: str = "auto"
-    stops: tuple[str, ...] = ()
-    add_special: bool = True
-    parse_special: bool = True
-    special: bool = False
-    logprobs: bool = False
-
-
-class Timings(Record):
-    """Where the time went, in seconds.
-
-    Attributes:
-        load: Loading the model.
-        prompt_tokens: Tokens of the prompt that were computed.
-        prompt: Computing them.
-        tokens: Tokens generated.
-        generation: Generating them.
-        decode: The part of it inside llama.cpp's decoding.
-    """
-
-    load: float
-    prompt_tokens: int
-    prompt: float
-    tokens: int
-    generation: float
-    decode: float
-
-
-class Generation(Record):
-    """What was generated.
-
-    Attributes:
-        prompt_ids: Tokens of the prompt.
-        ids: Tokens generated, the one that ended it included.
-        pieces: The bytes that each stands for.
-        logprobs: Logarithm of each one's probability; empty unless asked for.
-        text: The text, without what a stop string cut off.
-        end: "eog", "length", "stop", "grammar", "interrupted" or "context".
-        timings: Where the time went.
-        context: The context's settings.
-        steps: What the sampler did to the logits.
-        waiting: How the threads waited.
-    """
-
-    prompt_ids: list[int]
-    ids: list[int]
-    pieces: list[bytes]
-    logprobs: list[float]
-    text: str
-    end: str
-    timings: Timings
-    context: ContextSettings
-    steps: tuple[str, ...]
-    waiting: str
-
-
-class Watcher:
-    """What a caller sees while a generation runs; every method may be overridden."""
-
-    def progress(self, part: float) -> None:
-        """The model is loaded to this part, 0 to 1."""
-
-    def loaded(self, runner: Runner, waiting: str) -> None:
-        """The model is there."""
-
-    def prompt(self, runner: Runner, ids: list[int]) -> None:
-        """The prompt is tokenized."""
-
-    def ready(self, runner: Runner, picker: Picker) -> None:
-        """Context and sampler are made."""
-
-    def token(self, token: Token) -> None:
-        """A token was generated."""
+    from mtkit.llm.sampler_settings import SamplerSettings
 
 
 def generate(
@@ -162,27 +69,6 @@ def generate(
     return run(path, prompt, settings_of(options), _Texts())
 
 
-def settings_of(options: dict[str, Any]) -> GenerateSettings:
-    """Sort options by the record that has them.
-
-    Raises:
-        UsageError: None has.
-    """
-    settings = GenerateSettings()
-    rest = dict(options)
-    parts: dict[str, Any] = {}
-    for part in ("sampler", "context", "load"):
-        default = getattr(settings, part)
-        own = {name: rest.pop(name) for name in fields(default) if name in rest and name not in
-               ("n_ctx", "threads")}  # fmt: skip
-        given = rest.pop(part, default)
-        parts[part] = replace(given, **own) if own else given
-    unknown = set(rest) - set(fields(settings))
-    if unknown:
-        raise UsageError(f"there is no option {sorted(unknown)[0]!r}")
-    return replace(settings, **parts, **rest)
-
-
 def run(
     path: str,
     prompt: str | bytes | Sequence[int],
@@ -193,11 +79,20 @@ def run(
     watcher = watcher or Watcher()
     examined = Examined(path)
     examined.check(_plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
+    session = _session(settings, examined)
+    if session:
+        kept = replace(
+            settings.context, kv_type=session.kv_type, flash_attention=session.flash_attention
+        )
+        settings = replace(settings, context=kept, add_special=False)
     waiting = choose_waiting(settings.wait)
     with Runner(path, settings.load, progress=watcher.progress) as runner:
         watcher.loaded(runner, waiting)
         ids = prompt_ids(runner, prompt, settings)
+        if settings.check_tokenizer and isinstance(prompt, (str, bytes)):
+            watcher.warning(_tokenizer_difference(runner, prompt, settings))
         watcher.prompt(runner, ids)
+        ids = [*(session.ids if session else ()), *ids]
         n_ctx = context_tokens(
             len(ids), settings.n_predict, settings.n_ctx, runner.model.n_ctx_train
         )
@@ -207,9 +102,38 @@ def run(
         )
         with Picker(context, with_biases(settings, runner.model)) as picker:
             watcher.ready(runner, picker)
-            runner.feed(ids)
+            if session:
+                runner.resume(session.ids, session.state)
+            runner.feed(ids, hold_last=settings.n_predict == 0)
             picker.see(runner.ids)
-            return take(runner, picker, ids, settings, watcher, waiting)
+            made = take(runner, picker, ids, settings, watcher, waiting)
+            if settings.save_session:
+                found = session.model_hash if session else model_hash(examined)
+                save_session(settings.save_session, runner, found, force=settings.force)
+            return made
+
+
+def _session(settings: GenerateSettings, examined: Examined) -> Session | None:
+    """Read the session to go on from, and see that the one to save can be written."""
+    if settings.save_session:
+        check_target(settings.save_session, force=settings.force)
+    if not settings.load_session:
+        return None
+    session = read_session(settings.load_session)
+    check_model(session, model_hash(examined), settings.load_session)
+    return session
+
+
+def _tokenizer_difference(runner: Runner, prompt: str | bytes, settings: GenerateSettings) -> str:
+    from mtkit.llm.tokenizer_check import difference
+
+    raw = prompt.encode("utf-8", "surrogateescape") if isinstance(prompt, str) else prompt
+    return difference(
+        runner.model,
+        raw,
+        add_special=settings.add_special,
+        parse_special=settings.parse_special,
+    )
 
 
 def _plan_settings(settings: GenerateSettings, n_ctx: int) -> PlanSettings:

@@ -23,6 +23,7 @@ class Examined:
     Attributes:
         path: The file.
         file: Its header, metadata and tensor table.
+        files: All its shards, or the file alone.
         tensors: Of all its shards.
     """
 
@@ -35,7 +36,8 @@ class Examined:
         """
         self.path = path
         self.file = open_gguf(path)
-        self.tensors = _all_tensors(self.file)
+        self.files = _all_files(self.file)
+        self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
 
     def plan(self, settings: PlanSettings) -> Plan:
@@ -71,11 +73,11 @@ def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None
             raise FormatError(f"is {value!r}", source=path, field=f"{architecture}.{key}")
 
 
-def _all_tensors(file: GgufFile) -> tuple[Tensor, ...]:
-    """Return the tensors of the file and of its other shards."""
+def _all_files(file: GgufFile) -> tuple[GgufFile, ...]:
+    """Return the file and its other shards."""
     shards = shard_set(file)
     if shards is None or shards.count <= 1:
-        return file.tensors
+        return (file,)
     if shards.number != 0:
         first = shards.shards[0].path if shards.shards else "the first"
         raise UnsupportedError(
@@ -88,4 +90,4 @@ def _all_tensors(file: GgufFile) -> tuple[Tensor, ...]:
             source=file.name,
             hint="download them into the same folder",
         )
-    return tuple(tensor for shard in shards.shards if shard.file for tensor in shard.file.tensors)
+    return tuple(shard.file for shard in shards.shards if shard.file)

@@ -107,8 +107,22 @@ class Runner:
         self.ids = []
         return self.context
 
-    def feed(self, ids: Sequence[int]) -> None:
+    def resume(self, ids: Sequence[int], state: memoryview) -> None:
+        """Take a state that has seen all but the last of these tokens, or fewer.
+
+        Raises:
+            UnsupportedError: It does not fit the context.
+        """
+        context = self._opened()
+        context.restore(state)
+        self.ids = list(ids)
+
+    def feed(self, ids: Sequence[int], *, hold_last: bool = False) -> None:
         """Make a prompt the sequence, so that the next token can be chosen.
+
+        Args:
+            ids: The prompt.
+            hold_last: Do not compute its last token yet; nothing can be chosen then.
 
         Raises:
             UsageError: It is empty or an id is none.
@@ -131,12 +145,13 @@ class Runner:
             self.ids = list(ids[:kept])
             self.computed = len(ids) - kept
             try:
-                context.decode(ids[kept:])
+                context.decode(ids[kept : len(ids) - hold_last])
             except BaseException:
                 self.ids = list(ids[: context.n_past])
                 raise
         self.ids = list(ids)
-        context.logits()  # waits until it is done
+        if not hold_last:
+            context.logits()  # waits until it is done
         self.prompt_seconds = time.perf_counter() - start
 
     def _keep(self, ids: Sequence[int]) -> int:
@@ -244,7 +259,7 @@ def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: in
         ResourceError: The prompt alone does not fit what was asked for.
     """
     if asked is None:
-        asked = n_prompt + n_predict - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
+        asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
     if n_prompt > asked:
         raise ResourceError(
             f"the prompt has {n_prompt} tokens, the context holds {asked}",

@@ -1,0 +1,75 @@
+"""What a generation is made with."""
+
+from __future__ import annotations
+
+from mtkit.errors import UsageError
+from mtkit.llm.backend import ContextSettings, LoadSettings
+from mtkit.llm.sampler_settings import SamplerSettings
+from mtkit.spec.record import Record, fields, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class GenerateSettings(Record):
+    """What a generation is made with.
+
+    Attributes:
+        n_predict: Tokens at most; -1 until the model ends, or the context is full.
+        n_ctx: Tokens of context; None for what prompt and n_predict need.
+        load: How the model is loaded.
+        context: The rest of the context's settings.
+        sampler: How tokens are chosen.
+        biases: Logit biases by text or id, as ``(" cat", -5.0)``; added to the sampler's.
+        threads: How many; None for measuring it.
+        wait: How threads wait: "auto", "active", "passive" or "default".
+        stops: Strings that end the text.
+        add_special: Let the tokenizer add BOS and the like to the prompt.
+        parse_special: Recognise special tokens written in the prompt.
+        special: Let control tokens appear in the text.
+        load_session: Go on from this session file; the prompt comes behind its text.
+        save_session: Write a session file at the end.
+        force: Replace it where it exists.
+        check_tokenizer: Compare the prompt's ids with those of mtkit's own tokenizer.
+        logprobs: Compute the probability of each token.
+    """
+
+    n_predict: int = 128
+    n_ctx: int | None = None
+    load: LoadSettings = LoadSettings()
+    context: ContextSettings = ContextSettings()
+    sampler: SamplerSettings = SamplerSettings()
+    biases: tuple[tuple[str, float], ...] = ()
+    threads: int | None = None
+    wait: str = "auto"
+    stops: tuple[str, ...] = ()
+    add_special: bool = True
+    parse_special: bool = True
+    special: bool = False
+    load_session: str | None = None
+    save_session: str | None = None
+    force: bool = False
+    check_tokenizer: bool = False
+    logprobs: bool = False
+
+
+def settings_of(options: dict[str, Any]) -> GenerateSettings:
+    """Sort options by the record that has them.
+
+    Raises:
+        UsageError: None has.
+    """
+    settings = GenerateSettings()
+    rest = dict(options)
+    parts: dict[str, Any] = {}
+    for part in ("sampler", "context", "load"):
+        default = getattr(settings, part)
+        own = {name: rest.pop(name) for name in fields(default) if name in rest and name not in
+               ("n_ctx", "threads")}  # fmt: skip
+        given = rest.pop(part, default)
+        parts[part] = replace(given, **own) if own else given
+    unknown = set(rest) - set(fields(settings))
+    if unknown:
+        raise UsageError(f"there is no option {sorted(unknown)[0]!r}")
+    return replace(settings, **parts, **rest)

@@ -1,0 +1,81 @@
+"""What a generation gives: its result, and what a watcher sees on the way."""
+
+from __future__ import annotations
+
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.backend import ContextSettings
+    from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.sampling import Picker
+
+
+class Timings(Record):
+    """Where the time went, in seconds.
+
+    Attributes:
+        load: Loading the model.
+        prompt_tokens: Tokens of the prompt that were computed.
+        prompt: Computing them.
+        tokens: Tokens generated.
+        generation: Generating them.
+        decode: The part of it inside llama.cpp's decoding.
+    """
+
+    load: float
+    prompt_tokens: int
+    prompt: float
+    tokens: int
+    generation: float
+    decode: float
+
+
+class Generation(Record):
+    """What was generated.
+
+    Attributes:
+        prompt_ids: Tokens of the prompt.
+        ids: Tokens generated, the one that ended it included.
+        pieces: The bytes that each stands for.
+        logprobs: Logarithm of each one's probability; empty unless asked for.
+        text: The text, without what a stop string cut off.
+        end: "eog", "length", "stop", "grammar", "interrupted" or "context".
+        timings: Where the time went.
+        context: The context's settings.
+        steps: What the sampler did to the logits.
+        waiting: How the threads waited.
+    """
+
+    prompt_ids: list[int]
+    ids: list[int]
+    pieces: list[bytes]
+    logprobs: list[float]
+    text: str
+    end: str
+    timings: Timings
+    context: ContextSettings
+    steps: tuple[str, ...]
+    waiting: str
+
+
+class Watcher:
+    """What a caller sees while a generation runs; every method may be overridden."""
+
+    def progress(self, part: float) -> None:
+        """The model is loaded to this part, 0 to 1."""
+
+    def loaded(self, runner: Runner, waiting: str) -> None:
+        """The model is there."""
+
+    def warning(self, text: str) -> None:
+        """Something is odd; an empty text says that nothing is."""
+
+    def prompt(self, runner: Runner, ids: list[int]) -> None:
+        """The prompt is tokenized."""
+
+    def ready(self, runner: Runner, picker: Picker) -> None:
+        """Context and sampler are made."""
+
+    def token(self, token: Token) -> None:
+        """A token was generated."""

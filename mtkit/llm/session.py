@@ -1,0 +1,181 @@
+"""Session files: what a model remembers of a text, to go on from there later.
+
+Layout, little-endian: 8 bytes ``MTKITSES``, u32 version, u32 length of the head, the head as JSON
+(model hash, tokens, how many of them are computed, the context's settings), llama.cpp's state, and
+32 bytes SHA-256 of everything before. llama.cpp loads a state of other weights of the same shape
+without a word, so the model's hash is what decides whether a session fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.spec.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.llm.preflight import Examined
+    from mtkit.llm.runner import Runner
+
+MAGIC = b"MTKITSES"
+VERSION = 1
+_HEAD = struct.Struct("<8sII")
+_SUM_BYTES = 32
+_WHOLE_BYTES = 1 << 30
+"""Weights up to this size are hashed whole (a second), larger ones in samples of every tensor."""
+_SAMPLE_BYTES = 1 << 16
+
+
+class Session(Record):
+    """A session as read from its file.
+
+    Attributes:
+        model_hash: Of the model that it belongs to.
+        ids: All tokens.
+        n_past: How many of them the state has seen; fewer than all.
+        kv_type: Of the context.
+        flash_attention: Of the context.
+        state: llama.cpp's state.
+    """
+
+    model_hash: str
+    ids: list[int]
+    n_past: int
+    kv_type: str
+    flash_attention: str
+    state: memoryview
+
+
+def model_hash(examined: Examined) -> str:
+    """Return the hash of a model: of its head, and of its weights or samples of them."""
+    digest = hashlib.sha256()
+    files = examined.files
+    total = sum(tensor.n_bytes for file in files for tensor in file.tensors)
+    for file in files:
+        digest.update(file.data[: file.data_offset])
+        for tensor in file.tensors:
+            data = file.tensor_data(tensor)
+            if total <= _WHOLE_BYTES or len(data) <= 3 * _SAMPLE_BYTES:
+                digest.update(data)
+                continue
+            middle = len(data) // 2
+            for at in (0, middle, len(data) - _SAMPLE_BYTES):
+                digest.update(data[at : at + _SAMPLE_BYTES])
+    return digest.hexdigest()
+
+
+def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = False) -> None:
+    """Write what a runner remembers; the file appears whole or not at all.
+
+    Raises:
+        UsageError: The file exists and ``force`` is not given.
+        UnsupportedError: The model keeps no state that can be saved, or nothing is remembered.
+    """
+    from mtkit.binary import write_files
+
+    context = runner.context
+    if runner.model.has_encoder or context is None:
+        raise UnsupportedError("sessions of encoder-decoder models cannot be saved")
+    ids = runner.ids
+    if context.n_past >= len(ids) and not context.truncate(len(ids) - 1):
+        raise UnsupportedError("the last token cannot be taken back, so nothing can be saved")
+    head = {
+        "model": found_hash,
+        "ids": ids,
+        "n_past": context.n_past,
+        "kv_type": context.settings.kv_type,
+        "flash_attention": context.settings.flash_attention,
+    }
+    text = json.dumps(head).encode()
+    start = _HEAD.pack(MAGIC, VERSION, len(text)) + text
+    state = context.state()
+    digest = hashlib.sha256(start)
+    digest.update(state)
+    _remove_dead_parts(path)
+    write_files({path: iter((start, state, digest.digest()))}, force=force)
+
+
+def check_target(path: str, *, force: bool) -> None:
+    """Check before a long run that a session can be written at its end.
+
+    Raises:
+        UsageError: The file exists, or its folder does not.
+    """
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise UsageError("no such folder", source=folder)
+    if os.path.lexists(path) and not force:
+        raise UsageError("exists already", source=path, hint="--force replaces it")
+
+
+def _remove_dead_parts(path: str) -> None:
+    """Remove what processes left that were killed while they wrote this file."""
+    folder, name = os.path.split(path)
+    for entry in os.listdir(folder or "."):
+        middle = entry.removeprefix(name + ".").removesuffix(".part")
+        if entry != f"{name}.{middle}.part" or not middle.isdecimal():
+            continue
+        try:
+            os.kill(int(middle), 0)
+        except ProcessLookupError:
+            os.unlink(os.path.join(folder, entry))
+        except (OSError, OverflowError):
+            continue
+
+
+def read_session(path: str) -> Session:
+    """Read a session file.
+
+    Raises:
+        UsageError: It does not exist.
+        FormatError: It is damaged or no session.
+    """
+    from mtkit.binary import map_file
+
+    data = memoryview(map_file(path))
+    if len(data) < _HEAD.size + _SUM_BYTES or data[:8] != MAGIC:
+        raise FormatError("is no session file", source=path)
+    _, version, size = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise FormatError(f"is {version}, known is {VERSION}", source=path, field="version")
+    end = len(data) - _SUM_BYTES
+    if hashlib.sha256(data[:end]).digest() != data[end:]:
+        raise FormatError("the checksum is wrong", source=path, hint="the file is cut or damaged")
+    state = _HEAD.size + size
+    if state > end:
+        raise FormatError(f"is {size}", source=path, field="head length")
+    try:
+        head = json.loads(bytes(data[_HEAD.size : state]))
+        return _session(head, data[state:end])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FormatError("is not as it should be", source=path, field="head") from None
+
+
+def _session(head: Any, state: memoryview) -> Session:
+    ids, n_past = head["ids"], head["n_past"]
+    if not all(type(token_id) is int for token_id in ids) or type(n_past) is not int:
+        raise TypeError
+    if not 0 <= n_past < len(ids):
+        raise ValueError
+    texts = [head[name] for name in ("model", "kv_type", "flash_attention")]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    return Session(texts[0], ids, n_past, texts[1], texts[2], state)
+
+
+def check_model(session: Session, found_hash: str, path: str) -> None:
+    """Check that a session belongs to a model.
+
+    Raises:
+        UnsupportedError: It belongs to another.
+    """
+    if session.model_hash != found_hash:
+        raise UnsupportedError(
+            "belongs to another model", source=path, hint="name the model that it was saved with"
+        )
