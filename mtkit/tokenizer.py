@@ -42,7 +42,8 @@ class Encoding(Record):
 
     Attributes:
         ids: Token ids.
-        tokens: The vocabulary's spelling of each id.
+        tokens: How the reference spells each token: as in the vocabulary, or as the normalized
+            text has what the vocabulary lacks. Bytes that are no UTF-8 are backslash escapes.
         offsets: (start, end) in characters of the original text.
         type_ids: Segment numbers.
         special_tokens_mask: 1 for tokens that encoding added.
@@ -211,7 +212,7 @@ class Tokenizer:
     def _encoding(self, encoded: Encoded) -> Encoding:
         return Encoding(
             encoded.ids,
-            [self.id_to_token(token_id) or "" for token_id in encoded.ids],
+            [_escaped(token) for token in encoded.tokens],
             encoded.offsets,
             encoded.type_ids,
             encoded.special,
@@ -349,6 +350,12 @@ class Tokenizer:
                 raise UsageError(
                     f"there is no id {token_id}", hint=f"the vocabulary has ids 0 to {size - 1}"
                 )
+
+
+def _escaped(token: str) -> str:
+    if token.isascii():
+        return token
+    return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def load(

@@ -11,7 +11,7 @@ namespace mtkit {
 
 namespace {
 
-// Sums are kept in float or double; an offer is always compared as a double.
+// Sums are float or double, and compared as such: in float many segmentations are equal.
 template <typename Sum> class Unigram final : public Model {
   public:
     Unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary)
@@ -32,10 +32,10 @@ template <typename Sum> class Unigram final : public Model {
             const std::size_t next = std::min(start + character_size(word[start]), size);
             bool single = false;
             trie_.prefixes(word, start, [&](std::size_t end, std::uint32_t id) {
-                const double offer = (id < offers_.size() ? offers_[id] : 0) + here;
+                const double offer =
+                    static_cast<Sum>((id < offers_.size() ? offers_[id] : 0) + here);
                 auto &node = nodes[end];
-                if (node.from == NONE || offer > node.score)
-                    node = {static_cast<Sum>(offer), id, from};
+                if (node.from == NONE || offer > node.score) node = {offer, id, from};
                 single = single || end == next;
             });
             if (!single) {

@@ -15,6 +15,7 @@ import pytest
 from support import FIXTURES, reference
 
 from mtkit.binary import Source
+from mtkit.engine import load_engine
 from mtkit.formats import spm
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.spm_wire import field
@@ -117,13 +118,17 @@ def compare(data: bytes, texts: Iterable[str | bytes], chance: random.Random) ->
     processor = library.SentencePieceProcessor(model_proto=data)
     spec = spm.read(Source("tokenizer.model", data), {}).spec
     assert spm.write(spec, WriteOptions()).files[".model"] == data
-    pipeline = Pipeline(spec)
+    pipeline, engine = Pipeline(spec), load_engine(spec)
     for role in ("bos", "eos", "pad", "unk"):
         found = getattr(spec.special_ids, role)
         assert (-1 if found is None else found) == getattr(processor, f"{role}_id")()
     for text in texts:
         ids = processor.encode(text)
-        assert pipeline.encode_ids(text) == ids, text
+        encoded = pipeline.encode(text)
+        assert encoded.ids == ids, text
+        assert engine.encode_ids(text) == ids, text
+        if isinstance(text, str):
+            assert encoded.tokens == processor.encode_as_pieces(text), text
         assert pipeline.decode(ids) == processor.decode(ids), text
     size = processor.vocab_size()
     for _ in range(150):

@@ -10,6 +10,9 @@ class Encoded(Record):
 
     Attributes:
         ids: Token ids.
+        tokens: How the reference spells each token: as in the vocabulary; an added token, or a
+            part that a model of scores does not know, as the normalized text has it. Bytes that
+            are no UTF-8 are surrogate escapes.
         offsets: (start, end) in characters of the original text; (0, 0) for tokens that the
             post-processor added.
         type_ids: Segment numbers.
@@ -19,6 +22,7 @@ class Encoded(Record):
     """
 
     ids: list[int]
+    tokens: list[str]
     offsets: list[tuple[int, int]]
     type_ids: list[int]
     special: list[int]

@@ -88,7 +88,13 @@ class Tokens:
     def encoded(self) -> Encoded:
         """Return the result."""
         return Encoded(
-            self.ids, self.offsets, self.type_ids, self.special, self.sequence, self.attention
+            self.ids,
+            self.values,
+            self.offsets,
+            self.type_ids,
+            self.special,
+            self.sequence,
+            self.attention,
         )
 
     def cut(self, size: int, stride: int, direction: Literal["left", "right"]) -> None:

@@ -12,7 +12,7 @@ from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
 from mtkit.pipeline.tokens import Tokens, pad, truncate
 from mtkit.pipeline.utf8 import to_text
 from mtkit.spec import TokenType
-from mtkit.spec.models import Unigram
+from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     Text = str | bytes
     FromFile = Literal["file"] | None
+
+
+_OF_SCORES = (Unigram, ScoreBPE, Characters, Words)
 
 
 class Pipeline:
@@ -198,8 +201,8 @@ class Pipeline:
             return Tokens([token_id], [word.text], [word.offsets(0, len(word))])
         symbols = self.model.encode(word.text)
         model = self.spec.model
-        # What a Unigram model does not know counts as spelled as it stands in the word.
-        unknown = model.unk if isinstance(model, Unigram) else None
+        # What a model of scores does not know is spelled as it stands in the word.
+        unknown = model.unk if isinstance(model, _OF_SCORES) else None
         return Tokens(
             [i for i, _, _ in symbols],
             [word.text[a:b] if i == unknown else self._spelling(i) for i, a, b in symbols],
