@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mtkit.conversion import Conversion as Conversion
     from mtkit.conversion import convert as convert
+    from mtkit.encoding import Encoding as Encoding
     from mtkit.errors import FormatError as FormatError
     from mtkit.errors import LossError as LossError
     from mtkit.errors import MtkitError as MtkitError
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
     from mtkit.gguf import GgufFile as GgufFile
     from mtkit.gguf import open_gguf as open_gguf
     from mtkit.llm.generate import generate as generate
+    from mtkit.loading import load as load
     from mtkit.spec import TokenizerSpec as TokenizerSpec
-    from mtkit.tokenizer import Encoding as Encoding
     from mtkit.tokenizer import Tokenizer as Tokenizer
-    from mtkit.tokenizer import load as load
 
 _EXPORTS = {
     "Conversion": "mtkit.conversion",
-    "Encoding": "mtkit.tokenizer",
+    "Encoding": "mtkit.encoding",
     "FormatError": "mtkit.errors",
     "GgufFile": "mtkit.gguf",
     "LossError": "mtkit.errors",
@@ -42,7 +42,7 @@ _EXPORTS = {
     "UsageError": "mtkit.errors",
     "convert": "mtkit.conversion",
     "generate": "mtkit.llm.generate",
-    "load": "mtkit.tokenizer",
+    "load": "mtkit.loading",
     "open_gguf": "mtkit.gguf",
 }
 

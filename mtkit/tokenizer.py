@@ -1,4 +1,4 @@
-"""The tokenizer: load one from a file, a folder or a pipe; encode and decode with it.
+"""The tokenizer: encode and decode, ask for tokens and ids; ``mtkit.load`` makes one.
 
 A ``Tokenizer`` is an engine and a specification. The engine answers; the specification is
 decoded only when somebody asks for it.
@@ -6,56 +6,20 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
-import os
 from array import array
 
-from mtkit.binary import Source
-from mtkit.errors import FormatError, MtkitError, UsageError
-from mtkit.spec.record import Record
+from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Literal
 
+    from mtkit.encoding import Encoding
     from mtkit.engine import AnyEngine
     from mtkit.pipeline.result import Encoded
     from mtkit.pipeline.trace import DecodeTrace, Trace
     from mtkit.spec import TokenizerSpec
-
-FOLDER_ORDER = (
-    "tokenizer.json",
-    "tekken.json",
-    "tokenizer.model",
-    ".tiktoken",
-    "vocab.json",
-    "vocab.txt",
-    "tokenizer.mtok",
-    "tokenizer.bin",
-    ".gguf",
-)
-"""What stands for a folder: the first name that is there; an entry with a dot is a suffix."""
-
-
-class Encoding(Record):
-    """One encoded text (or pair); the lists have one entry a token.
-
-    Attributes:
-        ids: Token ids.
-        tokens: How the reference spells each token: as in the vocabulary, or as the normalized
-            text has what the vocabulary lacks. Bytes that are no UTF-8 are backslash escapes.
-        offsets: (start, end) in characters of the original text.
-        type_ids: Segment numbers.
-        special_tokens_mask: 1 for tokens that encoding added.
-        attention_mask: 0 for padding.
-    """
-
-    ids: list[int]
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-    type_ids: list[int]
-    special_tokens_mask: list[int]
-    attention_mask: list[int]
 
 
 class Tokenizer:
@@ -83,6 +47,7 @@ class Tokenizer:
         self.assumptions = assumptions
         self._byte_level: bool | None = None
         self._marked = False
+        self._added_by_id: dict[int, bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
@@ -210,6 +175,8 @@ class Tokenizer:
         ]
 
     def _encoding(self, encoded: Encoded) -> Encoding:
+        from mtkit.encoding import Encoding
+
         return Encoding(
             encoded.ids,
             [_escaped(token) for token in encoded.tokens],
@@ -221,6 +188,8 @@ class Tokenizer:
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
         """Return an encoding with ids added in front and behind."""
+        from mtkit.encoding import Encoding
+
         added = len(front), len(back)
         spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
         nowhere = [(0, 0)]
@@ -332,7 +301,7 @@ class Tokenizer:
         return self.spec.vocabulary.pieces.ids.get(piece)
 
     def _added(self) -> dict[int, bytes]:
-        if not hasattr(self, "_added_by_id"):
+        if self._added_by_id is None:
             tokens = self.spec.added_tokens.tokens
             self._added_by_id = {token.id: token.content for token in tokens}
         return self._added_by_id
@@ -356,127 +325,3 @@ def _escaped(token: str) -> str:
     if token.isascii():
         return token
     return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def load(
-    path_or_name: str | os.PathLike[str] | None = None,
-    *,
-    overrides: Mapping[str, object] | None = None,
-) -> Tokenizer:
-    """Load a tokenizer.
-
-    Args:
-        path_or_name: A file of any known format, a folder, "-" for standard input; None for the
-            user's default, which is the tokenizer that ships with mtkit unless set otherwise.
-        overrides: GGUF metadata keys replaced while loading.
-
-    Raises:
-        UsageError: There is no such file.
-        FormatError: The file is damaged or no format knows it.
-        UnsupportedError: It needs something that mtkit does not know.
-    """
-    path = locate(os.fspath(path_or_name) if path_or_name is not None else None)
-    return load_source(Source.open(path), overrides=overrides)
-
-
-def load_source(
-    source: Source, *, overrides: Mapping[str, object] | None = None, as_mnn: bool = False
-) -> Tokenizer:
-    """Load a tokenizer from an open source.
-
-    Args:
-        source: The file.
-        overrides: GGUF metadata keys replaced while loading.
-        as_mnn: Read a .mtok as MNN's loader does, its base alone.
-
-    Raises:
-        FormatError: The file is damaged or no format knows it.
-        UnsupportedError: It needs something that mtkit does not know.
-    """
-    if not as_mnn and not overrides:
-        mapped = _mapped(source)
-        if mapped is not None:
-            return mapped
-    from mtkit import formats
-
-    try:
-        if as_mnn:
-            from mtkit.formats import mtok
-
-            if not mtok.sniff(source):
-                raise UsageError("is no .mtok file", hint="only those have MNN's reading")
-            name, reading = mtok.NAME, mtok.read_as_mnn(source)
-        else:
-            module, reading = formats.read(source, overrides)
-            name = module.NAME
-    except MtkitError as error:
-        raise error.located(source.name) from None
-    return Tokenizer(
-        reading.spec, source=source.name, format_name=name, assumptions=reading.assumptions
-    )
-
-
-def _mapped(source: Source) -> Tokenizer | None:
-    """Return a tokenizer whose engine uses tables in the file; None where there are none.
-
-    Nothing is read but the table of sections; the specification is decoded when it is asked for.
-    """
-    if bytes(source.data[:4]) != _MTOK_BEGINS:
-        return None
-    from mtkit.engine import Engine
-    from mtkit.formats import mtok
-
-    sections = mtok.extension_sections(source)
-    if "PROG" not in sections:
-        return None
-    try:
-        engine = Engine(sections, lambda: tokenizer.spec)
-    except (ImportError, FormatError):  # no native core, or tables of another version
-        return None
-    tokenizer = Tokenizer(
-        lambda: mtok.read(source, {}).spec,
-        engine=engine,
-        source=source.name,
-        format_name=mtok.NAME,
-    )
-    return tokenizer
-
-
-_MTOK_BEGINS = b"430 "
-
-
-def locate(name: str | None) -> str:
-    """Return the path of the file that a name stands for.
-
-    Raises:
-        UsageError: There is no such file, or a folder holds no tokenizer.
-    """
-    if name is None:
-        from mtkit import config
-
-        name = config.setting("tokenizer") or default_path()
-    if name == "-":
-        return name
-    name = os.path.expanduser(name)
-    if os.path.isdir(name):
-        for found in _in_folder(name):
-            return found
-        raise UsageError(
-            "is a folder without a tokenizer", source=name, hint=f"looked for {FOLDER_ORDER[0]} …"
-        )
-    if not os.path.exists(name):
-        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
-    return name
-
-
-def default_path() -> str:
-    """Return the path of the tokenizer that ships with mtkit."""
-    return os.path.join(os.path.dirname(__file__), "data", "default.mtok")
-
-
-def _in_folder(folder: str) -> Iterator[str]:
-    names = sorted(os.listdir(folder))
-    for wanted in FOLDER_ORDER:
-        for name in names:
-            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
-                yield os.path.join(folder, name)

@@ -364,7 +364,8 @@ def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
 def test_the_default_tokenizer_carries_its_tables() -> None:
     """They are those of its specification (else: python -m tools.default_tokenizer)."""
     from mtkit.formats import mtok
-    from mtkit.tokenizer import Tokenizer, default_path, load_source
+    from mtkit.loading import default_path, load_source
+    from mtkit.tokenizer import Tokenizer
 
     source = Source.open(default_path())
     spec = mtok.read(source, {}).spec

@@ -16,7 +16,9 @@ LAYERS = [
     {"engine"},
     {"formats"},
     {
+        "encoding",
         "tokenizer",
+        "loading",
         "conversion",
         "probes",
         "compare",

@@ -60,7 +60,7 @@ def loss_table() -> str:
     """``docs/losses.md``: what each writer loses of each kind of tokenizer."""
     from mtkit.errors import MtkitError
     from mtkit.formats.contract import WriteOptions
-    from mtkit.tokenizer import load
+    from mtkit.loading import load
 
     out = [
         "# What a conversion loses\n",

@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mtkit.tokenizer import Encoding, Tokenizer
+    from mtkit.encoding import Encoding
+    from mtkit.tokenizer import Tokenizer
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -114,7 +115,7 @@ def locate_named(name: str | None) -> str:
     """Return the path that a name stands for; stderr says which file of a folder was taken."""
     import os
 
-    from mtkit.tokenizer import locate
+    from mtkit.loading import locate
 
     path = locate(name)
     if name is not None and path != "-" and os.path.isdir(os.path.expanduser(name)):
@@ -125,7 +126,7 @@ def locate_named(name: str | None) -> str:
 def load_named(name: str | None, *, as_mnn: bool = False, encoding: str | None = None) -> Tokenizer:
     """Load a tokenizer for a command."""
     from mtkit.binary import Source
-    from mtkit.tokenizer import load_source
+    from mtkit.loading import load_source
 
     overrides = {"encoding": encoding} if encoding is not None else None
     return load_source(Source.open(locate_named(name)), overrides=overrides, as_mnn=as_mnn)

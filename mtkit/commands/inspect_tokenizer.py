@@ -31,7 +31,7 @@ def is_tokenizer(source: Source) -> bool:
 def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     """Print what a tokenizer is; ``pattern`` chooses added tokens that have it."""
     from mtkit.inspection.tokenizer import document, report
-    from mtkit.tokenizer import load_source
+    from mtkit.loading import load_source
 
     tokenizer = load_source(source)
     if as_json:

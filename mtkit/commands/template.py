@@ -110,7 +110,7 @@ def template(
 
 
 def _load(file: str) -> Tokenizer:
-    from mtkit.tokenizer import load
+    from mtkit.loading import load
 
     return load(file)
 

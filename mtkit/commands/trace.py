@@ -11,8 +11,9 @@ from mtkit.escape import escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.encoding import Encoding
     from mtkit.pipeline.trace import DecodeTrace, Part, Step, Trace, Word
-    from mtkit.tokenizer import Encoding, Tokenizer
+    from mtkit.tokenizer import Tokenizer
 
 _BAR = " │ "
 _DOT = "·"

@@ -15,7 +15,7 @@ def difference(model: Model, text: bytes, *, add_special: bool, parse_special: b
     A model whose tokenizer mtkit cannot read is a difference, too.
     """
     from mtkit.binary import Source
-    from mtkit.tokenizer import load_source
+    from mtkit.loading import load_source
 
     theirs = model.tokenize(text, add_special=add_special, parse_special=parse_special)
     try:

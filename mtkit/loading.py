@@ -1,0 +1,155 @@
+"""Load a tokenizer from a file, a folder or a pipe.
+
+A .mtok that carries the engine's tables is used as it lies in memory: nothing is read but the
+table of its sections, and the specification is decoded when somebody asks for it. Every other file
+is read into a specification by its format.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.binary import Source
+from mtkit.errors import FormatError, MtkitError, UsageError
+from mtkit.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FOLDER_ORDER = (
+    "tokenizer.json",
+    "tekken.json",
+    "tokenizer.model",
+    ".tiktoken",
+    "vocab.json",
+    "vocab.txt",
+    "tokenizer.mtok",
+    "tokenizer.bin",
+    ".gguf",
+)
+"""What stands for a folder: the first name that is there; an entry with a dot is a suffix."""
+
+_MTOK_BEGINS = b"430 "
+"""First bytes of every .mtok: MNN's magic number as text."""
+
+
+def load(
+    path_or_name: str | os.PathLike[str] | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> Tokenizer:
+    """Load a tokenizer.
+
+    Args:
+        path_or_name: A file of any known format, a folder, "-" for standard input; None for the
+            user's default, which is the tokenizer that ships with mtkit unless set otherwise.
+        overrides: GGUF metadata keys replaced while loading.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: The file is damaged or no format knows it.
+        UnsupportedError: It needs something that mtkit does not know.
+    """
+    path = locate(os.fspath(path_or_name) if path_or_name is not None else None)
+    return load_source(Source.open(path), overrides=overrides)
+
+
+def load_source(
+    source: Source, *, overrides: Mapping[str, object] | None = None, as_mnn: bool = False
+) -> Tokenizer:
+    """Load a tokenizer from an open source.
+
+    Args:
+        source: The file.
+        overrides: GGUF metadata keys replaced while loading.
+        as_mnn: Read a .mtok as MNN's loader does, its base alone.
+
+    Raises:
+        FormatError: The file is damaged or no format knows it.
+        UnsupportedError: It needs something that mtkit does not know.
+    """
+    if not as_mnn and not overrides:
+        mapped = _mapped(source)
+        if mapped is not None:
+            return mapped
+    from mtkit import formats
+
+    try:
+        if as_mnn:
+            from mtkit.formats import mtok
+
+            if not mtok.sniff(source):
+                raise UsageError("is no .mtok file", hint="only those have MNN's reading")
+            name, reading = mtok.NAME, mtok.read_as_mnn(source)
+        else:
+            module, reading = formats.read(source, overrides)
+            name = module.NAME
+    except MtkitError as error:
+        raise error.located(source.name) from None
+    return Tokenizer(
+        reading.spec, source=source.name, format_name=name, assumptions=reading.assumptions
+    )
+
+
+def _mapped(source: Source) -> Tokenizer | None:
+    """Return a tokenizer whose engine uses tables in the file; None where there are none.
+
+    Nothing is read but the table of sections; the specification is decoded when it is asked for.
+    """
+    if bytes(source.data[:4]) != _MTOK_BEGINS:
+        return None
+    from mtkit.engine import Engine
+    from mtkit.formats import mtok
+
+    sections = mtok.extension_sections(source)
+    if "PROG" not in sections:
+        return None
+    try:
+        engine = Engine(sections, lambda: tokenizer.spec)
+    except (ImportError, FormatError):  # no native core, or tables of another version
+        return None
+    tokenizer = Tokenizer(
+        lambda: mtok.read(source, {}).spec,
+        engine=engine,
+        source=source.name,
+        format_name=mtok.NAME,
+    )
+    return tokenizer
+
+
+def locate(name: str | None) -> str:
+    """Return the path of the file that a name stands for.
+
+    Raises:
+        UsageError: There is no such file, or a folder holds no tokenizer.
+    """
+    if name is None:
+        from mtkit import config
+
+        name = config.setting("tokenizer") or default_path()
+    if name == "-":
+        return name
+    name = os.path.expanduser(name)
+    if os.path.isdir(name):
+        for found in _in_folder(name):
+            return found
+        raise UsageError(
+            "is a folder without a tokenizer", source=name, hint=f"looked for {FOLDER_ORDER[0]} …"
+        )
+    if not os.path.exists(name):
+        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
+    return name
+
+
+def default_path() -> str:
+    """Return the path of the tokenizer that ships with mtkit."""
+    return os.path.join(os.path.dirname(__file__), "data", "default.mtok")
+
+
+def _in_folder(folder: str) -> Iterator[str]:
+    names = sorted(os.listdir(folder))
+    for wanted in FOLDER_ORDER:
+        for name in names:
+            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
+                yield os.path.join(folder, name)
