@@ -25,6 +25,7 @@ COMMANDS = {
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
+    "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
     "template": ("mtkit.commands.template", "Render a chat template."),
     "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),
     "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),

@@ -138,7 +138,7 @@ def sparse(path: Path, size: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["generate"])
+@pytest.mark.parametrize("command", ["generate", "chat"])
 def test_too_large_for_the_address_space(tmp_path: Path, command: str) -> None:
     reference("llama_cpp")
     path = sparse(tmp_path / "large.gguf", 3 << 30)
@@ -149,7 +149,7 @@ def test_too_large_for_the_address_space(tmp_path: Path, command: str) -> None:
         "runpy.run_module('mtkit', run_name='__main__')\n"
     )
     argv = [sys.executable, "-c", script, command, "-m", str(path)]
-    argv += ["hello"] if command == "generate" else []
+    argv += ["hello"]
     done = subprocess.run(argv, capture_output=True, check=False, input=b"hello\n", timeout=60)
     assert done.returncode == 5, done.stderr
     assert done.stderr.count(b"\n") == 1

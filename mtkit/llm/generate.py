@@ -78,7 +78,7 @@ def run(
     """Load a model, generate once, and free everything."""
     watcher = watcher or Watcher()
     examined = Examined(path)
-    examined.check(_plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
+    examined.check(plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
     session = _session(settings, examined)
     if session:
         kept = replace(
@@ -96,7 +96,7 @@ def run(
         n_ctx = context_tokens(
             len(ids), settings.n_predict, settings.n_ctx, runner.model.n_ctx_train
         )
-        examined.check(_plan_settings(settings, n_ctx))
+        examined.check(plan_settings(settings, n_ctx))
         context = runner.open_context(
             replace(settings.context, n_ctx=n_ctx), threads=settings.threads
         )
@@ -136,7 +136,8 @@ def _tokenizer_difference(runner: Runner, prompt: str | bytes, settings: Generat
     )
 
 
-def _plan_settings(settings: GenerateSettings, n_ctx: int) -> PlanSettings:
+def plan_settings(settings: GenerateSettings, n_ctx: int) -> PlanSettings:
+    """Return what the plan of a model's memory has to know."""
     context = settings.context
     return PlanSettings(
         n_ctx=n_ctx,

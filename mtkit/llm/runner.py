@@ -51,6 +51,7 @@ class Runner:
         load_seconds: Time that loading took.
         prompt_seconds: Time that the last prompt took.
         computed: Tokens of the last prompt that had to be computed.
+        stop_asked: Set by somebody else, ends the generation before its next token.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class Runner:
         context = self._opened()
         pick, piece_of, is_eog = picker.pick, self.model.piece, self.model.is_eog
         ids, text = self.ids, TextStream(stops)
-        self.end, self.stop_asked = "length", False
+        self.end = "length"
         for _ in range(limit):
             if self.stop_asked:
                 self.end = "interrupted"

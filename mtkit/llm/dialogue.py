@@ -1,0 +1,183 @@
+"""A conversation with a model: its own chat template, its memory kept from turn to turn.
+
+Every turn renders the whole conversation and tokenizes it; what the tokens have in common with
+those of the turn before is not computed again. Where a conversation outgrows the context, the
+oldest exchange is forgotten; the system message stays.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import ResourceError, UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.sampling import Picker
+
+_ROOM_FOR_ANSWER = 16
+"""Tokens of an answer that have to fit at least."""
+
+
+class Dialogue:
+    """A conversation; its context has to be open.
+
+    Attributes:
+        messages: What was said, as ``role`` and ``content``.
+        reused: Tokens of the last turn that did not have to be computed.
+        forgotten: Messages that the last turn had to leave out.
+        ids: Tokens of the last answer.
+    """
+
+    def __init__(
+        self, runner: Runner, picker: Picker, template: str | None, *, system: str | None = None
+    ) -> None:
+        """Begin a conversation.
+
+        Raises:
+            UnsupportedError: There is no template.
+        """
+        if not template:
+            raise UnsupportedError(
+                "has no chat template", source=runner.model.path, hint="--template FILE gives one"
+            )
+        if runner.model.has_encoder:
+            raise UnsupportedError("is no chat model: it has an encoder", source=runner.model.path)
+        self._runner = runner
+        self._picker = picker
+        self._template = template
+        self.messages: list[dict[str, Any]] = []
+        self.reused = 0
+        self.forgotten = 0
+        self.ids: list[int] = []
+        self.set_system(system)
+
+    def set_system(self, text: str | None) -> None:
+        """Set the system message, or take it away."""
+        rest = [m for m in self.messages if m.get("role") != "system"]
+        self.messages = [{"role": "system", "content": text}, *rest] if text else rest
+
+    def reset(self) -> None:
+        """Forget everything but the system message."""
+        self.messages = [m for m in self.messages if m.get("role") == "system"]
+
+    def replace(self, messages: Any) -> None:
+        """Go on with another conversation.
+
+        Raises:
+            UsageError: It is none.
+        """
+        self.messages = check_messages(messages)
+
+    def answer(self, limit: int = -1, *, stops: Sequence[str] = ()) -> Iterator[Token]:
+        """Answer the last message; the answer is added to the conversation, cut short or not.
+
+        Args:
+            limit: Tokens at most; -1 for as many as fit.
+            stops: Strings that end the answer.
+
+        Raises:
+            ResourceError: Not even the last message fits the context.
+            Interrupted: The user interrupted the prompt.
+        """
+        runner = self._runner
+        context = runner.context
+        assert context is not None
+        ids = self._fitting(context.n_ctx)
+        runner.stop_asked = False
+        runner.feed(ids)
+        self.reused = len(ids) - runner.computed
+        self._picker.reset()
+        self._picker.see(ids)
+        room = context.n_ctx - len(ids) + 1
+        texts: list[str] = []
+        self.ids = []
+        try:
+            for token in runner.stream(
+                self._picker, room if limit < 0 else min(limit, room), stops=stops
+            ):
+                texts.append(token.text)
+                if token.id >= 0:
+                    self.ids.append(token.id)
+                yield token
+        finally:
+            self.messages.append({"role": "assistant", "content": "".join(texts)})
+
+    def stop(self, *_: object) -> None:
+        """End the answer that is being given; can be the handler of a signal."""
+        self._runner.stop_asked = True
+
+    @property
+    def end(self) -> str:
+        """Why the last answer ended."""
+        return self._runner.end
+
+    def _fitting(self, n_ctx: int) -> list[int]:
+        """Return the tokens of the conversation, without the oldest exchanges if need be."""
+        messages = list(self.messages)
+        self.forgotten = 0
+        while True:
+            ids = self.tokens(messages)
+            if len(ids) + _ROOM_FOR_ANSWER <= n_ctx:
+                return ids
+            first = next((i for i, m in enumerate(messages) if m.get("role") != "system"), 0)
+            later = [i for i, m in enumerate(messages) if i > first and m.get("role") == "user"]
+            if not later:
+                if len(ids) <= n_ctx:
+                    return ids
+                raise ResourceError(
+                    f"the message has {len(ids)} tokens, the context holds {n_ctx}",
+                    hint="raise --ctx, or write less",
+                )
+            self.forgotten += later[0] - first
+            del messages[first : later[0]]
+
+    def tokens(self, messages: Sequence[Any]) -> list[int]:
+        """Return the tokens of a conversation, the opening of an answer included."""
+        from mtkit.chat import render
+
+        model = self._runner.model
+
+        def spelled(token_id: int) -> str:
+            piece = model.piece(token_id, special=True) if token_id >= 0 else b""
+            return piece.decode("utf-8", "replace")
+
+        values = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
+        made = render(self._template, messages, add_generation_prompt=True, values=values)
+        ids = model.tokenize(made.text, add_special=False, parse_special=True)
+        if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
+            ids = [model.bos, *ids]
+        return ids
+
+
+def check_messages(messages: Any) -> list[dict[str, Any]]:
+    """Return the messages of a JSON value: a list, or an object with ``messages``.
+
+    Raises:
+        UsageError: It is neither, or a message has no role.
+    """
+    if isinstance(messages, dict) and "messages" in messages:
+        messages = messages["messages"]
+    if not isinstance(messages, list):
+        raise UsageError("is not a list of messages")
+    for place, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise UsageError("is not an object with role and content", field=f"messages[{place}]")
+    return list(messages)
+
+
+def read_messages(text: str | bytes) -> list[dict[str, Any]]:
+    """Return the messages that a JSON text holds.
+
+    Raises:
+        UsageError: It holds none.
+    """
+    import json
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"is no JSON: {error}") from None
+    return check_messages(value)
