@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.conversion import Conversion, Verified
-    from mtkit.formats.contract import Loss
+    from mtkit.formats.contract import Loss, WriteOptions
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -23,6 +24,10 @@ def convert(
     to: Annotated[
         str, typer.Option("--to", metavar="NAME", help="Format; see mtkit formats.")
     ] = "",
+    tokenizer: Annotated[
+        str | None,
+        typer.Option("--tokenizer", metavar="FILE", help="SRC is a llama2.c model; its tokenizer."),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="DST", help="File or folder/; else beside SRC."),
@@ -56,8 +61,8 @@ def convert(
       mtkit convert tokenizer.model --to mtok
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
+      mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
     """
-    from mtkit.conversion import convert as run
     from mtkit.errors import UsageError
     from mtkit.formats import FORMATS
     from mtkit.formats.contract import WriteOptions
@@ -70,18 +75,50 @@ def convert(
         extension=not no_extension,
         values=(("tables", "yes"),) if tables else (),
     )
-    from mtkit.commands.encode import load_named
-
-    tokenizer = load_named(source)
-    done = run(
-        tokenizer, target, to=to, allow_loss=tuple(allow_loss or ()), options=options, force=force
-    )
+    done = _run(source, tokenizer, target, to, tuple(allow_loss or ()), options, force=force)
     from mtkit.commands import output
 
     if as_json:
         output.write_json(_document(done))
     elif not quiet:
         output.write("".join(f"{line}\n" for line in _report(done)))
+
+
+def _run(
+    source: str | None,
+    vocabulary: str | None,
+    target: str | None,
+    to: str,
+    allow_loss: tuple[str, ...],
+    options: WriteOptions,
+    *,
+    force: bool,
+) -> Conversion:
+    """Convert a tokenizer, or a checkpoint with its tokenizer."""
+    from mtkit import checkpoints
+    from mtkit.binary import Source
+    from mtkit.commands.encode import load_named
+    from mtkit.conversion import convert as run
+    from mtkit.errors import UsageError
+
+    if vocabulary is None:
+        is_file = source is not None and os.path.isfile(source)
+        if source is not None and is_file and checkpoints.sniff(Source.open(source)):
+            raise UsageError(
+                "is a llama2.c checkpoint, which holds no tokenizer",
+                source=source,
+                hint="--tokenizer tokenizer.bin names it",
+            )
+        tokenizer = load_named(source)
+        return run(tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force)
+    if source is None or to != "gguf":
+        raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
+    from mtkit.checkpoint_conversion import convert_checkpoint
+
+    tokenizer = load_named(vocabulary)
+    return convert_checkpoint(
+        source, tokenizer, target, allow_loss=allow_loss, options=options, force=force
+    )
 
 
 def _document(done: Conversion) -> dict[str, object]:

@@ -1,0 +1,7 @@
+"""Model files other than GGUF: hyper-parameters and weights; they know nothing of tokenizers."""
+
+from __future__ import annotations
+
+from mtkit.checkpoints.llama2c import Checkpoint, read, sniff
+
+__all__ = ["Checkpoint", "read", "sniff"]
