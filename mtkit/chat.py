@@ -11,7 +11,7 @@ tokenization_utils_base.py (``apply_chat_template``, ``get_chat_template``).
 from __future__ import annotations
 
 from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from mtkit.binary import Source, write_files
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.loading import default_path, load
-from mtkit.spec.record import Record, fields
+from mtkit.record import Record, fields
 from mtkit.tokenizer import Tokenizer
 
 TYPE_CHECKING = False

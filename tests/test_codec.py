@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from support import TESTS
 
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.packed import Numbers, Pieces
+from mtkit.record import fields
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -31,11 +33,9 @@ from mtkit.spec import (
     schema,
     text,
 )
-from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.record import fields
 
 if TYPE_CHECKING:
-    from mtkit.spec.record import Record
+    from mtkit.record import Record
 
 PLAIN = {
     "bool": st.booleans(),

@@ -13,6 +13,7 @@ from mtkit import formats
 from mtkit.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import FormatError, MtkitError
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.spec import (
     AddedToken,
@@ -25,7 +26,6 @@ from mtkit.spec import (
 )
 from mtkit.spec import post_processors as post
 from mtkit.spec import pre_tokenizers as pre
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Regex, Text
 from mtkit.spec.vocabulary import Vocabulary
 

@@ -9,7 +9,7 @@ from llm_models import ARCHITECTURES, OWN, own, tiny
 from support import reference
 
 from mtkit.llm.generate import generate
-from mtkit.spec.record import replace
+from mtkit.record import replace
 
 if TYPE_CHECKING:
     from pathlib import Path

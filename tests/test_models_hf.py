@@ -12,10 +12,10 @@ import pytest
 from support import reference
 
 from mtkit.errors import UnsupportedError
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline.models import build
 from mtkit.spec import TokenizerSpec, Vocabulary
 from mtkit.spec import models as spec_models
-from mtkit.spec.packed import Numbers, Pieces
 
 ALPHABET = "aab bcé日本🙂<u>k\n"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

@@ -16,11 +16,11 @@ from support import FIXTURES, reference, shared, shared_tokenizer
 from mtkit.binary import Source
 from mtkit.errors import UnsupportedError
 from mtkit.formats import hf, llama2c, spm
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline.byte_alphabet import to_letters
 from mtkit.pipeline.models import build
 from mtkit.spec import TokenizerSpec, Vocabulary
 from mtkit.spec import models as spec_models
-from mtkit.spec.packed import Numbers, Pieces
 
 FOLDERS = {
     "article (seed-example/tokenizer.json)": None,

@@ -18,9 +18,9 @@ from mtkit.formats import mtok, recognise
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.mtok_extension import append, find
 from mtkit.formats.mtok_write import spec_section
+from mtkit.packed import Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, Vocabulary, models
-from mtkit.spec.packed import Pieces
 
 if TYPE_CHECKING:
     from mtkit.formats.contract import Written

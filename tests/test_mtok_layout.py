@@ -14,6 +14,7 @@ from mtkit.binary import Source
 from mtkit.errors import FormatError
 from mtkit.formats import mtok, recognise
 from mtkit.formats.contract import WriteOptions
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.probes import texts as probe_texts
 from mtkit.spec import AddedToken, AddedTokens, SpecialIds, TokenizerSpec, Vocabulary
@@ -22,7 +23,6 @@ from mtkit.spec import models as mo
 from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
 from mtkit.spec import pre_tokenizers as pr
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Text
 
 

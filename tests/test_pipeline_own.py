@@ -16,10 +16,12 @@ from support import reference
 
 from mtkit.binary import Source
 from mtkit.formats import spm
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.aligned import Aligned
 from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
+from mtkit.record import Record
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -32,8 +34,6 @@ from mtkit.spec import (
     post_processors,
     pre_tokenizers,
 )
-from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.record import Record
 from mtkit.spec.text import Text
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from support import FIXTURES
 
 from mtkit.binary import Source
 from mtkit.formats import read
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.spec import (
     AddedToken,
@@ -21,7 +22,6 @@ from mtkit.spec import (
     models,
     replace,
 )
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Text
 
 PIECES = [

@@ -13,11 +13,11 @@ from support import FIXTURES
 
 from mtkit.binary import Source
 from mtkit.formats import read
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.byte_alphabet import LETTERS
+from mtkit.record import Record
 from mtkit.spec import TokenizerSpec, Vocabulary, models, pre_tokenizers, replace
-from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.record import Record
 
 FILES = [
     "bbpe-8k/tokenizer.json",

@@ -18,11 +18,11 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import hf, llama2c, spm, spm_adapt
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.spm_wire import encode_varint, field
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, fields, replace
 from mtkit.spec import models as spec_models
 from mtkit.spec.normalizers import Spaces
-from mtkit.spec.packed import Numbers, Pieces
 
 TEXTS = ["Hello  world", " é日本🙂\n\t", "\u2581a\u2581", "<s><unk>1234", "", "aaaaaaaaab"]
 

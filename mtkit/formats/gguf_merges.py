@@ -7,8 +7,8 @@ the first counts, so the others are left out.
 from __future__ import annotations
 
 from mtkit.errors import FormatError
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec.models import Merges
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

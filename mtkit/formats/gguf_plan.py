@@ -12,8 +12,8 @@ from mtkit.formats.gguf_match import name_for
 from mtkit.formats.gguf_merges import BYTE_TEXTS, write_merges
 from mtkit.formats.gguf_roles import extras_of, family_of, model_of
 from mtkit.formats.gguf_scores import scores_of
+from mtkit.record import Record, replace
 from mtkit.spec import decoders, models, normalizers, pre_tokenizers
-from mtkit.spec.record import Record, replace
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False

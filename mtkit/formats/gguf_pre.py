@@ -16,8 +16,8 @@ src/unicode.cpp (``unicode_regex_split``).
 
 from __future__ import annotations
 
+from mtkit.record import Record
 from mtkit.spec import pre_tokenizers
-from mtkit.spec.record import Record
 from mtkit.spec.text import Regex
 
 TYPE_CHECKING = False

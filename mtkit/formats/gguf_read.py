@@ -13,6 +13,7 @@ from mtkit.formats.gguf_kinds import ID_KEYS, KINDS, NO_VOCABULARY, OLD_ID_KEYS
 from mtkit.formats.gguf_pre import NAMES
 from mtkit.formats.gguf_special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
 from mtkit.formats.gguf_stages import Frame, stages
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -22,7 +23,6 @@ from mtkit.spec import (
     TokenType,
     Vocabulary,
 )
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

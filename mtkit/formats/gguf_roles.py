@@ -11,8 +11,8 @@ from mtkit.formats import gguf_text
 from mtkit.formats.gguf_extras import ARCHITECTURES, MODELS, NAME
 from mtkit.formats.gguf_kinds import ID_KEYS
 from mtkit.formats.gguf_special import resolve
+from mtkit.packed import Pieces
 from mtkit.spec import TokenType
-from mtkit.spec.packed import Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

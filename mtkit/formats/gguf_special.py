@@ -10,7 +10,7 @@ Source: llama.cpp, src/llama-vocab.cpp.
 from __future__ import annotations
 
 from mtkit.formats.gguf_sort import sorted_as_cpp
-from mtkit.spec.record import Record
+from mtkit.record import Record
 from mtkit.spec.vocabulary import TokenType
 
 TYPE_CHECKING = False

@@ -9,8 +9,8 @@ from mtkit.errors import FormatError
 from mtkit.formats.gguf_merges import BYTE_TEXTS, fits, read_merges
 from mtkit.formats.gguf_pre import UNICODE, splitter
 from mtkit.pipeline.byte_alphabet import LETTERS
+from mtkit.record import Record
 from mtkit.spec import decoders, models, normalizers, post_processors, pre_tokenizers
-from mtkit.spec.record import Record
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False

@@ -23,8 +23,8 @@ from mtkit.formats.gguf_read import PREFIX, TEMPLATE, read_spec
 from mtkit.formats.gguf_roles import architecture_of, extras_of
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import Key, gguf_bytes
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, decoders, models
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

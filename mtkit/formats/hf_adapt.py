@@ -16,6 +16,8 @@ from mtkit.formats.hf_config import ROLES
 from mtkit.formats.hf_merges import adapt_model, keeps_user_defined, unigram_scores
 from mtkit.formats.hf_stages import adapt_decoder, adapt_normalizer, adapt_pre_tokenizer, nearest
 from mtkit.formats.strict_json import shown
+from mtkit.packed import Numbers, Pieces
+from mtkit.record import Record
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -27,9 +29,7 @@ from mtkit.spec import (
     replace,
 )
 from mtkit.spec.decoders import Fuse
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.post_processors import Slot, Template
-from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mtkit.record import Record
     from mtkit.spec import AddedToken, Padding, TokenizerSpec, Truncation
-    from mtkit.spec.record import Record
     from mtkit.spec.text import Pattern
 
     Form = Callable[[Any], dict[str, Any]]

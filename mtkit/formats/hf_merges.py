@@ -11,9 +11,9 @@ Source: huggingface/transformers 5, convert_slow_tokenizer.py (``generate_merges
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, models, replace
 from mtkit.spec.normalizers import Spaces
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.strict_json import Fields, encode, shown
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, Vocabulary
 from mtkit.spec.models import BPE, Merges, Unigram, WordLevel, WordPiece
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.formats.contract import LossCode
+    from mtkit.record import Record
     from mtkit.spec import TokenizerSpec
-    from mtkit.spec.record import Record
 
     AddLoss = Callable[[LossCode, str, str], None]
 

@@ -20,6 +20,7 @@ from mtkit.binary import Reader, Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.llama2c_losses import by_score, field_losses
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import (
     AddedTokens,
     SpecialIds,
@@ -32,7 +33,6 @@ from mtkit.spec import (
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.models import ScoreBPE
 from mtkit.spec.normalizers import Prepend
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.post_processors import Slot, Template
 
 TYPE_CHECKING = False

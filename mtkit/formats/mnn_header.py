@@ -12,7 +12,7 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``Tokenizer::createT
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

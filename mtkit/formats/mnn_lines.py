@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 
 from mtkit.errors import FormatError
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec.models import Merges
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

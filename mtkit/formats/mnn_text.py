@@ -21,13 +21,13 @@ from mtkit.errors import FormatError
 from mtkit.formats.contract import Reading
 from mtkit.formats.mnn_header import read_header, sniff_kind
 from mtkit.formats.mnn_lines import Lines, merges, tokens
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import bytewise
 from mtkit.spec import AddedToken, AddedTokens, SpecialIds, TokenizerSpec, TokenType, Vocabulary
 from mtkit.spec import models as mo
 from mtkit.spec import normalizers as no
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.decoders import ByteLevel, Bytewise, FirstMark
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False

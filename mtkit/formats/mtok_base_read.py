@@ -24,6 +24,7 @@ from mtkit.formats.mtok_components import (
 )
 from mtkit.formats.mtok_models import read_model
 from mtkit.pipeline import bytewise
+from mtkit.record import Record
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -34,7 +35,6 @@ from mtkit.spec import (
 )
 from mtkit.spec.decoders import Bytewise
 from mtkit.spec.post_processors import Slot, Template
-from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

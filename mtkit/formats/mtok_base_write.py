@@ -14,9 +14,9 @@ from mtkit.formats.mtok_form_model import placeholder, write_model
 from mtkit.formats.mtok_form_text import write_normalizer
 from mtkit.formats.mtok_form_words import write_pre_tokenizer
 from mtkit.pipeline.byte_alphabet import to_letters
+from mtkit.record import Record, fields
 from mtkit.spec import TokenType, decoders
 from mtkit.spec import post_processors as po
-from mtkit.spec.record import Record, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

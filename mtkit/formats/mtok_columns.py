@@ -16,9 +16,9 @@ replaced by a reference, so a base that holds less than it should costs space an
 from __future__ import annotations
 
 from mtkit.errors import FormatError
+from mtkit.packed import Numbers, Pieces
+from mtkit.record import Record
 from mtkit.spec.codec import numbers, pieces
-from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError
 from mtkit.formats.mtok_pattern import GPT2_PATTERN, UNICODE, folded, read_pattern
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import decoders, normalizers, pre_tokenizers
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False

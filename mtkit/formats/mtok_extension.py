@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

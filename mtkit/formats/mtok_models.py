@@ -16,9 +16,9 @@ from mtkit.errors import FormatError
 from mtkit.formats.mtok_columns import BaseColumns
 from mtkit.formats.mtok_components import string
 from mtkit.formats.mtok_vocab import read_entries, read_merges
+from mtkit.packed import Pieces
+from mtkit.record import Record
 from mtkit.spec.models import BPE, LatticeUnigram, LooseBPE, Merges, WordPiece
-from mtkit.spec.packed import Pieces
-from mtkit.spec.record import Record
 from mtkit.spec.vocabulary import Vocabulary
 
 TYPE_CHECKING = False

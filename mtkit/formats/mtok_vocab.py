@@ -17,8 +17,8 @@ import struct
 from array import array
 
 from mtkit.errors import FormatError
-from mtkit.spec.packed import Numbers, Pieces
-from mtkit.spec.record import Record
+from mtkit.packed import Numbers, Pieces
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ text are plain text unless asked for.
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline.byte_alphabet import to_bytes, to_letters
 from mtkit.spec import (
     AddedToken,
@@ -20,7 +21,6 @@ from mtkit.spec import (
     models,
     pre_tokenizers,
 )
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.text import Regex
 
 TYPE_CHECKING = False

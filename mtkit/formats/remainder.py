@@ -7,7 +7,7 @@ found by comparing the specification with what the reader will make of the file.
 from __future__ import annotations
 
 from mtkit.formats.contract import Loss
-from mtkit.spec.record import fields
+from mtkit.record import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
 from mtkit.formats.spm_pieces import BYTE_PIECES, SEGMENTED
 from mtkit.formats.spm_write import MODEL_TYPES
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, Vocabulary, fields, replace
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import MARK, near_space_rule, space_rule
 from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
 from mtkit.spec.normalizers import Spaces
-from mtkit.spec.packed import Numbers, Pieces
 from mtkit.spec.scores import score_form
 
 TYPE_CHECKING = False

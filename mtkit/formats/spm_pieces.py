@@ -14,8 +14,8 @@ from math import isfinite
 
 from mtkit.errors import FormatError
 from mtkit.formats.spm_wire import BYTES, FIXED32, VARINT, damaged, encode_varint, field, parse
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, Vocabulary
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

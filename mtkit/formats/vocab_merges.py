@@ -13,6 +13,7 @@ from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
+from mtkit.packed import Numbers, Pieces
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -24,7 +25,6 @@ from mtkit.spec import (
     models,
     pre_tokenizers,
 )
-from mtkit.spec.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
+from mtkit.packed import Pieces
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -27,7 +28,6 @@ from mtkit.spec import (
     post_processors,
     pre_tokenizers,
 )
-from mtkit.spec.packed import Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from mtkit.errors import FormatError
 from mtkit.escape import as_text
 from mtkit.gguf.strings import BLOCK, pack, walk
 from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
-from mtkit.spec.packed import Numbers
+from mtkit.packed import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.gguf.types import ValueType
-    from mtkit.spec.packed import Pieces
+    from mtkit.packed import Pieces
 
 MAX_STRINGS = 1 << 24
 """Strings in one array; walking more would take seconds, the largest vocabularies have 2^19."""

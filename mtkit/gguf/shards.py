@@ -16,7 +16,7 @@ from mtkit.gguf.file import Finding
 from mtkit.gguf.names import shown
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.types import I8, I16, I32, I64, U8, U16, U32, U64
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import struct
 from itertools import accumulate
 
 from mtkit.errors import FormatError
-from mtkit.spec.packed import Numbers, Pieces
+from mtkit.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

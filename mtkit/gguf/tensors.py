@@ -9,7 +9,7 @@ from mtkit.escape import is_utf8
 from mtkit.gguf.file import Finding, Tensor
 from mtkit.gguf.names import read_name, shown
 from mtkit.gguf.types import REMOVED_TENSOR_TYPES, TENSOR_TYPES
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

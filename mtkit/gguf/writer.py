@@ -16,8 +16,8 @@ from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.names import shown
 from mtkit.gguf.reader import DEFAULT_ALIGNMENT
 from mtkit.gguf.types import ARRAY, BY_NAME, STRING
-from mtkit.spec.packed import Numbers
-from mtkit.spec.record import Record
+from mtkit.packed import Numbers
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

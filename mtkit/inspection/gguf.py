@@ -14,7 +14,7 @@ from mtkit.inspection.hyperparameters import hyperparameters
 from mtkit.inspection.memory import Memory, memory
 from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ llama-model.cpp ``load_hparams`` and llama-kv-cache.cpp of llama.cpp.
 
 from __future__ import annotations
 
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

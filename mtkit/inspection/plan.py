@@ -9,7 +9,7 @@ from __future__ import annotations
 from mtkit.errors import ResourceError, UsageError
 from mtkit.inspection.layers import Layer, layers
 from mtkit.inspection.limits import limits
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from mtkit.record import Record, fields
 from mtkit.spec.models import Merges
 from mtkit.spec.post_processors import Slot
-from mtkit.spec.record import Record, fields
 from mtkit.spec.vocabulary import TokenType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.packed import Numbers, Pieces
     from mtkit.spec import TokenizerSpec
-    from mtkit.spec.packed import Numbers, Pieces
 
 STAGES = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
 _LONGEST = 5

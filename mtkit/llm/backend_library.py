@@ -12,7 +12,7 @@ import sys
 from collections import deque
 
 from mtkit.errors import MissingExtra, UnsupportedError, UsageError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import weakref
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llm.backend_library import devices, library, log
 from mtkit.llm.interrupts import Interrupts
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

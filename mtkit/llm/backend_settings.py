@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

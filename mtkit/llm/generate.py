@@ -26,7 +26,7 @@ from mtkit.llm.session import (
     save_session,
 )
 from mtkit.llm.threads import choose_waiting
-from mtkit.spec.record import replace
+from mtkit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

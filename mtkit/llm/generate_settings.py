@@ -5,7 +5,7 @@ from __future__ import annotations
 from mtkit.errors import UsageError
 from mtkit.llm.backend import ContextSettings, LoadSettings
 from mtkit.llm.sampler_settings import SamplerSettings
-from mtkit.spec.record import Record, fields, replace
+from mtkit.record import Record, fields, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from mtkit.errors import ResourceError, UnsupportedError, UsageError
 from mtkit.llm.backend import Context, ContextSettings, LoadSettings, Model, library
 from mtkit.llm.text import TextStream
 from mtkit.llm.threads import measure
-from mtkit.spec.record import Record, replace
+from mtkit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 _SEEDS = 1 << 32
 

@@ -14,7 +14,7 @@ import os
 import struct
 
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

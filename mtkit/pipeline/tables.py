@@ -11,9 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mtkit.packed import Numbers, Pieces
     from mtkit.pipeline.aligned import Aligned
     from mtkit.spec import normalizers as spec
-    from mtkit.spec.packed import Numbers, Pieces
 
 _BLANKED_CONTROLS = frozenset(
     map(

@@ -11,8 +11,8 @@ from mtkit.pipeline.decoders import clean_up_steps, compile_decoder
 from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
 from mtkit.pipeline.utf8 import to_bytes, to_text
+from mtkit.record import Record, fields
 from mtkit.spec import decoders, pre_tokenizers
-from mtkit.spec.record import Record, fields
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False

@@ -8,9 +8,9 @@ one, what the family does: byte-pair models by score (Llama, Mistral, Gemma) beg
 from __future__ import annotations
 
 from mtkit.errors import UsageError
+from mtkit.record import replace
 from mtkit.spec.models import ScoreBPE
 from mtkit.spec.post_processors import Slot, Template
-from mtkit.spec.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

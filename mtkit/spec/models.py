@@ -5,13 +5,13 @@ Each carries only what its algorithm needs besides the vocabulary.
 
 from __future__ import annotations
 
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Union
 
-    from mtkit.spec.packed import Numbers, Pieces
+    from mtkit.packed import Numbers, Pieces
     from mtkit.spec.pre_tokenizers import PreTokenizer
 
 

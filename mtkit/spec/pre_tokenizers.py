@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.spec.record import Record, fields
+from mtkit.record import Record, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

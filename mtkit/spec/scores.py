@@ -10,9 +10,9 @@ the last two make the same token, scores take the left pair, the list its own fa
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.packed import Numbers
 from mtkit.spec import TokenType, Vocabulary, replace
 from mtkit.spec.models import BPE, ScoreBPE
-from mtkit.spec.packed import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

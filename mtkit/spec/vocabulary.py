@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from mtkit.spec.packed import Numbers, Pieces
+    from mtkit.packed import Numbers, Pieces
 
 
 class TokenType(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from mtkit.errors import UnsupportedError
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
