@@ -55,7 +55,7 @@ def convert_checkpoint(
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf.writer import write_gguf
-    from mtkit.spec.record import replace
+    from mtkit.record import replace
 
     path = os.fspath(src)
     stem = os.path.splitext(os.path.basename(path))[0]

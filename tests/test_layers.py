@@ -9,8 +9,9 @@ ROOT = Path(mtkit.__file__).parent
 
 # From the ground up; a module may import from its own line and from those above it here.
 LAYERS = [
-    {"_version", "errors", "escape", "packed", "record"},
+    {"_version", "errors", "escape", "record"},
     {"binary"},
+    {"packed"},
     {"spec"},
     {"pipeline", "gguf", "_native"},
     {"engine"},

@@ -19,7 +19,7 @@ from mtkit.binary import Reader
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor
-from mtkit.spec.record import Record
+from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

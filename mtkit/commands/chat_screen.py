@@ -43,7 +43,7 @@ def opened(
     from mtkit.llm.runner import Runner
     from mtkit.llm.sampling import Picker
     from mtkit.llm.threads import choose_waiting
-    from mtkit.spec.record import replace
+    from mtkit.record import replace
 
     examined = Examined(path)
     metadata = examined.file.metadata
