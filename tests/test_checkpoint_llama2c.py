@@ -16,7 +16,7 @@ from mtkit.checkpoint_conversion import convert_checkpoint
 from mtkit.cli import main
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-from mtkit.tokenizer import load
+from mtkit.loading import load
 
 if TYPE_CHECKING:
     from pathlib import Path
