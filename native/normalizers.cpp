@@ -1,5 +1,6 @@
 // Normalizers that need no data of their own beyond sets and maps of code points.
 #include "alphabet.hpp"
+#include "errors.hpp"
 #include "models.hpp"
 #include "sets.hpp"
 #include "steps.hpp"
@@ -35,6 +36,9 @@ class Replace final : public Normalizer {
         std::vector<Span> matches;
         matcher_->find(part.text, matches);
         if (matches.empty()) return;
+        // What stands in front of the text belongs to none of its characters: the reference fails
+        // on it in many later steps, which the pipeline knows.
+        if (matches[0].second == 0 && !content_.empty()) throw Deferred();
         auto &out = arena.fresh();
         std::size_t done = 0;
         for (const auto &[start, end] : matches) {

@@ -54,10 +54,7 @@ class Program:
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
-            and not (
-                isinstance(spec.model, models.BPE)
-                and (spec.model.continuing_subword_prefix or spec.model.end_of_word_suffix)
-            )
+            and _takes_raw_bytes(spec)
         )
         self._steps = steps
 
@@ -243,6 +240,19 @@ class Program:
 
     def _split(self, matcher: bytes, behavior: Behavior, *, invert: bool = False) -> bytes:
         return u8(3) + matcher + u8(_BEHAVIORS[behavior]) + u8(invert)
+
+
+def _takes_raw_bytes(spec: TokenizerSpec) -> bool:
+    """Tell whether the model does the same with bytes as with the letters that stand for them.
+
+    Others would have to know that a byte is a character, and their byte tokens are of letters.
+    """
+    model = spec.model
+    if isinstance(model, models.BPE):
+        return not (
+            model.continuing_subword_prefix or model.end_of_word_suffix or model.byte_fallback
+        )
+    return isinstance(model, models.RankBPE)
 
 
 def _flat(component: PreTokenizer | None) -> list[PreTokenizer]:

@@ -102,7 +102,10 @@ class _Model:
         if self.raw or (unk is None and not byte_fallback):
             return False
         if isinstance(model, models.BPE) and (
-            model.continuing_subword_prefix or model.end_of_word_suffix
+            model.continuing_subword_prefix
+            or model.end_of_word_suffix
+            or model.ignore_merges
+            or model.whole_newlines
         ):
             return False
         if any(self._of_role(TokenType.USER_DEFINED)):
