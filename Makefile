@@ -8,7 +8,7 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs sanitize native clean
+.PHONY: demo test lint docs sanitize native fuzz-exact clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -25,6 +25,10 @@ lint: $(VENV)/lint
 	$(BIN)/mypy
 	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*.?pp; \
 	else echo "clang-format is not installed: C++ style not checked"; fi
+
+## A million generated cases against tokenizers; see tools/fuzz_exact.py.
+fuzz-exact: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_exact $(FUZZ)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed

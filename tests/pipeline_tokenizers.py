@@ -113,10 +113,10 @@ def normalized(tokenizer: Any, content: str) -> str:
     return "" if found == "fails" else found
 
 
-def draw_tokenizer(rng: random.Random) -> Any:
-    """Draw a whole tokenizer."""
+def draw_tokenizer(rng: random.Random, model: Any = None) -> Any:
+    """Draw a whole tokenizer around a model, which is drawn where none is given."""
     tokenizers = reference("tokenizers")
-    tokenizer = tokenizers.Tokenizer(draw_model(rng))
+    tokenizer = tokenizers.Tokenizer(draw_model(rng) if model is None else model)
     if rng.random() < 0.5:
         tokenizer.normalizer = draw_normalizer(rng)
     if rng.random() < 0.7:
