@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
+# Small products on many threads: OpenBLAS spins while it waits, ten times the work on busy cores.
+# It is read when numpy is imported, which no test module does before this one.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 @pytest.fixture
 def mtkit(tmp_path: Path) -> Run:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+from llm_models import tiny
 from support import reference, shared
 
 from mtkit.checkpoint_conversion import convert_checkpoint
@@ -14,7 +16,6 @@ from mtkit.loading import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 PROMPT = "Once upon a time"
 
@@ -40,3 +41,18 @@ def test_stories260k_tells_what_llama2c_tells(
     text = capsys.readouterr().out
     assert PROMPT + text.removesuffix("\n") == tokenizer.decode(ids + wanted)
     assert "Lily" in text
+
+
+PROMPTS = ("Hello world", "The quick brown fox jumps over the lazy dog. " * 8, "你好 one two")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS, ids=["short", "beyond the near positions", "mixed"])
+def test_t5_goes_through_encoder_and_decoder(prompt: str) -> None:
+    path = tiny("t5", n_ff=256, n_embd=128, seed=3)
+    from reference_t5 import T5
+
+    made = generate(prompt, model=path, n_predict=40, threads=1, kv_type="f32")
+    model = T5(path)
+    assert made.prompt_ids[-1] == 1  # the tokenizer ends a prompt with </s>
+    assert len(set(made.ids)) > 5
+    assert made.ids == model.greedy(made.prompt_ids, 40, frozenset({1}))
