@@ -52,6 +52,8 @@ void translate(const std::exception_ptr &pending, void *) {
 
 NB_MODULE(_native, m) {
     m.doc() = "Native core of mtkit.";
+    // An interpreter may end while tokenizers are alive; their memory goes with the process.
+    nb::set_leak_warnings(false);
     nb::register_exception_translator(translate);
     bind_engine(m);
     bind_gguf(m);

@@ -1,7 +1,8 @@
-"""Build the native core for development: ``python -m tools.native [--sanitize] [--check]``.
+"""Build the native core for development: ``python -m tools.native [--sanitize]``.
 
 Builds with CMake and Ninja into build/native and puts the module into mtkit/, in seconds when
-little changed. ``--sanitize`` builds with address and undefined-behaviour sanitizers into
+little changed. Warnings are errors here, and only here: an installation must not fail on those of
+a newer compiler. ``--sanitize`` builds with address and undefined-behaviour sanitizers into
 build/sanitize, beside a copy of the package, and runs the engine's tests with it.
 """
 
@@ -28,6 +29,7 @@ def build(folder: str, *options: str) -> str:
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-Dnanobind_DIR={nanobind.cmake_dir()}",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        "-DMTKIT_WERROR=ON",
         *options,
     ]
     if not os.path.exists(os.path.join(folder, "build.ninja")):
