@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.llm.runner import Runner
 
 MODEL = Annotated[
     str | None,
@@ -128,3 +135,45 @@ def prompt_of(prompt: str | None, file: str | None, *, may_be_none: bool = False
     if prompt is None or prompt == "-":
         return read_bytes("-")
     return prompt.encode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def opened(
+    path: str,
+    *,
+    text: bytes | None = None,
+    add_special: bool = True,
+    n_ctx: int | None = None,
+    most_ctx: int = 512,
+    batch: int = 512,
+    kv_type: str = "f16",
+    flash_attention: str = "on",
+    threads: int | None = None,
+    wait: str = "auto",
+    gpu_layers: int = 0,
+) -> Iterator[Runner]:
+    """Load a model and open a context for a text, or of ``most_ctx`` tokens at most."""
+    from mtkit.commands.generate_screen import Progress
+    from mtkit.llm.backend import ContextSettings, LoadSettings
+    from mtkit.llm.generate import plan_settings
+    from mtkit.llm.generate_settings import GenerateSettings
+    from mtkit.llm.preflight import Examined
+    from mtkit.llm.runner import Runner
+    from mtkit.llm.threads import choose_waiting
+    from mtkit.record import replace
+
+    context = ContextSettings(n_batch=batch, kv_type=kv_type, flash_attention=flash_attention)
+    settings = GenerateSettings(context=context, load=LoadSettings(gpu_layers=gpu_layers))
+    examined = Examined(path)
+    examined.check(plan_settings(settings, n_ctx or most_ctx))
+    choose_waiting(wait)
+    bar = Progress("loading")
+    with Runner(path, settings.load, progress=bar.show) as runner:
+        bar.end()
+        if n_ctx is None:
+            n_ctx = min(most_ctx, runner.model.n_ctx_train or most_ctx)
+        if text is not None:
+            n_ctx = max(len(runner.model.tokenize(text, add_special=add_special)), 1)
+            examined.check(plan_settings(settings, n_ctx))
+        runner.open_context(replace(context, n_ctx=n_ctx), threads=threads)
+        yield runner

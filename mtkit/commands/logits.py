@@ -1,0 +1,155 @@
+"""``mtkit logits``: what a model expects next."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import generate_options as option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mtkit.llm.backend import Context
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.command()
+def logits(
+    prompt: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    model: option.MODEL = None,
+    file: Annotated[
+        str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the text from it.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="K", help="The K most likely tokens.")] = 10,
+    every: Annotated[
+        bool, typer.Option("--all", help="Behind every token, not the last alone.")
+    ] = False,
+    save: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="NPY", help="All logits, as .npy.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+    no_special: Annotated[
+        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
+    ] = False,
+    kv_type: option.KV_TYPE = "f16",
+    flash_attention: option.FLASH = "on",
+    threads: option.THREADS = None,
+    wait: option.WAIT = "auto",
+    gpu_layers: option.GPU_LAYERS = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Show which tokens a model expects behind a text, with their logits and probabilities.
+
+    In a pipe: position, rank, id, token, logit, probability, one a line.
+
+    \b
+    Examples:
+      mtkit logits "To list files, use" --top 5
+      mtkit logits -f text.txt -m model.gguf --all -o logits.npy
+    """
+    from mtkit.commands import output
+    from mtkit.errors import UsageError
+    from mtkit.llm.locate import locate_model
+
+    if top < 0:
+        raise UsageError(f"--top {top}: is no number of tokens")
+    text = option.prompt_of(prompt, file)
+    path = locate_model(model)
+    with option.opened(
+        path,
+        text=text,
+        add_special=not no_special,
+        kv_type=kv_type,
+        flash_attention=flash_attention,
+        threads=threads,
+        wait=wait,
+        gpu_layers=gpu_layers,
+    ) as runner:
+        context = runner.context
+        assert context is not None
+        ids = runner.model.tokenize(text, add_special=not no_special)
+        if not ids:
+            raise UsageError("the text has no tokens")
+        rows = list(_rows(context, ids, top, every=every, keep=save is not None))
+        piece = runner.model.piece
+        tokens = [
+            (at, [(i, piece(i, special=True), value, p) for i, value, p in found])
+            for at, found, _ in rows
+        ]
+    if save is not None:
+        _save(save, [row for _, _, row in rows], force=force)
+    if as_json:
+        output.write_json({"schema": "mtkit.logits/1", "ids": ids, "rows": _document(tokens)})
+        return
+    shown = (
+        (at, rank, i, raw.decode("utf-8", "surrogateescape"), f"{value:.4f}", f"{p:.6f}")
+        for at, found in tokens
+        for rank, (i, raw, value, p) in enumerate(found)
+    )
+    if output.is_terminal():
+        columns = ("behind>", "rank>", "id>", "token", "logit>", "probability>")
+        console = output.console()
+        console.print(output.table(console, columns, shown, elastic=3))
+    else:
+        output.write_rows(shown)
+
+
+def _rows(
+    context: Context, ids: list[int], top: int, *, every: bool, keep: bool
+) -> Iterator[tuple[int, list[tuple[int, float, float]], Any]]:
+    """Yield place, the likeliest (id, logit, probability), and the row if it is to be kept."""
+    import numpy as np
+
+    for at in range(0, len(ids), context.n_batch):
+        part = ids[at : at + context.n_batch]
+        is_last = at + len(part) == len(ids)
+        if not every and not is_last:
+            context.decode(part, outputs="none")
+            continue
+        context.decode(part, outputs="all" if every else "last")
+        for row in range(len(part)) if every else (-1,):
+            values = context.logits(row)
+            best = np.argsort(-values, kind="stable")[:top]
+            weights = np.exp((values - values.max()).astype(np.float64))
+            total = float(weights.sum())
+            found = [(int(i), float(values[i]), float(weights[i]) / total) for i in best]
+            place = at + row if row >= 0 else len(ids) - 1
+            yield place, found, values.copy() if keep else None
+
+
+def _document(tokens: Any) -> list[dict[str, object]]:
+    from mtkit.escape import byte_escapes
+
+    return [
+        {
+            "behind": at,
+            "tokens": [
+                {
+                    "id": i,
+                    "token": byte_escapes(raw.decode("utf-8", "surrogateescape")),
+                    "logit": value,
+                    "probability": p,
+                }
+                for i, raw, value, p in found
+            ],
+        }
+        for at, found in tokens
+    ]
+
+
+def _save(path: str, rows: list[Any], *, force: bool) -> None:
+    """Write rows as a numpy array of shape (rows, n_vocab), float32."""
+    import io
+
+    import numpy as np
+
+    from mtkit.binary import write_files
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.stack(rows))
+    write_files({path: buffer.getvalue()}, force=force)
