@@ -59,15 +59,10 @@ def main(argv: list[str] | None = None) -> int:
     if args and args[0] in ("--version", "-V"):
         return _write(version() if "-v" not in args else version(verbose=True))
     if not args or args[0] in ("-h", "--help", "help"):
-        if args[1:] and args[1] in COMMANDS:
+        if args[1:] and args[0] == "help":
             return _run(args[1], ["--help"])
         return _write(overview())
-    name, *rest = args
-    if name not in COMMANDS:
-        close = [known for known in COMMANDS if known.startswith(name[:2])]
-        hint = f"did you mean {close[0]}?" if close else "mtkit --help lists the commands"
-        return _fail(f"no such command: {name}; {hint}", 2)
-    return _run(name, rest)
+    return _run(args[0], args[1:])
 
 
 def version(*, verbose: bool = False) -> str:
@@ -126,13 +121,24 @@ def _take_color(args: list[str]) -> list[str]:
 
 
 def _run(name: str, args: list[str]) -> int:
+    if name not in COMMANDS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, COMMANDS, 1, 0.5)
+        hint = f"did you mean {close[0]}?" if close else "mtkit --help lists the commands"
+        return _fail(f"no such command: {name}; {hint}", 2)
     from importlib import import_module
 
     from mtkit.errors import MtkitError
 
     try:
         module: Any = import_module(COMMANDS[name][0])
-        module.app(args, prog_name=f"mtkit {name}")
+        code = module.app(
+            args,
+            prog_name=f"mtkit {name}",
+            standalone_mode=False,
+            help_option_names=["--help", "-h"],
+        )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except MtkitError as error:
@@ -152,11 +158,19 @@ def _run(name: str, args: list[str]) -> int:
         no_room = error.errno in {28, 122}  # ENOSPC, EDQUOT
         return _fail(f"{place}{error.strerror or error}", 5 if no_room else 2)
     except Exception as error:
+        if hasattr(error, "format_message"):  # typer's: wrong usage
+            return _fail(_usage(name, error.format_message()), 2)
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def _usage(name: str, message: str) -> str:
+    """Return typer's message about an argument as one line with a hint."""
+    text = " ".join(message.split()).removesuffix(".")
+    return f"{name}: {text[:1].lower()}{text[1:]}; mtkit {name} --help shows what it takes"
 
 
 def _complete() -> int:

@@ -118,6 +118,13 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
     ("args", "code", "says"),
     [
         (["encod", "x"], 2, "did you mean encode"),
+        (["ecnode"], 2, "did you mean encode"),
+        (["help", "encod"], 2, "did you mean encode"),
+        (["encode", "a", "b"], 2, "unexpected extra argument"),
+        (["encode", "--nothing"], 2, "mtkit encode --help"),
+        (["dump"], 2, "missing argument 'WHAT'"),
+        (["dump", "tensors"], 2, "needs the FILE"),
+        (["convert", "--to"], 2, "requires an argument"),
         (["encode", "x", "-t", "missing.json"], 2, "no such file"),
         (["encode", "x", "--input", "y"], 2, "not both"),
         (["encode", "--input", "missing.txt"], 2, "missing.txt"),
@@ -138,6 +145,23 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
 )
 def test_wrong_use_is_one_clear_line(mtkit: Run, args: list[str], code: int, says: str) -> None:
     assert says in one_line(mtkit(*args), code)
+
+
+def test_without_a_file_it_is_the_default_tokenizer(mtkit: Run) -> None:
+    assert mtkit("inspect").stdout.startswith(b"normalizer\t")
+    assert len(mtkit("dump", "vocab").stdout.splitlines()) == 32768
+
+
+def test_short_help_is_help(mtkit: Run) -> None:
+    assert mtkit("dump", "-h").stdout == mtkit("help", "dump").stdout
+    assert b"Examples:" in mtkit("dump", "--help").stdout
+
+
+def test_a_web_page_is_called_one_whatever_it_was_taken_for(mtkit: Run, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(b"<!doctype html><html>")
+    for args in (["inspect", path], ["encode", "x", "-t", path]):
+        assert "web page" in one_line(mtkit(*args), 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 40, b"{", b'{"model": {}}', b"GGUF", b"430 4\n"])

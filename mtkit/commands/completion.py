@@ -21,7 +21,12 @@ app = typer.Typer(
 
 @app.command()
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="bash|zsh|fish", help="The shell.", autocompletion=lambda: [*SHELLS]
+        ),
+    ],
 ) -> None:
     """Print the completion script of a shell.
 

@@ -12,7 +12,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command()
 def config(
-    key: Annotated[str | None, typer.Argument(help="tokenizer or model.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(help="tokenizer or model.", autocompletion=lambda: ["tokenizer", "model"]),
+    ] = None,
     value: Annotated[str | None, typer.Argument(help="A path or name.")] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,

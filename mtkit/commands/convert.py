@@ -16,13 +16,23 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
+def _written() -> list[str]:
+    """Names of the formats that can be written, for shell completion."""
+    from mtkit.formats import FORMATS, get_format
+
+    return [name for name in FORMATS if hasattr(get_format(name), "write")]
+
+
 @app.command()
 def convert(
     source: Annotated[
         str | None, typer.Argument(metavar="[SRC]", help="File or folder; none: the default.")
     ] = None,
     to: Annotated[
-        str, typer.Option("--to", metavar="NAME", help="Format; see mtkit formats.")
+        str,
+        typer.Option(
+            "--to", metavar="NAME", help="Format; see mtkit formats.", autocompletion=_written
+        ),
     ] = "",
     tokenizer: Annotated[
         str | None,
@@ -34,7 +44,12 @@ def convert(
     ] = None,
     allow_loss: Annotated[
         list[str] | None,
-        typer.Option("--allow-loss", metavar="CODE", help="Convert although CODE is lost."),
+        typer.Option(
+            "--allow-loss",
+            metavar="CODE",
+            help="Convert although CODE is lost.",
+            autocompletion=lambda: ["ids", "ids-possible"],
+        ),
     ] = None,
     bos: Annotated[
         bool | None, typer.Option("--bos/--no-bos", help="Add BOS where SRC has no template.")
@@ -166,9 +181,18 @@ def _report(done: Conversion) -> list[str]:
         )
     if not sys.stdout.isatty():
         return lines
-    rows = [line.partition("\t") for line in lines]
-    width = max(len(head) for head, _, _ in rows) + 2
-    return [head.ljust(width) + rest for head, _, rest in rows]
+    import shutil
+    from textwrap import wrap
+
+    first, *rows = (line.partition("\t") for line in lines)
+    column = 14
+    room = max(shutil.get_terminal_size().columns - column, 20)
+    shown = [f"{first[0]}  {first[2]}"]
+    for head, _, text in rows:
+        parts = wrap(text, room, break_on_hyphens=False) or [""]
+        shown.append(f"{head:{column}}{parts[0]}")
+        shown += [" " * column + part for part in parts[1:]]
+    return shown
 
 
 def _verdict(one: Verified) -> str:

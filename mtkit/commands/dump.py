@@ -21,8 +21,16 @@ SUBJECTS = {
 
 @app.command()
 def dump(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help=", ".join(SUBJECTS))],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file; - for standard input.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help=", ".join(SUBJECTS), autocompletion=lambda: [*SUBJECTS]
+        ),
+    ],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="A file; - for standard input; none: the default."),
+    ] = None,
     pattern: Annotated[
         str | None,
         typer.Option("--filter", metavar="PATTERN", help="Names that have it; *?[] globs."),
@@ -59,4 +67,8 @@ def dump(
         return
     if style is not None:
         raise UsageError("--style is for dump scores")
-    module.show(what, Source.open(file), pattern=pattern, as_json=as_json)
+    if file is None:
+        raise UsageError(f"dump {what} needs the FILE of a GGUF")
+    from mtkit.commands.encode import locate_named
+
+    module.show(what, Source.open(locate_named(file)), pattern=pattern, as_json=as_json)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from mtkit.tokenizer import Tokenizer
 
 
-def show(what: str, file: str, *, pattern: str | None, style: str | None, as_json: bool) -> None:
+def show(
+    what: str, file: str | None, *, pattern: str | None, style: str | None, as_json: bool
+) -> None:
     """Print one kind of content of a tokenizer."""
     tokenizer = load_named(file)
     if style is not None:

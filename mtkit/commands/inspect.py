@@ -11,7 +11,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command()
 def inspect(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file; - for standard input.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="A file; - for standard input; none: the default."),
+    ] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
     tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
@@ -49,7 +52,7 @@ def inspect(
 
     \b
     Examples:
-      mtkit inspect model.gguf
+      mtkit inspect tokenizer.json
       mtkit inspect model.gguf --plan --ctx 8192 --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
@@ -66,12 +69,13 @@ def inspect(
     source = Source.open(locate_named(file))
     if bytes(source.data[:4]) != MAGIC:
         from mtkit.commands import inspect_tokenizer
+        from mtkit.formats import recognise
 
-        if inspect_tokenizer.is_tokenizer(source):
-            if metadata or tensors or layers or sort:
-                raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=file)
-            inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
-            return
+        recognise(source)
+        if metadata or tensors or layers or sort:
+            raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=source.name)
+        inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
+        return
     from mtkit.commands import inspect_gguf
 
     sections = [

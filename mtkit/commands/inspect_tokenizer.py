@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 _SHOWN_TOKENS = 12
 
 
-def is_tokenizer(source: Source) -> bool:
-    """Tell whether a file is a tokenizer of a known format."""
-    from mtkit.errors import FormatError
-    from mtkit.formats import recognise
-
-    try:
-        recognise(source)
-    except FormatError:
-        return False
-    return True
-
-
 def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     """Print what a tokenizer is; ``pattern`` chooses added tokens that have it."""
     from mtkit.inspection.tokenizer import document, report

@@ -56,9 +56,12 @@ def recognise(source: Source) -> Format:
         module = get_format(name)
         if module.sniff(source):
             return module
-    head = bytes(source.data[:16])
-    looks = "is empty" if not head else f"begins with {head!r}, no known format does"
-    raise FormatError(looks, source=source.name, hint="mtkit formats lists what can be read")
+    from mtkit.gguf.magic import other_kind
+
+    head = bytes(source.data[:24])
+    looks = "is empty" if not head else f"begins with {head[:16]!r}, no known format does"
+    what, hint = other_kind(head) or (looks, "mtkit formats lists what can be read")
+    raise FormatError(what, source=source.name, hint=hint)
 
 
 def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple[Format, Reading]:

@@ -52,12 +52,17 @@ def check_magic(data: memoryview) -> tuple[int, bool]:
     raise FormatError(what, field="version", offset=4)
 
 
-def _refusal(head: bytes) -> tuple[str, str]:
-    if not head:
-        return "the file is empty", ""
+def other_kind(head: bytes) -> tuple[str, str] | None:
+    """Return what a file is that is often taken for a model, and what to do; None: not known."""
     for begin, what, hint in _OTHERS:
         if head.startswith(begin):
             return f"the file {what}", hint
     if head.lstrip()[:5].lower().startswith((b"<!doc", b"<html", b"<?xml")):
         return "the file is a web page", "download it again: the server sent an error page"
-    return f"is {head[:4]!r}, not {MAGIC!r}", "this is no GGUF file"
+    return None
+
+
+def _refusal(head: bytes) -> tuple[str, str]:
+    if not head:
+        return "the file is empty", ""
+    return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is no GGUF file")
