@@ -7,15 +7,16 @@ instead of writing and ends with 1 where a document is out of date.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-import subprocess
 import sys
 
 from mtkit.cli import COMMANDS, overview
+from mtkit.cli import main as main_of_mtkit
 from mtkit.formats import FORMATS, get_format
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SUBCOMMANDS = {"dump": ("vocab", "merges", "scores", "metadata", "tensors", "template")}
 SOURCES = {
     "byte-level BPE": "bbpe-8k/tokenizer.json",
     "SentencePiece BPE": "spm-bpe/tokenizer.model",
@@ -24,16 +25,13 @@ SOURCES = {
 }
 
 
-def help_of(*args: str) -> str:
+def help_of(name: str) -> str:
     """Return what a command prints for --help at 80 columns."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mtkit", *args, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
-    )
-    return done.stdout.strip()
+    os.environ["COLUMNS"] = "80"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main_of_mtkit([name, "--help"])
+    return printed.getvalue().strip()
 
 
 def cli_reference() -> str:
@@ -41,8 +39,6 @@ def cli_reference() -> str:
     out = ["# Command reference\n", f"```\n{overview().rstrip()}\n```\n"]
     for name in COMMANDS:
         out.append(f"## mtkit {name}\n\n```\n{help_of(name)}\n```\n")
-        for sub in SUBCOMMANDS.get(name, ()):
-            out.append(f"### mtkit {name} {sub}\n\n```\n{help_of(name, sub)}\n```\n")
     return "\n".join(out)
 
 
@@ -82,13 +78,17 @@ def loss_table() -> str:
             try:
                 losses = module.write(spec, WriteOptions()).losses
             except MtkitError as error:
-                out.append(f"| `{name}` | refused | | {error.what} |")
+                out.append(f"| `{name}` | refused | | {_cell(error.what)} |")
                 continue
-            out += [f"| `{name}` | {x.code} | {x.field} | {x.effect} |" for x in losses]
+            out += [f"| `{name}` | {x.code} | {x.field} | {_cell(x.effect)} |" for x in losses]
             if not losses:
                 out.append(f"| `{name}` | nothing | | |")
         out.append("")
     return "\n".join(out)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 DOCUMENTS = {
@@ -100,11 +100,16 @@ DOCUMENTS = {
 
 def main() -> int:
     """Write or check every document; return the exit code."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m tools.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    check = parser.parse_args().check
     stale = 0
     for path, make in DOCUMENTS.items():
         text = make()
         full = os.path.join(ROOT, path)
-        if "--check" in sys.argv[1:]:
+        if check:
             with open(full, encoding="utf-8") as file:
                 if file.read() != text:
                     print(f"{path} is out of date; run: python -m tools.generate")
