@@ -90,7 +90,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif operator == "%" and isinstance(left, str):
             check_widths(budget, left)
 
-    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, RUF100
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Check time, widths and growth around each call."""
         budget = BUDGET.get()
         if budget is None:
@@ -138,10 +138,10 @@ def _raise_exception(message: str) -> NoReturn:
 
 def _tojson(
     value: Any,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002, RUF100
+    ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002, RUF100
+    sort_keys: bool = False,
 ) -> str:
     return json.dumps(
         value,
@@ -158,7 +158,7 @@ def _replace(context: nodes.EvalContext, text: Any, old: Any, new: Any, count: A
     return do_replace(context, text, old, new, count)
 
 
-def _lipsum(n: int = 5, html: Any = True, min: int = 20, max: int = 100) -> str:  # noqa: A002, FBT002, RUF100
+def _lipsum(n: int = 5, html: Any = True, min: int = 20, max: int = 100) -> str:  # noqa: A002  jinja2's names
     budget = BUDGET.get()
     if budget is not None:
         budget.room(n * max * 20)

@@ -19,7 +19,6 @@ FORMS_VERSION = "9.0"
 """Of the crate whose normal forms tokenizers uses."""
 SIMPLE_CASE = "15.1"
 """Version of llama.cpp's lower case."""
-HANGUL = range(0xAC00, 0xD7A4)
 
 
 def steps_of(component: Normalizer) -> list[bytes]:

@@ -225,7 +225,7 @@ def _plamo2(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _test(frame: Frame) -> dict[str, Any]:  # noqa: ARG001
+def _test(frame: Frame) -> dict[str, Any]:
     return {
         "model": models.Checksum(),
         "decoder": decoders.Pieces("ids"),

@@ -38,7 +38,7 @@ def sniff(source: Source) -> bool:
     return re.search(section, head) is not None or re.search(section, tail) is not None
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a tokenizer.json with what lies beside it.
 
     Raises:

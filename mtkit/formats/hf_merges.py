@@ -99,7 +99,7 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
     )
 
 
-def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     """Merge nothing: a character is a token or unknown."""
     model = spec.model
     assert isinstance(model, models.Characters)
@@ -113,7 +113,7 @@ def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     )
 
 
-def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     """Look words up; see ``hf_stages`` for how they are cut."""
     model = spec.model
     assert isinstance(model, models.Words)
@@ -226,7 +226,7 @@ def _unigram(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model
     return made
 
 
-def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     model = spec.model
     assert isinstance(model, models.WordPiece)
     most = NO_LIMIT if model.max_chars is None else model.max_chars
@@ -236,7 +236,7 @@ def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     return made
 
 
-def _word_level(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:  # noqa: ARG001
+def _word_level(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     return spec.model
 
 

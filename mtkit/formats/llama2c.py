@@ -67,7 +67,7 @@ def sniff(source: Source) -> bool:
     return len(found) == 3 and b"<unk>" in found[0] and b"<s>" in found[1] and b"</s>" in found[2]
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a vocabulary.
 
     Raises:

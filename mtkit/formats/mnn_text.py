@@ -62,7 +62,7 @@ def sniff(source: Source) -> bool:
     return kind is not None and 0 <= kind < KINDS
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a whole file.
 
     Raises:

@@ -31,7 +31,7 @@ def sniff(source: Source) -> bool:
     return kind is not None and kind not in TEXT_KINDS
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a whole file: the extension where there is one, else what MNN makes of the base."""
     from mtkit.formats.mtok_read import read_file
 

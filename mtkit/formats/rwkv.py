@@ -41,7 +41,7 @@ def sniff(source: Source) -> bool:
     return re.match(_LINE + rb"\n?", bytes(source.data[:1000])) is not None
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a vocabulary.
 
     Raises:
@@ -108,7 +108,7 @@ def _unquote(body: bytes, is_bytes: bool, escape: object, at: int) -> bytes:
     return b"".join(out)
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a vocabulary for greedy longest match.
 
     Raises:

@@ -51,7 +51,7 @@ def sniff(source: Source) -> bool:
     return part.number == 1 and part.wire == BYTES and behind in {b"", b"\x15", b"\x18"}
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a model.
 
     Raises:
@@ -119,7 +119,7 @@ def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> 
     return kept
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a model.
 
     Raises:

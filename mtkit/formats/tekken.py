@@ -45,7 +45,7 @@ def sniff(source: Source) -> bool:
     return b'"default_num_special_tokens"' in head or b'"token_bytes"' in head
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a tekken.json.
 
     Raises:
@@ -153,7 +153,7 @@ def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
     return ranks
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a byte-level specification whose special tokens have the first ids.
 
     Raises:

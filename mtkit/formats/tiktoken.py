@@ -179,7 +179,7 @@ def _read_pattern(data: bytes) -> tuple[str, dict[str, int]]:
     return pattern, special
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a byte-level specification as ranks with a pattern.json beside.
 
     Raises:

@@ -52,7 +52,7 @@ def sniff(source: Source) -> bool:
     return len(first.split(b" ")) == 2 and source.beside("vocab.json") is not None
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read the pair.
 
     Raises:
@@ -138,7 +138,7 @@ def _merges(data: bytes, ids: Mapping[bytes, int], size: int) -> models.Merges:
     return models.Merges(Numbers.of("I", pairs), Pieces.of([]))
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write byte-level BPE with GPT-2's split.
 
     Raises:

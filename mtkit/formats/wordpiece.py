@@ -53,7 +53,7 @@ def sniff(source: Source) -> bool:
     return _UNK in (line.rstrip(b"\r") for line in lines)
 
 
-def read(source: Source, overrides: Mapping[str, object]) -> Reading:  # noqa: ARG001
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a vocabulary.
 
     Raises:
@@ -116,7 +116,7 @@ def _template(cls: int, sep: int) -> post_processors.Template:
     return post_processors.Template((first, text, middle), (first, text, middle, other, last))
 
 
-def write(spec: TokenizerSpec, options: WriteOptions) -> Written:  # noqa: ARG001
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a WordPiece vocabulary; a tokenizer_config.json says whether text is lower-cased.
 
     Raises:

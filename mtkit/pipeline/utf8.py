@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Rule = Literal["error", "replace", "keep", "loose", "wide"]
 
-_LEAST = (0, 0, 0x80, 0x800, 0x10000)
-
 
 def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
     """Return input as text.
