@@ -90,7 +90,7 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
             if (left == NONE || right == NONE) continue;
         } else if (out.made[rank] == NONE) {
             // What is not written in the byte alphabet never stands in a text of bytes.
-            if (words.find(words[left]) == NONE || words.find(words[right]) == NONE) continue;
+            if (words.find(words[left]) != left || words.find(words[right]) != right) continue;
             throw FormatError("merge " + std::to_string(rank) + " makes no token", "model.merges");
         }
         const std::uint64_t key = PairTable::key(left, right);

@@ -36,13 +36,20 @@ def test_generated_tokenizers(part: int) -> None:
     assert refusals < TOKENIZERS * TEXTS / 5
 
 
-def compare(model: object, texts: list[str], normalizer: object = None, pre: object = None) -> None:
+def compare(
+    model: object,
+    texts: list[str],
+    normalizer: object = None,
+    pre: object = None,
+    added: list[object] | None = None,
+) -> None:
     """Compare the engine with the library."""
     tokenizer = reference("tokenizers").Tokenizer(model)
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     if pre is not None:
         tokenizer.pre_tokenizer = pre
+    tokenizer.add_tokens(added or [])
     source = Source("tokenizer.json", tokenizer.to_str().encode())
     engine = load_engine(hf.read(source, {}).spec)
     counts = Counts()
@@ -81,9 +88,10 @@ def test_a_whole_word_with_marks_inside_is_not_cut_at_them() -> None:
 
 def test_merges_of_what_is_no_byte_do_no_harm() -> None:
     tokenizers = reference("tokenizers")
-    pieces = ["a", "b", "ab", " ", " b", "\u05e9", "b\u05e9"]
+    pieces = ["a", "b", "ab", " ", " b", "\u05e9", "b\u05e9", "\u0120", "\u0120 "]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    bpe = tokenizers.models.BPE(vocabulary, [(" ", "b"), ("b", "\u05e9"), ("a", "b")])
+    merges = [(" ", "b"), ("b", "\u05e9"), ("\u0120", " "), ("a", "b")]
+    bpe = tokenizers.models.BPE(vocabulary, merges)
     pre = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     compare(bpe, texts("ab \u05e9"), pre=pre)
 
@@ -98,3 +106,18 @@ def test_text_inserted_at_the_very_start_is_refused_where_the_library_fails(patt
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compare(bpe, texts("ab x", 60), n.Sequence([insert, then]))
+
+
+@pytest.mark.parametrize("cut", ["step", "token"])
+def test_each_part_of_the_first_character_stands_first(cut: str) -> None:
+    """The prefix of Metaspace goes before each part of what one character became."""
+    tokenizers = reference("tokenizers")
+    n, p = tokenizers.normalizers, tokenizers.pre_tokenizers
+    pieces = ["<unk>", "g", "a", "l", "_", "_g", "_a", "_l"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="<unk>")
+    metaspace = p.Metaspace(replacement="_", prepend_scheme="first")
+    steps = p.Sequence([p.FixedLength(1), metaspace]) if cut == "step" else metaspace
+    added = [tokenizers.AddedToken("a", normalized=True)] if cut == "token" else []
+    for normalizer in (n.NFKC(), n.Prepend("g")):
+        compare(model, texts("\u33ffgal\u33ff"), normalizer, steps, added)

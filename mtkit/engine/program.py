@@ -54,7 +54,7 @@ class Program:
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
-            and _takes_raw_bytes(spec)
+            and _takes_raw_bytes(spec.model)
         )
         self._steps = steps
 
@@ -192,6 +192,8 @@ class Program:
         if isinstance(component, pre_tokenizers.ByteLevel):
             return [*self._byte_level_split(component), u8(5)]
         if isinstance(component, pre_tokenizers.Metaspace):
+            if component.prepend_scheme == "first" and self._cuts_what_was_normalized(component):
+                raise UnsupportedError("the core does not know what stood first before it was cut")
             scheme = u8(_SCHEMES[component.prepend_scheme])
             return [u8(6) + text(component.replacement) + scheme + u8(component.split)]
         if isinstance(component, pre_tokenizers.MarkSpaces):
@@ -226,6 +228,13 @@ class Program:
             return [u8(8) + u32(component.length)]
         raise UnsupportedError(f"the core has no step for {type(component).__name__}")
 
+    def _cuts_what_was_normalized(self, component: PreTokenizer) -> bool:
+        """Tell whether parts of what one character became can come apart before a step."""
+        if self.spec.normalizer is None:
+            return False
+        added = self.spec.added_tokens.tokens
+        return self._steps[0] is not component or any(token.normalized for token in added)
+
     def _byte_level_split(self, component: PreTokenizer) -> list[bytes]:
         assert isinstance(component, pre_tokenizers.ByteLevel)
         steps = [u8(4)] if component.add_prefix_space else []
@@ -242,16 +251,11 @@ class Program:
         return u8(3) + matcher + u8(_BEHAVIORS[behavior]) + u8(invert)
 
 
-def _takes_raw_bytes(spec: TokenizerSpec) -> bool:
-    """Tell whether the model does the same with bytes as with the letters that stand for them.
-
-    Others would have to know that a byte is a character, and their byte tokens are of letters.
-    """
-    model = spec.model
+def _takes_raw_bytes(model: models.Model) -> bool:
+    """Tell whether a model does the same with bytes as with the letters that stand for them."""
     if isinstance(model, models.BPE):
-        return not (
-            model.continuing_subword_prefix or model.end_of_word_suffix or model.byte_fallback
-        )
+        affixes = model.continuing_subword_prefix or model.end_of_word_suffix
+        return not (affixes or model.byte_fallback)
     return isinstance(model, models.RankBPE)
 
 
