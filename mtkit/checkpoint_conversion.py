@@ -58,15 +58,15 @@ def convert_checkpoint(
     from mtkit.record import replace
 
     path = os.fspath(src)
-    stem = os.path.splitext(os.path.basename(path))[0]
+    stem = "model" if path == "-" else os.path.splitext(os.path.basename(path))[0]
     options = replace(options or WriteOptions(), name=stem)
     try:
         model = checkpoints.read(Source.open(path))
     except MtkitError as error:
         raise error.located(path) from None
-    if len(tokenizer.spec.vocabulary) != model.n_vocab:
+    if tokenizer.spec.vocab_size != model.n_vocab:
         raise UsageError(
-            f"has {model.n_vocab} ids, the tokenizer {len(tokenizer.spec.vocabulary)}",
+            f"has {model.n_vocab} ids, the tokenizer {tokenizer.spec.vocab_size}",
             source=path,
             hint="give the tokenizer that the model was trained with",
         )

@@ -21,6 +21,8 @@ from mtkit.loading import load
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import Run
+
 
 def memory(data: bytes) -> Source:
     return Source("model.bin", data)
@@ -145,6 +147,16 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", str(folder / "cut.bin"), "--tokenizer", words, "--to", "gguf"]) == 3
     assert "cut.bin" in capsys.readouterr().err
     assert not (folder / "cut.gguf").exists()
+
+
+def test_from_a_pipe(folder: Path, mtkit: Run) -> None:
+    done = mtkit(
+        *("convert", "-", "--tokenizer", "tokenizer.bin", "--to", "gguf"),
+        stdin=(folder / "model.bin").read_bytes(),
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(open_gguf(str(folder / "model.gguf")).tensors) == 2 + 9 * SIZES["layers"]
 
 
 def test_other_tokenizer_is_refused(folder: Path) -> None:

@@ -31,7 +31,8 @@ def test_stories260k_tells_what_llama2c_tells(
     tokenizer = load(shared("models/stories260K/tok512.bin"))
     made = convert_checkpoint(checkpoint, tokenizer, tmp_path / "stories.gguf").path
     ids = tokenizer.encode_ids(PROMPT)
-    wanted = Llama.of_llama2c(checkpoint.read_bytes()).greedy(ids, 100)
+    model = Llama.of_llama2c(checkpoint.read_bytes())
+    wanted = model.greedy(ids, 100)
 
     found = generate(PROMPT, model=made, n_predict=100, threads=1)
     assert found.prompt_ids == ids
@@ -41,6 +42,12 @@ def test_stories260k_tells_what_llama2c_tells(
     text = capsys.readouterr().out
     assert PROMPT + text.removesuffix("\n") == tokenizer.decode(ids + wanted)
     assert "Lily" in text
+
+    whole = generate(PROMPT, model=made, n_predict=500, threads=1)
+    assert whole.end == "eog"
+    assert whole.ids[-1] == 1  # llama2.c's program stops at BOS, too
+    best = model.logits(ids + whole.ids[:-1]).argmax(axis=-1).tolist()
+    assert whole.ids == best[len(ids) - 1 :]
 
 
 PROMPTS = ("Hello world", "The quick brown fox jumps over the lazy dog. " * 8, "你好 one two")
