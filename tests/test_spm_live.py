@@ -108,6 +108,58 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "normalization_rule_name": "identity",
         "add_dummy_prefix": False,
     },
+    "unigram-phrases": {"model_type": "unigram", "split_by_whitespace": False},
+    "unigram-phrases-suffix": {
+        "model_type": "unigram",
+        "split_by_whitespace": False,
+        "treat_whitespace_as_suffix": True,
+        "remove_extra_whitespaces": False,
+    },
+    "unigram-scripts": {
+        "model_type": "unigram",
+        "split_by_unicode_script": False,
+        "split_by_number": False,
+        "max_sentencepiece_length": 5,
+    },
+    "unigram-coverage": {
+        "model_type": "unigram",
+        "character_coverage": 0.98,
+        "required_chars": "xyz",
+        "byte_fallback": True,
+        "vocab_size": 330,
+    },
+    "unigram-ids": {
+        "model_type": "unigram",
+        "unk_id": 2,
+        "bos_id": 5,
+        "eos_id": -1,
+        "pad_id": 0,
+        "unk_piece": "<?>",
+    },
+    "unigram-rules": {"model_type": "unigram", "normalization_rule_tsv": "RULES"},
+    "unigram-digits": {"model_type": "unigram", "split_digits": True},
+    "word-all": {"model_type": "word", "vocab_size": 90, "use_all_vocab": True},
+    "bpe-phrases": {
+        "model_type": "bpe",
+        "split_by_whitespace": False,
+        "allow_whitespace_only_pieces": True,
+        "remove_extra_whitespaces": False,
+    },
+    "bpe-coverage": {"model_type": "bpe", "character_coverage": 0.98, "unk_surface": "?"},
+    "char-spaces": {
+        "model_type": "char",
+        "vocab_size": 60,
+        "remove_extra_whitespaces": False,
+        "add_dummy_prefix": False,
+        "treat_whitespace_as_suffix": True,
+    },
+    "word-spaces": {
+        "model_type": "word",
+        "vocab_size": 90,
+        "remove_extra_whitespaces": False,
+        "treat_whitespace_as_suffix": True,
+        "user_defined_symbols": ["<sep>", "[UD]"],
+    },
     "denormalized": {"model_type": "bpe", "denormalization_rule_tsv": "RULES"},
 }
 
@@ -140,10 +192,11 @@ def compare(data: bytes, texts: Iterable[str | bytes], chance: random.Random) ->
 def test_trained(name: str, tmp_path: Any) -> None:
     settings = {"vocab_size": 200, "hard_vocab_limit": False, "self_test_sample_size": 3}
     settings |= SETTINGS[name]
-    if settings.get("denormalization_rule_tsv"):
-        rules = tmp_path / "rules.tsv"
-        rules.write_text("0061\t0041 0041\n65E5 672C\t004A\n", "utf-8")
-        settings["denormalization_rule_tsv"] = str(rules)
+    for setting, value in settings.items():
+        if value == "RULES":
+            rules = tmp_path / "rules.tsv"
+            rules.write_text("0061\t0041 0041\n65E5 672C\t004A\n", "utf-8")
+            settings[setting] = str(rules)
     model = io.BytesIO()
     reference("sentencepiece").SentencePieceTrainer.train(
         sentence_iterator=iter(sentences()),
