@@ -19,7 +19,7 @@ from mtkit.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from mtkit.formats.contract import Format, Loss, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
@@ -194,12 +194,32 @@ def spec_equal(
     spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
 ) -> bool:
     """Tell whether a specification came back equal in all fields that no loss or choice names."""
-    lost = {loss.field.split(".")[0] for loss in losses} | set(changed)
-    return all(
-        getattr(spec, name) == getattr(back, name)
-        for name in fields(spec)
-        if name not in lost and name != "name"
-    )
+    return not unlike_fields(spec, back, losses, changed)
+
+
+def unlike_fields(
+    spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the fields that came back different although no loss or choice names them.
+
+    A loss of ``model.merges`` excuses that field of the model alone, and all of it where the two
+    models are of different classes.
+    """
+    lost = {loss.field for loss in losses} | set(changed)
+    return tuple(_unlike(spec, back, "", lost))
+
+
+def _unlike(left: object, right: object, path: str, lost: set[str]) -> Iterator[str]:
+    if path in lost or left == right:
+        return
+    inside = path + "." if path else ""
+    if type(left) is type(right) and isinstance(left, Record):
+        for name in fields(left):
+            if inside or name != "name":
+                values = getattr(left, name), getattr(right, name)
+                yield from _unlike(*values, inside + name, lost)
+    elif not any(name.startswith(inside) for name in lost):
+        yield path
 
 
 def _compare(
@@ -220,7 +240,9 @@ def _compare(
         others = back.encode_ids(text, add_special_tokens=False)
         if ids != others[len(back.spec.prefix_ids) :]:  # put there whatever one asks for
             unlike.append(text)
-    marks = special_marks(source.spec) if "ids-special" in codes and unlike else []
+    marks = []
+    if "ids-special" in codes and unlike:
+        marks = special_marks(source.spec) + special_marks(back.spec)
     special = [text for text in unlike if any(mark in text.encode() for mark in marks)]
     foreseen = unlike if codes & {"ids", "ids-possible"} else special
     if allowed is not None:

@@ -15,7 +15,7 @@ class WordPiece final : public Model {
           prefix_(read_text(program, "prefix")),
           max_chars_(program.scalar<std::uint32_t>("max_chars")),
           bytes_(read_flag(program, "unit")), nothing_(read_flag(program, "too_long")),
-          rest_(read_flag(program, "gap")) {}
+          rest_(read_flag(program, "gap")), restart_(read_text(program, "restart")) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -25,14 +25,18 @@ class WordPiece final : public Model {
         if (!known && nothing_) return;
         for (std::size_t at = 0; known && at < word.size();) {
             // The longest piece bounds the search, so that a long word stays linear.
-            const std::size_t head = at == 0 ? 0 : prefix_.size();
+            const bool again =
+                at != 0 && !restart_.empty() && word.substr(at).starts_with(restart_);
+            const std::string_view prefix = at == 0 || again ? std::string_view() : prefix_;
+            const std::size_t from = again ? at + restart_.size() : at;
+            const std::size_t head = prefix.size();
             const std::size_t most = words_.longest() > head ? words_.longest() - head : 0;
-            std::size_t end = word.size() - at > most ? at + most : word.size();
-            while (end > at && end < word.size() && is_continuation(word[end])) --end;
+            std::size_t end = word.size() - from > most ? from + most : word.size();
+            while (end > from && end < word.size() && is_continuation(word[end])) --end;
             std::uint32_t id = NONE;
-            while (end > at) {
-                scratch.key = at == 0 ? std::string_view() : prefix_;
-                scratch.key += word.substr(at, end - at);
+            while (end > from) {
+                scratch.key = prefix;
+                scratch.key += word.substr(from, end - from);
                 id = words_.find(scratch.key);
                 if (id != NONE) break;
                 end = previous(word, end);
@@ -68,6 +72,7 @@ class WordPiece final : public Model {
     bool bytes_;
     bool nothing_;
     bool rest_;
+    std::string_view restart_;
 };
 
 class WordLevel final : public Model {

@@ -203,6 +203,7 @@ class _Model:
                 u8(model.unit == "bytes"),
                 u8(model.too_long == "nothing"),
                 u8(model.gap == "rest"),
+                text(model.restart),
             ]
         )
 

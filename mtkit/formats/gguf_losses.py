@@ -46,7 +46,7 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
             code: LossCode = "ids-possible" if known else "ids"
             found.append(Loss(code, name, "the text is split by llama.cpp's own rule"))
         elif name == "model":
-            found.append(_model(spec, back, plan))
+            found += _model(spec, back, plan)
         elif name == "post_processor":
             found.append(_post_processor(spec, back, plan))
         else:
@@ -116,20 +116,35 @@ def _lost_forms(found: object) -> bool:
     )
 
 
-def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> Loss:
+def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     old, new = spec.model, back.model
-    if "model" not in plan.known:
-        return Loss("ids", "model", "llama.cpp's algorithm differs")
-    if isinstance(old, models.Unigram) and old.byte_fallback:
-        effect = "unknown characters become the unknown token, not byte tokens"
-        return Loss("ids", "model.byte_fallback", effect)
-    if isinstance(old, models.BPE) and isinstance(new, models.BPE):
-        changed = [name for name in fields(old) if getattr(old, name) != getattr(new, name)]
-        if set(changed) <= {"unk", "fuse_unk"} and new.missing == "before":
-            return Loss("metadata", "model.unk", "is never used: the alphabet is complete")
+    if "model" not in plan.known or type(old) is not type(new):
+        code: LossCode = "ids-possible" if "model" in plan.known else "ids"
+        return [Loss(code, "model", "llama.cpp's algorithm differs")]
+    changed = [name for name in fields(old) if getattr(old, name) != getattr(new, name)]
+    if isinstance(old, models.Unigram):
+        effects = {**_UNIGRAM, "byte_fallback": _FALLBACK[old.byte_fallback]}
+        return [Loss(effects[name][0], f"model.{name}", effects[name][1]) for name in changed]
+    unused = isinstance(new, models.BPE) and new.missing == "before"
+    if unused and set(changed) <= {"unk", "fuse_unk"}:
+        effect = "is never used: the alphabet is complete"
+        return [Loss("metadata", f"model.{name}", effect) for name in changed]
     if isinstance(old, models.ScoreBPE) and TokenType.UNUSED not in (spec.vocabulary.types or ()):
-        return Loss("ids-special", "model", "any token's text can be made by merging")
-    return Loss("ids-possible", "model", "run by llama.cpp's own code")
+        return [Loss("ids-special", "model", "any token's text can be made by merging")]
+    return [Loss("ids-possible", "model", "run by llama.cpp's own code")]
+
+
+_FALLBACK: dict[bool, tuple[LossCode, str]] = {
+    True: ("ids", "unknown characters become the unknown token, not byte tokens"),
+    False: ("ids-possible", "unknown characters become byte tokens"),
+}
+_UNIGRAM: dict[str, tuple[LossCode, str]] = {
+    "unk": ("ids-possible", "another unknown token"),
+    "fuse_unk": ("ids-possible", "neighbouring unknown characters count otherwise"),
+    "candidates": ("ids-possible", "unused, control and byte pieces count otherwise"),
+    "user_defined": ("ids-possible", "user-defined pieces have another score"),
+    "precision": ("ids-possible", "sums of scores are kept in another precision"),
+}
 
 
 def _post_processor(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> Loss:

@@ -162,7 +162,7 @@ def _wpm(frame: Frame) -> dict[str, Any]:
             per_character=True,
         ),
         "pre_tokenizer": pre_tokenizers.Bert(UNICODE),
-        "model": models.WordPiece(frame.ids["unk"], max_chars=None),
+        "model": models.WordPiece(frame.ids["unk"], max_chars=None, restart="\u2581"),
         "decoder": decoders.Pieces("words", drop_first_space=frame.space_prefix),
         "invalid_utf8": "loose",
     }

@@ -14,6 +14,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
 from mtkit.formats.hf_config import ROLES
 from mtkit.formats.hf_merges import adapt_model, keeps_user_defined, unigram_scores
+from mtkit.formats.hf_numbers import read_float, spell_float
 from mtkit.formats.hf_stages import adapt_decoder, adapt_normalizer, adapt_pre_tokenizer, nearest
 from mtkit.formats.strict_json import shown
 from mtkit.packed import Numbers, Pieces
@@ -116,6 +117,13 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
     if unigram:
         if absent:
             raise UnsupportedError("a Unigram vocabulary of this format cannot have holes")
+        if scores != vocabulary.scores:
+            effect = "user-defined pieces have the score that they count"
+            losses.add("metadata", "vocabulary.scores", effect)
+        off = sum(read_float(spell_float(score)) != score for score in scores or ())
+        if off:
+            effect = f"{off} scores have no decimal that the library reads exactly"
+            losses.add("ids-possible", "vocabulary.scores", effect)
         return Vocabulary(pieces, scores=scores)
     doubled = set(vocabulary.hidden)
     if len(pieces) != len(pieces.ids) + max(len(absent) - 1, 0) or doubled:
@@ -281,4 +289,6 @@ def _numbered(spec: TokenizerSpec, losses: Losses) -> TokenizerSpec:
         made[token.id], kinds[token.id] = token.content, TokenType.NORMAL
     losses.add("metadata", "vocabulary.pieces", "added tokens join the vocabulary to keep ids")
     column = Numbers("B", kinds) if TokenType.ABSENT in kinds else None
+    if column != types:
+        losses.add("metadata", "vocabulary.types", "ids without a token are holes")
     return replace(spec, vocabulary=Vocabulary(Pieces.of(made), column))

@@ -142,6 +142,8 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
             prefix = model.prefix
             if model.gap == "rest":
                 losses.add("ids", FIELD, "a word with an unknown part is unknown as a whole")
+            if model.restart:
+                losses.add("ids-special", FIELD, f"a word does not begin again at {model.restart}")
             if model.max_chars is not None:
                 longest = min(model.max_chars, LONGEST)
                 if model.unit == "characters":

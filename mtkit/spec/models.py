@@ -188,6 +188,8 @@ class WordPiece(Record):
         gap: What a place without a piece makes unknown: the whole ``word``, or its ``rest`` from
             there on.
         too_long: What a word beyond ``max_chars`` is: ``unk``, or ``nothing`` at all.
+        restart: Where a word goes on with this text, what stands behind it is looked up like the
+            beginning of a word, the text being part of the piece; empty: nothing does that.
     """
 
     unk: int | None
@@ -196,6 +198,7 @@ class WordPiece(Record):
     unit: Literal["characters", "bytes"] = "characters"
     too_long: Literal["unk", "nothing"] = "unk"
     gap: Literal["word", "rest"] = "word"
+    restart: str = ""
 
 
 class WordLevel(Record):

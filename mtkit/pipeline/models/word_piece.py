@@ -38,8 +38,11 @@ class WordPiece:
         start = 0
         while start < len(word) and not too_long:
             prefix = self.prefix if start else b""
-            for end in range(min(len(word), start + self.longest), start, -1):
-                token_id = self.ids.get(prefix + to_bytes(word[start:end]))
+            dropped = 0
+            if start and model.restart and word.startswith(model.restart, start):
+                prefix, dropped = b"", len(model.restart)
+            for end in range(min(len(word), start + dropped + self.longest), start + dropped, -1):
+                token_id = self.ids.get(prefix + to_bytes(word[start + dropped : end]))
                 if token_id is not None:
                     symbols.append((token_id, start, end))
                     start = end
