@@ -14,12 +14,13 @@ from typing import Protocol, runtime_checkable
 from mtkit.binary import Source, write_files
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.loading import default_path, load
-from mtkit.record import Record, fields
+from mtkit.record import Record
+from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from mtkit.formats.contract import Format, Loss, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
@@ -194,32 +195,8 @@ def spec_equal(
     spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
 ) -> bool:
     """Tell whether a specification came back equal in all fields that no loss or choice names."""
-    return not unlike_fields(spec, back, losses, changed)
-
-
-def unlike_fields(
-    spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return the fields that came back different although no loss or choice names them.
-
-    A loss of ``model.merges`` excuses that field of the model alone, and all of it where the two
-    models are of different classes.
-    """
-    lost = {loss.field for loss in losses} | set(changed)
-    return tuple(_unlike(spec, back, "", lost))
-
-
-def _unlike(left: object, right: object, path: str, lost: set[str]) -> Iterator[str]:
-    if path in lost or left == right:
-        return
-    inside = path + "." if path else ""
-    if type(left) is type(right) and isinstance(left, Record):
-        for name in fields(left):
-            if inside or name != "name":
-                values = getattr(left, name), getattr(right, name)
-                yield from _unlike(*values, inside + name, lost)
-    elif not any(name.startswith(inside) for name in lost):
-        yield path
+    named = {loss.field for loss in losses} | set(changed)
+    return not unlike_fields(spec, back, named)
 
 
 def _compare(

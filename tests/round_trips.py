@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtkit.conversion import memory_source, special_marks, unlike_fields
+from mtkit.conversion import memory_source, special_marks
 from mtkit.errors import UnsupportedError
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import Loss, WriteOptions
+from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ def trip(source: Tokenizer, to: str, texts: list[str]) -> Trip | None:
     main = memory_source(made)
     reading = get_format(to).read(main, {})
     back = Tokenizer(reading.spec, source=main.name)
-    changed = ("post_processor",) if made.assumptions else ()
-    fields = unlike_fields(source.spec, reading.spec, made.losses, changed)
+    named = {loss.field for loss in made.losses}
+    if made.assumptions:
+        named.add("post_processor")
+    fields = unlike_fields(source.spec, reading.spec, named)
     unlike = tuple(different(source, back, texts))
     specs = (source.spec, reading.spec)
     foreseen = tuple(text for text in unlike if explained(specs, text, made.losses))
