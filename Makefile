@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+PYTEST ?= -n auto
 BIN = $(VENV)/bin
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mtkit
 WHEELS = $(CACHE)/wheels/$(shell uname -m)
@@ -16,7 +17,7 @@ demo: $(VENV)/installed
 
 ## Install the test extras and pass the whole suite.
 test: $(VENV)/tests
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/pytest $(PYTEST)
 
 ## Style and types of Python and C++.
 lint: $(VENV)/lint

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+def pytest_configure() -> None:
+    """Where the native core must be there, do not test the pipeline in its place."""
+    import mtkit as package
+    from mtkit.cli import version
+
+    if os.environ.get("MTKIT_REQUIRE_NATIVE") and "native" not in version():
+        where = os.path.dirname(package.__file__)
+        pytest.exit(f"no native core in {where} (MTKIT_REQUIRE_NATIVE is set)", 1)
+
+
 @pytest.fixture
 def mtkit(tmp_path: Path) -> Run:
     """Run ``python -m mtkit`` as a user would, in a pipe, with an empty configuration."""
