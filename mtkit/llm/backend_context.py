@@ -72,6 +72,7 @@ class Context(Memory):
         self.n_ctx = min(settings.n_ctx, lib.llama_n_ctx(handle))
         self.n_batch: int = lib.llama_n_batch(handle)
         self.n_past = 0
+        self._is_computed = False
         self._memory = lib.llama_get_memory(handle)
         self._interrupts = Interrupts()
         self._abort = lib.ggml_abort_callback(lambda _: self._interrupts.asked)
@@ -111,6 +112,7 @@ class Context(Memory):
             Interrupted: ``interrupt`` was called; what was computed before stays.
             KeyboardInterrupt: The user interrupted it; as before.
         """
+        self.check_open()
         count = len(ids)
         if not count:
             return
@@ -158,12 +160,14 @@ class Context(Memory):
         """Compute one token of sequence 0; the path of every generated token."""
         past = self.n_past
         if past >= self.n_ctx or not 0 <= token_id < self.model.n_vocab:
+            self.check_open()
             self.model.check_ids((token_id,))
             self._check_room(past + 1)
         code = self._decode_call(self.handle, self._batch.one(token_id, past))
         if code:
             self._fail(code)
         self.n_past = past + 1
+        self._is_computed = True
 
     def encode(self, ids: Sequence[int]) -> None:
         """Run the encoder over a whole prompt.
@@ -171,6 +175,7 @@ class Context(Memory):
         Raises:
             ResourceError: The prompt is longer than a batch; llama.cpp would end the process.
         """
+        self.check_open()
         most = min(self.n_batch, self._library.llama_n_ubatch(self.handle))
         size = len(ids)
         if not 0 < size <= most:
@@ -183,6 +188,7 @@ class Context(Memory):
         self._run(self._library.llama_encode)
 
     def _run(self, call: Any = None) -> None:
+        self.check_open()
         lib = self._library
         log.clear()
         with self._interrupts:
@@ -196,6 +202,7 @@ class Context(Memory):
             finally:
                 if many:
                     lib.llama_set_abort_callback(self.handle, self._no_abort, None)
+        self._is_computed = not code
         if code:
             self._fail(code)
 
@@ -221,6 +228,9 @@ class Context(Memory):
         Raises:
             UsageError: No logits were asked for at this place of the last batch.
         """
+        if not self._is_computed:
+            self.check_open()
+            raise UsageError("nothing has been computed that logits belong to")
         address = self._logits_at(self.handle, row)
         if address == self._address:
             return self._view
@@ -236,6 +246,7 @@ class Context(Memory):
         Raises:
             UsageError: The context was not asked to keep them.
         """
+        self.check_open()
         address = self._hidden_at(self.handle, row)
         if not address:
             raise UsageError(f"there is no hidden state at row {row}{log.reason()}")
@@ -253,21 +264,20 @@ class Context(Memory):
 
     def set_embeddings(self, wanted: bool) -> None:
         """Say whether further calls keep hidden states; with them every token gets logits."""
+        self.check_open()
         self._library.llama_set_embeddings(self.handle, wanted)
 
     def set_threads(self, threads: int, threads_batch: int) -> None:
         """Set the number of threads."""
+        self.check_open()
         if threads < 1 or threads_batch < 1:
             raise UsageError("there is no computing with less than one thread")
         self._library.llama_set_n_threads(self.handle, threads, threads_batch)
 
     def performance(self) -> Any:
         """Return llama.cpp's counters: t_p_eval_ms, t_eval_ms, n_p_eval, n_eval."""
+        self.check_open()
         return self._library.llama_perf_context(self.handle)
-
-    def reset_performance(self) -> None:
-        """Set the counters to zero."""
-        self._library.llama_perf_context_reset(self.handle)
 
     # -- the end
 
@@ -281,6 +291,8 @@ class Context(Memory):
         self._views.clear()
         self._view, self._address = None, 0
         self._finalizer()
+        self._is_computed = False
+        self.handle, self.n_ctx = 0, -1  # no step passes its first test any more
 
     def __enter__(self) -> Context:
         return self

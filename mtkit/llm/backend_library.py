@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "llama-cpp-python"
 _KEPT_LINES = 40
-_WARN, _ERROR, _DEBUG, _CONTINUED = 2, 3, 4, 5
+_DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
 _loaded: dict[str, Any] = {}
 
 

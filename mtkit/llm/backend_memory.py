@@ -33,9 +33,11 @@ class Memory:
     n_past: int
     _library: Any
     _memory: int | None
+    _is_computed: bool
 
     def end(self, sequence: int = 0) -> int:
         """Return the position behind the last token of a sequence."""
+        self.check_open()
         if not self._memory:
             return 0
         last: int = self._library.llama_memory_seq_pos_max(self._memory, sequence)
@@ -43,8 +45,10 @@ class Memory:
 
     def clear(self) -> None:
         """Forget all tokens."""
+        self.check_open()
         if self._memory:
             self._library.llama_memory_clear(self._memory, True)
+        self._is_computed = False
         self.n_past = 0
 
     def truncate(self, end: int, sequence: int = 0) -> bool:
@@ -73,6 +77,7 @@ class Memory:
 
     def copy_sequence(self, source: int, target: int, start: int = 0, end: int = -1) -> None:
         """Let a sequence share the tokens of another."""
+        self.check_open()
         self._check_sequence(source)
         self._check_sequence(target)
         self._library.llama_memory_seq_cp(self._memory, source, target, start, end)
@@ -81,6 +86,7 @@ class Memory:
 
     def state(self) -> bytearray:
         """Return the memory as bytes; logits are not part of it."""
+        self.check_open()
         lib = self._library
         size = lib.llama_state_get_size(self.handle)
         data = bytearray(size)
@@ -97,13 +103,24 @@ class Memory:
         Raises:
             UnsupportedError: It comes from a context or model of another kind.
         """
+        self.check_open()
         lib = self._library
         buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
         log.clear()
-        if lib.llama_state_set_data(self.handle, buffer, len(data)) != len(data):
+        if not len(data) or lib.llama_state_set_data(self.handle, buffer, len(data)) != len(data):
             self.clear()
             raise UnsupportedError(f"the state does not fit this context{log.reason()}")
         self.n_past = self.end(0)
+        self._is_computed = False  # what the buffer holds belongs to the time before
+
+    def check_open(self) -> None:
+        """Check that it has not been closed.
+
+        Raises:
+            UsageError: It has.
+        """
+        if not self.handle:
+            raise UsageError("the context is closed")
 
     def _check_room(self, end: int) -> None:
         if end > self.n_ctx:

@@ -144,16 +144,19 @@ class Model:
     def eog_ids(self) -> frozenset[int]:
         """All tokens that end a generation; end of text is only one of them."""
         if self._eog_ids is None:
+            self.check_open()
             is_eog, vocab = self._library.llama_vocab_is_eog, self.vocab
             self._eog_ids = frozenset(i for i in range(self.n_vocab) if is_eog(vocab, i))
         return self._eog_ids
 
     def is_eog(self, token_id: int) -> bool:
         """Whether a token ends a generation."""
+        self.check_open()
         return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
 
     def is_control(self, token_id: int) -> bool:
         """Whether a token is a control token."""
+        self.check_open()
         self.check_ids((token_id,))
         return bool(self._library.llama_vocab_is_control(self.vocab, token_id))
 
@@ -178,6 +181,7 @@ class Model:
             UnsupportedError: The model has no tokenizer.
             UsageError: The text is too long.
         """
+        self.check_open()
         if not self.has_vocabulary:
             raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
         raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
@@ -199,7 +203,10 @@ class Model:
         key = token_id, special
         found = self._pieces.get(key)
         if found is None:
+            self.check_open()
             self.check_ids((token_id,))
+            if not self.has_vocabulary:
+                return b""
             room = 64
             while True:
                 buffer = ctypes.create_string_buffer(room)
@@ -214,6 +221,7 @@ class Model:
 
     def meta(self, key: str) -> str | None:
         """Return a value of the metadata as text, or None."""
+        self.check_open()
         room = 256
         while True:
             buffer = ctypes.create_string_buffer(room)
@@ -238,6 +246,16 @@ class Model:
         for context in list(self._contexts):
             context.close()
         self._finalizer()
+        self.handle = self.vocab = 0
+
+    def check_open(self) -> None:
+        """Check that it has not been closed.
+
+        Raises:
+            UsageError: It has.
+        """
+        if not self.handle:
+            raise UsageError("the model is closed", source=self.path)
 
     def __enter__(self) -> Model:
         return self

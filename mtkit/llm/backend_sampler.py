@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mtkit.llm.backend_model import Model
 
 _MOST_GRAMMAR_BYTES = 1 << 20
+_MOST_REPEATS = 2000
 _DEEPEST_GRAMMAR = 200
 """Parentheses within each other; llama.cpp's parser and matcher are recursive."""
 
@@ -57,7 +58,13 @@ class Chain:
         ]
 
     def sample(self, context: Context, row: int = -1) -> int:
-        """Choose a token from a row of logits and remember it."""
+        """Choose a token from a row of logits and remember it.
+
+        Raises:
+            UsageError: There are no logits there, or one of the two is closed.
+        """
+        if not self._finalizer.alive:
+            raise UsageError("the sampler is closed")
         context.logits(row)  # llama.cpp ends the process where there are none
         token: int = self._library.llama_sampler_sample(self.handle, context.handle, row)
         return token
@@ -177,22 +184,37 @@ class Grammar:
 
 
 def _check_grammar(raw: bytes) -> None:
+    """Refuse what llama.cpp's parser hangs, overflows the stack or fills the memory on."""
+    import re
+
+    if not raw.strip():
+        raise UsageError("is empty", field="grammar")
     if len(raw) > _MOST_GRAMMAR_BYTES:
-        raise UsageError(
-            f"has {len(raw)} bytes, the limit is {_MOST_GRAMMAR_BYTES}", field="grammar"
-        )
+        raise UsageError(f"has {len(raw)} bytes, most are {_MOST_GRAMMAR_BYTES}", field="grammar")
     if b"\0" in raw:
         raise UsageError("holds a NUL byte", field="grammar")
+    tokens = re.compile(
+        rb'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|#[^\n]*|[()]|\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}',
+        re.DOTALL,
+    )
     depth = 0
-    for byte in raw:
-        if byte == 0x28:
+    for found in tokens.finditer(raw):
+        text = found[0]
+        if text == b"(":
             depth += 1
             if depth > _DEEPEST_GRAMMAR:
                 raise UsageError(
                     f"has more than {_DEEPEST_GRAMMAR} parentheses in each other", field="grammar"
                 )
-        elif byte == 0x29 and depth:
-            depth -= 1
+        elif text == b")":
+            depth = max(depth - 1, 0)
+        elif text[:1] == b"{":
+            low, high = found[1] or b"0", found[3] or b"0"
+            most = max(len(low), len(high))
+            if most > 9 or max(int(low), int(high)) > _MOST_REPEATS:
+                raise UsageError(f"repeats more than {_MOST_REPEATS} times", field="grammar")
+            if found[2] and found[3] and int(high) < int(low):
+                raise UsageError(f"repeats {text.decode()} times", field="grammar")
 
 
 def schema_grammar(schema: str) -> str:

@@ -104,7 +104,6 @@ class Runner:
         if threads is None and not model.has_encoder:
             count = measure(self.context, model.bos if model.bos >= 0 else 0)
             self.context.settings = replace(settings, threads=count, threads_batch=count)
-        self.context.reset_performance()
         self.ids = []
         return self.context
 
