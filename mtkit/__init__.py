@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.checkpoint_conversion import convert_checkpoint as convert_checkpoint
     from mtkit.conversion import Conversion as Conversion
     from mtkit.conversion import convert as convert
     from mtkit.encoding import Encoding as Encoding
@@ -41,6 +42,7 @@ _EXPORTS = {
     "UnsupportedError": "mtkit.errors",
     "UsageError": "mtkit.errors",
     "convert": "mtkit.conversion",
+    "convert_checkpoint": "mtkit.checkpoint_conversion",
     "generate": "mtkit.llm.generate",
     "load": "mtkit.loading",
     "open_gguf": "mtkit.gguf",

@@ -10,7 +10,7 @@ The file has no magic: seven sound numbers that give its size to the byte are th
 turn neighbouring elements, as GGUF's llama has them, so no row changes its place.
 
 Source: karpathy/llama2.c, run.c (``Config``, ``memory_map_weights``), export.py
-(``legacy_export``).
+(``legacy_export``). docs/formats/llama2c-checkpoint.md has the whole layout.
 """
 
 from __future__ import annotations
