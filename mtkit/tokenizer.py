@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.result import Encoded
     from mtkit.pipeline.trace import DecodeTrace, Trace
     from mtkit.spec import TokenizerSpec
+    from mtkit.spelling import Spelling
 
 
 class Tokenizer:
@@ -45,9 +46,7 @@ class Tokenizer:
         self.source = source
         self.format_name = format_name
         self.assumptions = assumptions
-        self._byte_level: bool | None = None
-        self._marked = False
-        self._added_by_id: dict[int, bytes] | None = None
+        self._spelled: Spelling | None = None
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
@@ -254,57 +253,23 @@ class Tokenizer:
 
     def id_to_piece(self, token_id: int) -> bytes | None:
         """Return the bytes of an id in the vocabulary's spelling, or None."""
-        from mtkit.spec.vocabulary import TokenType
-
-        added = self._added().get(token_id)
-        if added is not None:
-            return added
-        vocabulary = self.spec.vocabulary
-        if 0 <= token_id < len(vocabulary):
-            if vocabulary.type_of(token_id) is TokenType.ABSENT:
-                return None
-            piece: bytes = vocabulary.pieces[token_id]
-            return piece
-        return None
+        return self._spelling().piece(token_id)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes of text that an id stands for, as far as it does so by itself.
-
-        The byte alphabet is read back, U+2581 is a space where the tokenizer marks spaces so, a
-        byte token is its byte; other pieces stand for themselves.
-        """
-        if self._byte_level is None:
-            stages = repr((self.spec.normalizer, self.spec.pre_tokenizer))
-            self._byte_level = "ByteLevel(" in stages
-            self._marked = "\u2581" in stages or "Spaces(" in stages or "Metaspace(" in stages
-        piece = self.id_to_piece(token_id) or b""
-        if token_id in self._added():
-            return piece
-        if self._byte_level:
-            from mtkit.pipeline.byte_alphabet import to_bytes
-
-            raw = to_bytes(piece.decode("utf-8", "replace"))
-            return piece if raw is None else raw
-        if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
-            try:
-                return bytes([int(piece[3:5], 16)])
-            except ValueError:
-                return piece
-        return piece.replace("\u2581".encode(), b" ") if self._marked else piece
+        """Return the bytes of text that an id stands for, as far as it does so by itself."""
+        return self._spelling().text(token_id)
 
     def token_to_id(self, token: str | bytes) -> int | None:
         """Return the id of a token in the vocabulary's spelling, or None."""
         piece = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
-        for token_id, content in self._added().items():
-            if content == piece:
-                return token_id
-        return self.spec.vocabulary.pieces.ids.get(piece)
+        return self._spelling().id_of(piece)
 
-    def _added(self) -> dict[int, bytes]:
-        if self._added_by_id is None:
-            tokens = self.spec.added_tokens.tokens
-            self._added_by_id = {token.id: token.content for token in tokens}
-        return self._added_by_id
+    def _spelling(self) -> Spelling:
+        if self._spelled is None:
+            from mtkit.spelling import Spelling
+
+            self._spelled = Spelling(self.spec)
+        return self._spelled
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
         """Render the chat template as the transformers library does; see ``mtkit.chat.apply``."""

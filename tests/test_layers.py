@@ -18,6 +18,7 @@ LAYERS = [
     {"formats", "checkpoints"},
     {
         "encoding",
+        "spelling",
         "tokenizer",
         "loading",
         "conversion",
