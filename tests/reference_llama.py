@@ -65,7 +65,7 @@ class Llama:
             heads=meta["llama.attention.head_count"],
             kv_heads=meta["llama.attention.head_count_kv"],
             epsilon=meta["llama.attention.layer_norm_rms_epsilon"],
-            base=meta["llama.rope.freq_base"],
+            base=meta.get("llama.rope.freq_base", 10000.0),
         )
 
     @classmethod

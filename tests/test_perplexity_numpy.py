@@ -100,3 +100,25 @@ def test_perplexity(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert found["perplexity"] == pytest.approx(wanted, rel=tolerance)
     assert math.log(found["perplexity"]) == pytest.approx(found["loss"])
     assert wanted < 1000  # a trained model on its own kind of text; 8,192 would be guessing
+
+
+def test_every_window_begins_with_bos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from reference_llama import Llama
+
+    from mtkit.loading import load
+
+    path = own("models/stories260K/stories260K-f32.gguf")
+    text = "Once upon a time, there was a little girl named Lily. She had a big, red ball. " * 8
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    model, tokenizer = Llama.of_gguf(path), load(path)
+    bos = tokenizer.spec.special_ids.bos
+    assert bos is not None
+    ids = tokenizer.encode_ids(text, add_special_tokens=False)
+    losses: dict[int, float] = {}
+    for begin in range(0, len(ids), STRIDE):
+        for place, loss in enumerate(model.losses([bos, *ids[begin : begin + N_CTX - 1]]), begin):
+            losses.setdefault(place, float(loss))
+    assert sorted(losses) == list(range(len(ids)))
+    found = by_mtkit(path, tmp_path / "text.txt", capsys)
+    assert found["tokens"] == len(ids) > 2 * N_CTX
+    assert found["loss"] == pytest.approx(sum(losses.values()) / len(ids), rel=1e-3)
