@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Protocol, runtime_checkable
 
+from mtkit import hub
 from mtkit.binary import Source, write_files
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.loading import default_path, load
@@ -268,7 +269,7 @@ def target_paths(
     """Return path -> content: beside the source, in the folder ``dst`` or at the file ``dst``."""
     names = list(written.files)
     stem, folder = os.path.splitext(os.path.basename(source))[0], os.path.dirname(source)
-    if source in ("", "-", default_path()):
+    if source in ("", "-", default_path()) or hub.holds(source):
         stem, folder = "tokenizer", ""
     paths = [os.path.join(folder, _named(name, stem)) for name in names]
     if dst is not None:

@@ -38,20 +38,24 @@ def load(
     path_or_name: str | os.PathLike[str] | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
+    download: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer.
 
     Args:
-        path_or_name: A file of any known format, a folder, "-" for standard input; None for the
-            user's default, which is the tokenizer that ships with mtkit unless set otherwise.
+        path_or_name: A file of any known format, a folder, "-" for standard input, the name of a
+            model repository (ORG/NAME) in the hub's local cache; None for the user's default,
+            which is the tokenizer that ships with mtkit unless set otherwise.
         overrides: GGUF metadata keys replaced while loading.
+        download: Fetch a repository that the cache lacks.
 
     Raises:
         UsageError: There is no such file.
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
-    path = locate(os.fspath(path_or_name) if path_or_name is not None else None)
+    name = os.fspath(path_or_name) if path_or_name is not None else None
+    path = locate(name, download=download)
     return load_source(Source.open(path), overrides=overrides)
 
 
@@ -118,11 +122,16 @@ def _mapped(source: Source) -> Tokenizer | None:
     return tokenizer
 
 
-def locate(name: str | None) -> str:
+def locate(name: str | None, *, download: bool = False) -> str:
     """Return the path of the file that a name stands for.
+
+    Args:
+        name: As ``load`` takes it.
+        download: Fetch a model repository that the hub's local cache lacks.
 
     Raises:
         UsageError: There is no such file, or a folder holds no tokenizer.
+        MissingExtra: Downloading needs a package that is not installed.
     """
     if name is None:
         from mtkit import config
@@ -131,15 +140,34 @@ def locate(name: str | None) -> str:
     if name == "-":
         return name
     name = os.path.expanduser(name)
+    if not os.path.exists(name):
+        name = _in_cache(name, download=download)
     if os.path.isdir(name):
         for found in _in_folder(name):
             return found
         raise UsageError(
             "is a folder without a tokenizer", source=name, hint=f"looked for {FOLDER_ORDER[0]} …"
         )
-    if not os.path.exists(name):
-        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
     return name
+
+
+def _in_cache(name: str, *, download: bool) -> str:
+    """Return the folder of a model repository."""
+    from mtkit import hub
+
+    if hub.parse(name) is None:
+        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
+    folder = hub.find(name)
+    if folder is None and download:
+        folder = hub.download(name)
+    if folder is None:
+        what = "no such file"
+        hint = "name a file, a folder or - for a pipe"
+        if "/" in name:
+            what = "no such file, nor a model of that name in the hub's local cache"
+            hint = "--download fetches a model repository"
+        raise UsageError(what, source=name, hint=hint)
+    return folder
 
 
 def default_path() -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import random
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES
+from support import FIXTURES, measured
 
 import mtkit
 from mtkit.compare import LINE_LIMIT_BYTES, compare, lines_of
@@ -83,3 +85,21 @@ def test_command(mtkit: Run, tmp_path: Path) -> None:
     assert document["texts"] == 2
     assert {"number", "text", "stage", "left", "right"} <= set(document["differences"][0])
     assert mtkit("compare", BBPE, "missing").returncode == 2
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    """Lines of many lengths, and one that is longer than the parts it is compared in."""
+    rng = random.Random(5)
+    words = ["mtkit", "Hello,", "世界", "naïve", "x" * 30, "😀", "\t", "1234", "don't"]
+    lines = [" ".join(rng.choices(words, k=rng.randrange(40))) for _ in range(2000)]
+    peaks = []
+    for number, times in enumerate((1, 12)):
+        corpus = tmp_path / f"corpus{number}.txt"
+        corpus.write_text("".join(f"{line}\n" for line in lines) * times + "y" * 1_500_000)
+        program = sys.executable, "-m", "mtkit", "compare", BBPE, BBPE, "--input", corpus
+        code, _, peak, stdout, stderr = measured(*program)
+        assert (code, stderr) == (0, b""), stderr
+        assert stdout.startswith(f"{2000 * times + 2} texts, equal".encode())
+        peaks.append(peak)
+    assert corpus.stat().st_size > 4_000_000
+    assert peaks[1] - peaks[0] < 2_000_000, peaks

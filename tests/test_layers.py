@@ -21,6 +21,7 @@ LAYERS = [
         "spelling",
         "tokenizer",
         "loading",
+        "hub",
         "conversion",
         "checkpoint_conversion",
         "probes",

@@ -32,6 +32,9 @@ def compare(
         bool,
         typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
     ] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 when any differ.
@@ -48,7 +51,7 @@ def compare(
     from mtkit.compare import compare as run
     from mtkit.probes import texts
 
-    one, other = load_named(left), load_named(right)
+    one, other = (load_named(name, download=download) for name in (left, right))
     corpus = texts() if input_file is None else _lines(input_file)
     done = run(
         one,

@@ -24,6 +24,9 @@ def decode(
         bool, typer.Option("--skip-special", help="Leave special tokens out of the text.")
     ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Decode token ids to text; bytes that are no UTF-8 are written as they are in a pipe.
@@ -41,7 +44,7 @@ def decode(
             raise UsageError("no ids", hint="mtkit decode 15 42, or ids on standard input")
         ids = [sys.stdin.read()]
     numbers = parse_ids(" ".join(ids))
-    source = load_named(tokenizer)
+    source = load_named(tokenizer, download=download)
     if trace:
         from mtkit.commands.trace import show_trace
 

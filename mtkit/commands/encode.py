@@ -63,6 +63,9 @@ def encode(
         typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Encode text to token ids.
@@ -85,7 +88,7 @@ def encode(
         raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos)
-    source = load_named(tokenizer, as_mnn=as_reader == "mnn", encoding=encoding)
+    source = load_named(tokenizer, as_mnn=as_reader == "mnn", encoding=encoding, download=download)
     texts = _texts(text, input_file, lines=lines)
     if trace:
         from mtkit.commands.trace import show_trace
@@ -111,25 +114,32 @@ def encode(
         printer.print(one)
 
 
-def locate_named(name: str | None) -> str:
+def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; stderr says which file of a folder was taken."""
     import os
 
     from mtkit.loading import locate
 
-    path = locate(name)
-    if name is not None and path != "-" and os.path.isdir(os.path.expanduser(name)):
+    path = locate(name, download=download)
+    if name is not None and path != "-" and not os.path.isfile(os.path.expanduser(name)):
         sys.stderr.write(f"mtkit: taking {path}\n")
     return path
 
 
-def load_named(name: str | None, *, as_mnn: bool = False, encoding: str | None = None) -> Tokenizer:
+def load_named(
+    name: str | None,
+    *,
+    as_mnn: bool = False,
+    encoding: str | None = None,
+    download: bool = False,
+) -> Tokenizer:
     """Load a tokenizer for a command."""
     from mtkit.binary import Source
     from mtkit.loading import load_source
 
     overrides = {"encoding": encoding} if encoding is not None else None
-    return load_source(Source.open(locate_named(name)), overrides=overrides, as_mnn=as_mnn)
+    source = Source.open(locate_named(name, download=download))
+    return load_source(source, overrides=overrides, as_mnn=as_mnn)
 
 
 def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:

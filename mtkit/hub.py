@@ -1,0 +1,116 @@
+"""Model repositories by name: where the hub's client keeps them on this machine.
+
+``ORG/NAME`` or ``ORG/NAME@REVISION`` is the folder ``models--ORG--NAME/snapshots/COMMIT`` of the
+cache; ``refs/REVISION`` holds the commit of a branch or tag. Looking it up needs no package and
+never the network; ``download`` does, and is only called where the user says so.
+
+Source: huggingface_hub, constants.py (``HF_HUB_CACHE``), file_download.py
+(``repo_folder_name``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.errors import MissingExtra, UsageError
+
+MAIN = "main"
+TOKENIZER_FILES = (
+    "tokenizer*.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "config.json",
+    "chat_template*",
+    "additional_chat_templates/*",
+    "tekken.json",
+    "*.model",
+    "*.tiktoken",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "*.mtok",
+)
+"""What ``download`` fetches: all that a tokenizer is read from, and no weights."""
+
+
+def parse(name: str) -> tuple[str, str] | None:
+    """Return repository and revision where the text can be a name on the hub, else None."""
+    import re
+
+    part = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
+    found = re.fullmatch(rf"({part}(?:/{part})?)(?:@([A-Za-z0-9_][\w./-]*))?", name, re.ASCII)
+    if found is None or "--" in found[1] or ".." in name:
+        return None
+    return found[1], found[2] or MAIN
+
+
+def cache_folder() -> str:
+    """Return the folder of the cache, as the hub's client finds it."""
+    environ = os.environ
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environ.get(variable):
+            return os.path.expanduser(environ[variable])
+    home = environ.get("HF_HOME")
+    if not home:
+        base = environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+        home = os.path.join(base, "huggingface")
+    return os.path.join(os.path.expanduser(home), "hub")
+
+
+def find(name: str) -> str | None:
+    """Return the folder of a repository in the cache; None where it is not there.
+
+    Without ``refs/main`` (a download by commit) the only snapshot counts.
+    """
+    parsed = parse(name)
+    if parsed is None:
+        return None
+    repository, revision = parsed
+    folder = os.path.join(cache_folder(), "models--" + repository.replace("/", "--"))
+    snapshots = os.path.join(folder, "snapshots")
+    commit = revision
+    try:
+        with open(os.path.join(folder, "refs", revision), encoding="ascii") as file:
+            commit = file.read(128).strip()
+    except (OSError, ValueError):
+        found = os.listdir(snapshots) if os.path.isdir(snapshots) else []
+        if revision == MAIN and len(found) == 1:
+            (commit,) = found
+    if not commit or os.path.basename(commit) != commit or commit in (os.curdir, os.pardir):
+        return None
+    snapshot = os.path.join(snapshots, commit)
+    return snapshot if os.path.isdir(snapshot) else None
+
+
+def holds(path: str) -> bool:
+    """Tell whether a file lies in the cache, where nothing else may be written."""
+    folder = os.path.join(os.path.abspath(cache_folder()), "")
+    return os.path.abspath(path).startswith(folder)
+
+
+def download(name: str) -> str:
+    """Fetch the files of a tokenizer into the cache; return their folder.
+
+    Raises:
+        MissingExtra: The hub's client is not installed.
+        UsageError: The text is no name, or the hub does not give the repository.
+    """
+    parsed = parse(name)
+    if parsed is None:
+        raise UsageError("is no name of a model repository", source=name, hint="ORG/NAME")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise MissingExtra(
+            "downloading needs huggingface_hub", source=name, hint='pip install "mtkit[hub]"'
+        ) from None
+    repository, revision = parsed
+    try:
+        folder: str = snapshot_download(
+            repository, revision=revision, allow_patterns=list(TOKENIZER_FILES)
+        )
+    except Exception as error:  # noqa: BLE001 - the client's errors have several roots; all say why
+        what = str(error).split("\n")[0][:200] or type(error).__name__
+        raise UsageError(f"cannot be downloaded: {what}", source=name) from None
+    return folder
