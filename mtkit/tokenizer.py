@@ -6,8 +6,6 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
-from array import array
-
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -121,13 +119,10 @@ class Tokenizer:
         *,
         add_special_tokens: bool = True,
         parse_special: bool | None = None,
-    ) -> array[int]:
-        """Return the ids of a text as a buffer of int32."""
-        return array(
-            "i",
-            self.encode_ids(
-                text, add_special_tokens=add_special_tokens, parse_special=parse_special
-            ),
+    ) -> memoryview:
+        """Return the ids of a text as a buffer of int32, without a Python object for each."""
+        return self.engine.encode_array(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
         )
 
     def encode(

@@ -4,6 +4,8 @@ import ast
 from pathlib import Path
 
 import mtkit
+from mtkit.pipeline import Pipeline
+from mtkit.tokenizer import Tokenizer
 
 
 def test_exports_are_declared_once() -> None:
@@ -31,3 +33,11 @@ def test_no_module_of_the_engine_hides_a_function() -> None:
     defined = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     modules = {path.stem for path in (Path(mtkit.__file__).parent / "engine").glob("*.py")}
     assert not defined & modules
+
+
+def test_ids_come_as_a_buffer_of_int32() -> None:
+    tokenizer = mtkit.load()
+    for engine in (tokenizer.engine, Pipeline(tokenizer.spec)):
+        found = Tokenizer(tokenizer.spec, engine=engine).encode_array("Hello, MNN!")
+        ids = tokenizer.encode_ids("Hello, MNN!")
+        assert (found.format, found.itemsize, found.tolist()) == ("i", 4, ids)

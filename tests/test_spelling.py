@@ -37,10 +37,3 @@ def test_a_lone_byte_is_shown_escaped() -> None:
     token_id = tokenizer.token_to_id("Ã")  # the byte alphabet's letter for 0xC3
     assert token_id is not None
     assert tokenizer.token_bytes(token_id) == b"\xc3"
-
-
-def test_ids_come_as_a_buffer_of_int32() -> None:
-    tokenizer = mtkit.load()
-    ids = tokenizer.encode_ids("Hello, MNN!")
-    found = memoryview(tokenizer.encode_array("Hello, MNN!"))
-    assert (found.format, found.itemsize, found.tolist()) == ("i", 4, ids)

@@ -99,12 +99,9 @@ class Engine:
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
             )
         except (NotImplementedError, UnicodeEncodeError):
-            from array import array
-
-            ids = self.pipeline.encode_ids(
+            return self.pipeline.encode_array(
                 text, add_special_tokens=add_special_tokens, parse_special=parse_special
             )
-            return memoryview(array("i", ids))
         return memoryview(packed).cast("i")
 
     def encode(

@@ -142,6 +142,21 @@ class Pipeline:
             text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
         ).ids
 
+    def encode_array(
+        self,
+        text: Text,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> memoryview:
+        """Encode to ids as a buffer of int32."""
+        from array import array
+
+        ids = self.encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+        return memoryview(array("i", ids))
+
     def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
         """Decode to bytes, which may be no UTF-8 where the tokens are bytes."""
         return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
