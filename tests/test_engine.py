@@ -388,7 +388,7 @@ def test_the_compiler_knows_every_field_of_what_it_takes() -> None:
         models.Unigram: "unk byte_fallback fuse_unk candidates user_defined precision",
         models.Characters: "unk byte_fallback",
         models.Words: "unk byte_fallback",
-        models.WordPiece: "unk prefix max_chars unit too_long gap",
+        models.WordPiece: "unk prefix max_chars unit too_long gap restart",
         models.WordLevel: "unk",
         models.Trie: "unk",
         normalizers.Bert: "clean_text handle_chinese_chars strip_accents lowercase per_character",
