@@ -100,7 +100,7 @@ def _load() -> None:
     # Without this llama.cpp starts a debugger, for seconds, when it aborts.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     try:
-        import llama_cpp.llama_cpp as module
+        module = _low_level()
     except ImportError as error:
         if getattr(error, "name", None) not in ("llama_cpp", "llama_cpp.llama_cpp"):
             raise MissingExtra(f"{PACKAGE} cannot be loaded: {error}") from None
@@ -118,6 +118,41 @@ def _load() -> None:
     if load_all is not None:
         load_all()
     module.llama_backend_init()
+
+
+def _low_level() -> Any:
+    """Import the module of low-level functions without what stands above it.
+
+    The package's ``__init__`` imports jinja2, a cache and a server's types, 120 ms of CPU for
+    nothing here; it runs when somebody asks the package for one of its names.
+    """
+    from importlib import import_module
+    from importlib.util import find_spec, module_from_spec
+
+    name = "llama_cpp"
+    if name in sys.modules:
+        return import_module("llama_cpp.llama_cpp")
+    spec = find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    package, loader = module_from_spec(spec), spec.loader
+
+    def fill(attribute: str) -> Any:
+        if attribute == "__path__":
+            raise AttributeError(attribute)
+        del package.__dict__["__getattr__"]
+        loader.exec_module(package)
+        if "log" in _loaded:  # the package sets a log of its own
+            _loaded["module"].llama_log_set(_loaded["log"], ctypes.c_void_p(0))
+        return getattr(package, attribute)
+
+    package.__dict__["__getattr__"] = fill
+    sys.modules[name] = package
+    try:
+        return import_module("llama_cpp.llama_cpp")
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def ggml(name: str, result: Any, arguments: list[Any]) -> Any:

@@ -17,14 +17,6 @@ from mtkit.llm.locate import locate_model
 from mtkit.llm.preflight import Examined
 from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Picker
-from mtkit.llm.session import (
-    Session,
-    check_model,
-    check_target,
-    model_hash,
-    read_session,
-    save_session,
-)
 from mtkit.llm.threads import choose_waiting
 from mtkit.record import replace
 
@@ -35,6 +27,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.backend import Model
     from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llm.session import Session
 
 
 def generate(
@@ -108,6 +101,8 @@ def run(
             picker.see(runner.ids)
             made = take(runner, picker, ids, settings, watcher, waiting)
             if settings.save_session:
+                from mtkit.llm.session import model_hash, save_session
+
                 found = session.model_hash if session else model_hash(examined)
                 save_session(settings.save_session, runner, found, force=settings.force)
             return made
@@ -115,6 +110,10 @@ def run(
 
 def _session(settings: GenerateSettings, examined: Examined) -> Session | None:
     """Read the session to go on from, and see that the one to save can be written."""
+    if not settings.save_session and not settings.load_session:
+        return None
+    from mtkit.llm.session import check_model, check_target, model_hash, read_session
+
     if settings.save_session:
         check_target(settings.save_session, force=settings.force)
     if not settings.load_session:

@@ -13,7 +13,7 @@ from mtkit.errors import ResourceError, UnsupportedError, UsageError
 from mtkit.llm.backend import Context, ContextSettings, LoadSettings, Model, library
 from mtkit.llm.text import TextStream
 from mtkit.llm.threads import measure
-from mtkit.record import Record, replace
+from mtkit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mtkit.llm.sampling import Picker
 
 
-class Token(Record):
-    """One generated token.
+class Token:
+    """One generated token; made for each, so no record (0.4 against 3 us).
 
     Attributes:
         id: Its id.
@@ -33,10 +33,13 @@ class Token(Record):
         logprob: Natural logarithm of its probability before any sampler; None unless asked for.
     """
 
-    id: int
-    piece: bytes
-    text: str
-    logprob: float | None
+    __slots__ = ("id", "logprob", "piece", "text")
+
+    def __init__(self, token_id: int, piece: bytes, text: str, logprob: float | None) -> None:
+        self.id = token_id
+        self.piece = piece
+        self.text = text
+        self.logprob = logprob
 
 
 class Runner:

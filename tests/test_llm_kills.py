@@ -1,0 +1,67 @@
+"""Killed at any moment, a generation leaves a whole session file or none, and no process.
+
+``MTKIT_KILLS`` sets how many kills there are; 200 were run when this was written.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from llm_models import tiny
+from support import reference
+
+from mtkit.llm.session import model_hash, read_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLS = int(os.environ.get("MTKIT_KILLS") or 15)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+SECONDS = 30
+
+
+def test_random_kills(tmp_path: Path) -> None:
+    reference("llama_cpp")
+    from mtkit.llm.preflight import Examined
+
+    model = tiny(n_embd=512, n_layer=8, n_ff=2048)
+    found_hash = model_hash(Examined(str(model)))
+    session = tmp_path / "session"
+    prompt = "The quick brown fox. " * 60
+    argv = [
+        sys.executable, "-m", "mtkit", "generate", prompt, "-m", str(model), "-n", "60",
+        "--threads", "1", "--ignore-eos", "--save-session", str(session), "--force",
+    ]  # fmt: skip
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    start = time.monotonic()
+    assert subprocess.run(argv, check=False, **quiet).returncode == 0
+    whole = time.monotonic() - start
+    session.unlink()
+    chance = random.Random(11)
+    codes: dict[int, int] = {}
+    for turn in range(KILLS):
+        child = subprocess.Popen(argv, start_new_session=True, **quiet)
+        time.sleep(chance.uniform(0, 1.1 * whole))
+        number = SIGNALS[turn % len(SIGNALS)]
+        child.send_signal(number)
+        _, said = child.communicate(timeout=SECONDS)
+        codes[child.returncode] = codes.get(child.returncode, 0) + 1
+        # -2: before the interpreter had set its handler, or while it was ending.
+        assert child.returncode in (0, 130, -number), said
+        assert b"Traceback" not in said or child.returncode == -signal.SIGINT, said
+        if session.exists():
+            made = read_session(str(session))
+            assert made.model_hash == found_hash
+            assert len(made.ids) > made.n_past > 300
+            if chance.random() < 0.7:
+                session.unlink()
+    assert len(codes) > 1
+    # What SIGTERM and SIGKILL left half-written is removed by the next one that writes.
+    assert subprocess.run(argv, check=False, **quiet).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["session"]
