@@ -17,7 +17,7 @@ from mtkit.errors import FormatError, ResourceError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Union
+    from typing import BinaryIO, Union
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
@@ -148,7 +148,7 @@ class Source:
             ResourceError: Standard input is longer than ``STDIN_LIMIT_BYTES``.
         """
         if path == "-":
-            data = sys.stdin.buffer.read(STDIN_LIMIT_BYTES + 1)
+            data = standard_input().read(STDIN_LIMIT_BYTES + 1)
             if len(data) > STDIN_LIMIT_BYTES:
                 raise ResourceError(
                     f"is longer than {STDIN_LIMIT_BYTES} bytes",
@@ -184,6 +184,23 @@ class Source:
                 with open(inner, "rb") as file:
                     found[entry] = file.read()
         return found
+
+
+_read_already: list[object] = []
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input, which can be read once.
+
+    Raises:
+        UsageError: Something else has taken it.
+    """
+    if sys.stdin in _read_already:
+        raise UsageError(
+            "standard input is wanted twice", source="-", hint="name a file for one of them"
+        )
+    _read_already[:] = [sys.stdin]
+    return sys.stdin.buffer
 
 
 def map_file(path: str) -> Buffer:
@@ -228,6 +245,7 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
         if os.path.lexists(path) and not force:
             raise UsageError("exists already", source=path, hint="--force replaces it")
     waiting: dict[str, str] = {}
+    path = ""
     try:
         for path, content in files.items():
             temporary = f"{path}.{os.getpid()}.part"
@@ -243,7 +261,7 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
     except OSError as error:
         kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
         raise (kind or ResourceError)(
-            f"cannot be written: {error.strerror}", source=waiting.get(error.filename, "")
+            f"cannot be written: {error.strerror}", source=waiting.get(error.filename, path)
         ) from None
     finally:
         for temporary in waiting:

@@ -43,11 +43,19 @@ def run() -> int:
     """Run the command line of this process, which ends with it; returns the exit code."""
     import gc
 
+    _open_closed()
     code = main()
     # The last collection would walk every object that typer made: 9 ms, more than loading a
     # tokenizer and encoding with it.
     gc.freeze()
     return code
+
+
+def _open_closed() -> None:
+    """Open what the caller closed (``mtkit … >&-``), so that no file gets its descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -154,9 +162,7 @@ def _run(name: str, args: list[str]) -> int:
     except OSError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        no_room = error.errno in {28, 122}  # ENOSPC, EDQUOT
-        return _fail(f"{place}{error.strerror or error}", 5 if no_room else 2)
+        return _fail(*_system_error(error))
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: wrong usage
             return _fail(_usage(name, error.format_message()), 2)
@@ -165,6 +171,13 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _system_error(error: OSError) -> tuple[str, int]:
+    """Return message and exit code of an error of the operating system."""
+    place = f"{error.filename}: " if error.filename else ""
+    no_room = error.errno in {28, 122}  # ENOSPC, EDQUOT
+    return f"{place}{error.strerror or error}", 5 if no_room else 2
 
 
 def _usage(name: str, message: str) -> str:
@@ -192,6 +205,9 @@ def _write(text: str) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _reader_left()
+    except OSError as error:
+        _reader_left()  # or Python tries again when it ends
+        return _fail(*_system_error(error))
     return 0
 
 

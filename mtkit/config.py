@@ -76,9 +76,18 @@ def write(key: str, value: str | None) -> None:
         settings.pop(key, None)
     else:
         settings[key] = value
-    lines = [f"{name} = {_quote(text)}\n" for name, text in settings.items()]
+    lines = [f"{_key(name)} = {_quote(text)}\n" for name, text in settings.items()]
+    try:
+        content = "".join(lines).encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("is not UTF-8, which settings are", field=key) from None
     os.makedirs(os.path.dirname(path()), exist_ok=True)
-    write_files({path(): "".join(lines).encode("utf-8")}, force=True)
+    write_files({path(): content}, force=True)
+
+
+def _key(name: str) -> str:
+    bare = name.replace("-", "").replace("_", "")
+    return name if bare.isascii() and bare.isalnum() else _quote(name)
 
 
 def _quote(text: str) -> str:

@@ -133,15 +133,17 @@ def locate(name: str | None, *, download: bool = False) -> str:
         UsageError: There is no such file, or a folder holds no tokenizer.
         MissingExtra: Downloading needs a package that is not installed.
     """
+    asked = "name a file, a folder or - for a pipe"
     if name is None:
         from mtkit import config
 
         name = config.setting("tokenizer") or default_path()
+        asked = "the settings name it: mtkit config tokenizer, or MTKIT_TOKENIZER"
     if name == "-":
         return name
     name = os.path.expanduser(name)
     if not os.path.exists(name):
-        name = _in_cache(name, download=download)
+        name = _in_cache(name, asked, download=download)
     if os.path.isdir(name):
         for found in _in_folder(name):
             return found
@@ -151,18 +153,17 @@ def locate(name: str | None, *, download: bool = False) -> str:
     return name
 
 
-def _in_cache(name: str, *, download: bool) -> str:
-    """Return the folder of a model repository."""
+def _in_cache(name: str, hint: str, *, download: bool) -> str:
+    """Return the folder of a model repository; ``hint`` is what to do where it is none."""
     from mtkit import hub
 
     if hub.parse(name) is None:
-        raise UsageError("no such file", source=name, hint="name a file, a folder or - for a pipe")
+        raise UsageError("no such file", source=name, hint=hint)
     folder = hub.find(name)
     if folder is None and download:
         folder = hub.download(name)
     if folder is None:
         what = "no such file"
-        hint = "name a file, a folder or - for a pipe"
         if "/" in name:
             what = "no such file, nor a model of that name in the hub's local cache"
             hint = "--download fetches a model repository"

@@ -260,3 +260,40 @@ def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None
     done = mtkit("convert", copy, "--to", "hf", "--force")
     assert "source itself" in one_line(done, 2)
     assert copy.read_bytes() == BBPE.read_bytes()
+
+
+def test_a_full_disk_is_one_clear_line() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    for args in (["--version"], ["--help"], ["encode", "x"], ["formats"], ["encode", "--help"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "mtkit", *args],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (5, b"mtkit: No space left on device\n"), args
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_bug(closed: str) -> None:
+    for args in ("encode x", "encode -", "inspect -", "--version"):
+        command = f'"{sys.executable}" -m mtkit {args} {closed}'
+        done = subprocess.run(["sh", "-c", command], check=False, capture_output=True)
+        assert done.returncode == (3 if args == "inspect -" else 0), (args, done.stderr)
+
+
+def test_standard_input_cannot_be_taken_twice(mtkit: Run) -> None:
+    model = SPM.read_bytes()
+    for args in (["encode", "-", "-t", "-"], ["decode", "-", "-t", "-"], ["compare", "-", "-"]):
+        assert "wanted twice" in one_line(mtkit(*args, stdin=model), 2)
+    # The text of the arguments, the tokenizer of the pipe.
+    assert mtkit("encode", "a", "-t", "-", stdin=model).returncode == 0
+
+
+def test_a_missing_default_says_who_named_it(mtkit: Run) -> None:
+    assert mtkit("config", "tokenizer", "/not/here.json").returncode == 0
+    assert "mtkit config tokenizer" in one_line(mtkit("encode", "x"), 2)
+    unprintable = os.fsdecode(b"\xff")
+    assert "not UTF-8" in one_line(mtkit("config", "tokenizer", unprintable), 2)

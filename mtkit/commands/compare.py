@@ -69,11 +69,12 @@ def compare(
 def _lines(path: str) -> Iterator[bytes]:
     import os
 
+    from mtkit.binary import standard_input
     from mtkit.compare import lines_of
     from mtkit.errors import UsageError
 
     if path == "-":
-        yield from lines_of(sys.stdin.buffer)
+        yield from lines_of(standard_input())
         return
     try:
         size = os.path.getsize(path)

@@ -82,6 +82,8 @@ def convert(
     from mtkit.formats import FORMATS
     from mtkit.formats.contract import WriteOptions
 
+    if target == "":
+        raise UsageError("-o is empty", hint="name a file, or a folder with / behind it")
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(FORMATS)}")
     options = WriteOptions(

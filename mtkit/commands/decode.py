@@ -36,15 +36,16 @@ def decode(
       mtkit decode 9419 11 380 9455 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
+    from mtkit.binary import standard_input
     from mtkit.commands.encode import load_named
     from mtkit.errors import UsageError
 
-    if not ids or ids == ["-"]:
-        if sys.stdin.isatty() and not ids:
-            raise UsageError("no ids", hint="mtkit decode 15 42, or ids on standard input")
-        ids = [sys.stdin.read()]
-    numbers = parse_ids(" ".join(ids))
+    if not ids and sys.stdin.isatty():
+        raise UsageError("no ids", hint="mtkit decode 15 42, or ids on standard input")
     source = load_named(tokenizer, download=download)
+    if not ids or ids == ["-"]:
+        ids = [standard_input().read().decode("utf-8", "replace")]
+    numbers = parse_ids(" ".join(ids))
     if trace:
         from mtkit.commands.trace import show_trace
 

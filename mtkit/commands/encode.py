@@ -144,6 +144,7 @@ def load_named(
 
 def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:
     """Yield what is to be encoded; bytes where they come from a file or a pipe."""
+    from mtkit.binary import standard_input
     from mtkit.errors import UsageError
 
     if text is not None and input_file is not None:
@@ -158,7 +159,7 @@ def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator
         yield from raw.splitlines() if lines else [raw]
         return
     try:
-        file = sys.stdin.buffer if text == "-" else open(str(input_file), "rb")  # noqa: SIM115
+        file = standard_input() if text == "-" else open(str(input_file), "rb")  # noqa: SIM115
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=str(input_file)) from None
     with file:

@@ -10,6 +10,7 @@ from mtkit import _native
 from mtkit.engine.encoding import NONE, f64, text, u8, u32
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType, models
 
 TYPE_CHECKING = False
@@ -223,7 +224,7 @@ class _Model:
         self.sections["PAIR"], self.sections["MRGD"] = _native.build_pairs(
             model.merges.pairs.data,
             dict[str, object](self.sections),
-            len(model.continuing_subword_prefix.encode()),
+            len(to_bytes(model.continuing_subword_prefix)),
             model.missing == "after",
         )
         return b"".join(

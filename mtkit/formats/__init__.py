@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import cast
 
 from mtkit.errors import FormatError, UsageError
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,4 +73,9 @@ def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple
         UnsupportedError: It holds something that mtkit does not know.
     """
     module = recognise(source)
-    return module, module.read(source, overrides or {})
+    reading = module.read(source, overrides or {})
+    spec = reading.spec
+    if is_sparse(spec.vocab_size, len(spec.vocabulary) + len(spec.added_tokens.tokens)):
+        what = f"the highest id is {spec.vocab_size - 1}, there are far fewer tokens"
+        raise FormatError(what, source=source.name)
+    return module, reading

@@ -16,15 +16,13 @@ from mtkit.formats.strict_json import Fields, encode, shown
 from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, Vocabulary
 from mtkit.spec.models import BPE, Merges, Unigram, WordLevel, WordPiece
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.spec.models import Model
-
-HOLES_LIMIT = 1 << 20
-"""Ids that no token has; a file with more of them than tokens has a forged id."""
 
 
 def read_model(root: Fields) -> tuple[Vocabulary, Model]:
@@ -95,7 +93,7 @@ def _vocabulary(ids: dict[str, int]) -> Vocabulary:
     where = "model.vocab"
     numbers = list(ids.values())
     size = max(numbers, default=-1) + 1
-    if size - len(ids) > max(HOLES_LIMIT, len(ids)):
+    if is_sparse(size, len(ids)):
         raise UnsupportedError(
             f"the highest id is {size - 1}, there are only {len(ids)} tokens", field=where
         )

@@ -44,6 +44,9 @@ def text(reader: Reader, field: str) -> str:
     return string(reader, field).decode("utf-8", "surrogateescape")
 
 
+LAST_CODE_POINT = 0x10FFFF
+
+
 def string(reader: Reader, field: str) -> bytes:
     """Read u16 length and bytes."""
     return reader.take(reader.u16(f"{field} length"), field)
@@ -183,6 +186,9 @@ def _table(reader: Reader) -> tuple[Numbers, Pieces]:
         code_points.append(reader.u32("table code point"))
         if len(code_points) > 1 and code_points[-1] <= code_points[-2]:
             raise FormatError("is not ascending", field="table code point", offset=at)
+        if code_points[-1] > LAST_CODE_POINT:
+            what = f"is 0x{code_points[-1]:x}, no character"
+            raise FormatError(what, field="table code point", offset=at)
         values.append(string(reader, "table value"))
     return Numbers.of("I", code_points), Pieces.of(values)
 

@@ -22,6 +22,7 @@ from mtkit.spec import (
     pre_tokenizers,
 )
 from mtkit.spec.text import Regex
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import Loss
 
 HIGHEST_RANK = 1 << 24
-"""No vocabulary comes near; a higher rank is damage, not a table to allocate."""
+"""No vocabulary comes near; a higher rank is damage."""
 
 
 def rank_spec(
@@ -54,8 +55,8 @@ def rank_spec(
         FormatError: Two entries have one id, or an id is beyond any vocabulary.
     """
     size = max([*ranks.values(), -1]) + 1
-    if size > HIGHEST_RANK:
-        raise FormatError(f"is {size - 1}, no vocabulary is that long", field="rank")
+    if is_sparse(size, len(ranks)):
+        raise FormatError(f"is {size - 1}, there are {len(ranks)} tokens", field="rank")
     pieces = [b""] * size
     types = bytearray([TokenType.ABSENT]) * size
     for piece, rank in ranks.items():

@@ -14,6 +14,7 @@ from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
 from mtkit.packed import Numbers, Pieces
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ NAME = "rwkv"
 TITLE = "RWKV vocabulary"
 
 HIGHEST_ID = 1 << 24
-"""No vocabulary comes near; a higher id is damage, not a table to allocate."""
+"""No vocabulary comes near; a higher id is damage."""
 _LINE = rb"""(\d{1,9}) (b?)('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*") (\d{1,9})\s*"""
 _ESCAPE = rb"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'"abfnrtv0]))"""
 _NAMED = {
@@ -67,6 +68,8 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     if not found:
         raise FormatError("holds no token")
     size = max(found) + 1
+    if is_sparse(size, len(found)):
+        raise FormatError(f"has id {size - 1} and only {len(found)} tokens")
     types = bytearray([TokenType.ABSENT]) * size
     for token_id in found:
         types[token_id] = TokenType.NORMAL

@@ -25,6 +25,7 @@ from mtkit.spec import (
     models,
     pre_tokenizers,
 )
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ TITLE = "GPT-2 vocab.json and merges.txt"
 
 _END = b"<|endoftext|>"
 HIGHEST_ID = 1 << 24
-"""No vocabulary comes near; a higher id is damage, not a table to allocate."""
+"""No vocabulary comes near; a higher id is damage."""
 
 
 def sniff(source: Source) -> bool:
@@ -109,6 +110,9 @@ def _ids(data: bytes, name: str) -> dict[bytes, int]:
 
 def _vocabulary(ids: Mapping[bytes, int]) -> Vocabulary:
     size = max(ids.values(), default=-1) + 1
+    if is_sparse(size, len(ids)):
+        what = f"has id {size - 1} and only {len(ids)} tokens"
+        raise FormatError(what, field="vocab.json")
     pieces = [b""] * size
     types = bytearray([TokenType.ABSENT]) * size
     for piece, token_id in ids.items():

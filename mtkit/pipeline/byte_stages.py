@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mtkit.pipeline import bytewise, piece_decoder, roles, stages
 from mtkit.pipeline.decoders import clean_up_steps
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType
 from mtkit.spec import decoders as spec
 
@@ -192,7 +193,7 @@ class _Outer(stages.Stage):
     """A text taken once from the begin and once from the end."""
 
     def __init__(self, step: spec.Strip, *, fused: bool) -> None:
-        self._content = step.content.encode().decode("latin-1")
+        self._content = to_bytes(step.content).decode("latin-1")
         self._start = step.start > 0
         self._stop = step.stop > 0
         self._fused = fused

@@ -10,6 +10,7 @@ behaviour.
 
 from __future__ import annotations
 
+from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import decoders
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ def single(chain: Bytewise, piece: bytes) -> bytes:
     steps = list(flat(chain.steps))
     for step in steps:
         if isinstance(step, decoders.WordPiece):
-            prefix = step.prefix.encode()
+            prefix = to_bytes(step.prefix)
             text = text[len(prefix) :] if prefix and text.startswith(prefix) else b" " + text
             break
     if any(isinstance(step, decoders.ByteLevel) for step in steps):
@@ -127,20 +128,20 @@ def apply_step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
         case decoders.ByteFallback():
             return [_byte(token) for token in tokens]
         case decoders.Metaspace():
-            mark = step.replacement.encode()
+            mark = to_bytes(step.replacement)
             spaced = [token.replace(mark, b" ") for token in tokens]
             if step.prepend_scheme != "never" and spaced and spaced[0].startswith(b" "):
                 spaced[0] = spaced[0][1:]
             return spaced
         case decoders.WordPiece():
-            return _glue(tokens, step.prefix.encode())
+            return _glue(tokens, to_bytes(step.prefix))
         case decoders.FirstMark():
             return [token.replace(MARK, b" ", 1) for token in tokens]
         case decoders.Fuse():
             return [b"".join(tokens)]
         case decoders.Replace():
-            text = getattr(step.pattern, "text", "").encode()
-            return [token.replace(text, step.content.encode()) for token in tokens]
+            text = to_bytes(getattr(step.pattern, "text", ""))
+            return [token.replace(text, to_bytes(step.content)) for token in tokens]
         case decoders.Strip():
             return _strip(tokens, step)
         case _:
@@ -184,7 +185,7 @@ def _glue(tokens: list[bytes], prefix: bytes) -> list[bytes]:
 
 
 def _strip(tokens: list[bytes], step: decoders.Strip) -> list[bytes]:
-    content = step.content.encode()
+    content = to_bytes(step.content)
     tokens = list(tokens)
     if tokens and content:
         if step.start > 0 and tokens[0].startswith(content):

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from mtkit.packed import Numbers, Pieces
 
 
+HOLES_LIMIT = 1 << 20
+"""Ids that no token has; a file with more of them than tokens has a forged id."""
+
+
+def is_sparse(size: int, count: int) -> bool:
+    """Tell whether ids below ``size`` are too many for ``count`` tokens: damage, not a table."""
+    return size - count > max(HOLES_LIMIT, count)
+
+
 class TokenType(IntEnum):
     """Role of an id; names and numbers are SentencePiece's and GGUF's."""
 

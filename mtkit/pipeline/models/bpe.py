@@ -44,8 +44,8 @@ class BPE:
         self.vocabulary = spec.vocabulary
         self.pieces = list(spec.vocabulary.pieces)
         self.ids = spec.vocabulary.ids
-        self.prefix = model.continuing_subword_prefix.encode()
-        self.suffix = model.end_of_word_suffix.encode()
+        self.prefix = to_bytes(model.continuing_subword_prefix)
+        self.suffix = to_bytes(model.end_of_word_suffix)
         self.byte_ids = [self.ids.get(piece) for piece in BYTE_PIECES]
         self.by_id: dict[tuple[int, int], tuple[int, int]] = {}
         self.by_text: dict[tuple[bytes, bytes], int] = {}

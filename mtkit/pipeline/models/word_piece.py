@@ -23,7 +23,7 @@ class WordPiece:
         self.model: spec_models.WordPiece = spec.model  # type: ignore[assignment]
         self.vocabulary = spec.vocabulary
         self.ids = spec.vocabulary.ids
-        self.prefix = self.model.prefix.encode()
+        self.prefix = to_bytes(self.model.prefix)
         # In bytes, which bounds the number of characters as well.
         self.longest = max((len(piece) for piece in self.ids), default=0)
 
