@@ -39,7 +39,7 @@ class Bpe final : public Model {
                 return;
             }
         }
-        scratch.symbols.clear();
+        scratch.begin(word.size());
         if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
             split_bytes(word, scratch.symbols);
         else
@@ -172,7 +172,7 @@ class RankBpe final : public Model {
             out.push_back({id, 0, size});
             return;
         }
-        scratch.symbols.clear();
+        scratch.begin(word.size());
         for (std::uint32_t at = 0; at < size;) {
             const std::uint32_t end = at + (raw_ ? 1 : decode(word, at).size);
             const std::uint32_t id = words_.find(word.substr(at, end - at));

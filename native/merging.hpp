@@ -41,6 +41,7 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
                    const Ranks &ranks, const Join &join) {
     const auto count = static_cast<std::uint32_t>(symbols.size());
     heap.clear();
+    heap.reserve(count);
     const auto push = [&](std::uint32_t at, bool building) {
         auto &symbol = symbols[at];
         symbol.rank = symbol.next == NONE ? NONE : ranks(symbol, symbols[symbol.next]);

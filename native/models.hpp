@@ -40,6 +40,13 @@ struct ModelScratch {
     std::vector<std::uint64_t> heap;
     std::vector<Node> nodes;
     std::string key;
+
+    // Start with no symbols and room for as many as a word of so many bytes can have: growing
+    // step by step would touch twice the memory.
+    void begin(std::size_t bytes) {
+        symbols.clear();
+        symbols.reserve(bytes);
+    }
 };
 
 class Model {

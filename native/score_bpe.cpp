@@ -37,7 +37,7 @@ class ScoreBpe final : public Model {
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
-        scratch.symbols.clear();
+        scratch.begin(word.size());
         start(word, scratch.symbols);
         Halves halves;
         merge_all(

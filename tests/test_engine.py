@@ -347,7 +347,17 @@ def test_generated_pipelines(seed: int) -> None:
         invalid_utf8=rng.choice(("error", "replace", "keep", "loose")),
         prefix_ids=rng.choice(((), (2,))),
     )
-    assert_equal(spec, TEXTS + random_texts(seed + 100, 25))
+    texts = TEXTS + random_texts(seed + 100, 25)
+    assert_equal(spec, texts, native=not cuts_before_first(spec))
+
+
+def cuts_before_first(spec: TokenizerSpec) -> bool:
+    """Whether Metaspace's first word can be cut after normalizing, which is the pipeline's."""
+    steps = getattr(spec.pre_tokenizer, "steps", (spec.pre_tokenizer,))
+    at = [getattr(step, "prepend_scheme", "") for step in steps]
+    if spec.normalizer is None or "first" not in at:
+        return False
+    return at[0] != "first" or any(token.normalized for token in spec.added_tokens.tokens)
 
 
 def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
