@@ -54,13 +54,13 @@ SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -nam
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "installing mtkit into $(VENV) …"
-	@$(PIP) install --force-reinstall --no-deps . && $(PIP) install .
+	@$(PIP) install .
 	@touch $@
 
-$(VENV)/tests: $(VENV)/installed $(WHEELS)/llama_cpp_python.built
-	@echo "installing what the tests need …"
+$(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
+	@echo "installing mtkit and what its tests need into $(VENV) …"
 	@$(PIP) install --find-links $(WHEELS) ".[test]"
-	@touch $@
+	@touch $(VENV)/installed $@
 
 # There is no binary wheel of llama-cpp-python: it is built once and kept outside the checkout.
 $(WHEELS)/llama_cpp_python.built: $(BIN)/python
