@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "buffer.hpp"
 #include "build.hpp"
 #include "engine.hpp"
 #include "trie.hpp"
@@ -22,27 +23,6 @@ using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
 using Offers = nb::typed<nb::tuple, nb::bytes, double>;
-
-// A view of any contiguous buffer, held as long as this object lives.
-class Buffer {
-  public:
-    explicit Buffer(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) nb::raise_python_error();
-    }
-    ~Buffer() { PyBuffer_Release(&view_); }
-    Buffer(const Buffer &) = delete;
-    Buffer &operator=(const Buffer &) = delete;
-
-    [[nodiscard]] mtkit::Bytes bytes() const {
-        return {static_cast<const std::byte *>(view_.buf), static_cast<std::size_t>(view_.len)};
-    }
-    [[nodiscard]] std::string_view text() const {
-        return {static_cast<const char *>(view_.buf), static_cast<std::size_t>(view_.len)};
-    }
-
-  private:
-    Py_buffer view_{};
-};
 
 template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
@@ -146,12 +126,6 @@ nb::bytes encode_bytes(const BoundEngine &engine, nb::handle text, bool add_spec
     return to_bytes(ids);
 }
 
-std::span<const std::uint32_t> numbers(const Buffer &buffer) {
-    // Packed columns come from array.array or bytes, both aligned; a copy keeps others right.
-    return {reinterpret_cast<const std::uint32_t *>(buffer.bytes().data()),
-            buffer.bytes().size() / sizeof(std::uint32_t)};
-}
-
 std::vector<bool> marks_of(const Buffer &buffer) {
     std::vector<bool> marks;
     for (const char mark : buffer.text()) marks.push_back(mark != 0);
@@ -161,7 +135,7 @@ std::vector<bool> marks_of(const Buffer &buffer) {
 Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
     const Buffer blob_view(blob);
     const Buffer ends_view(ends);
-    const auto raw = mtkit::raw_pieces({blob_view.text(), numbers(ends_view)});
+    const auto raw = mtkit::raw_pieces({blob_view.text(), ends_view.numbers()});
     std::string mapped;
     for (const bool letter : raw.mapped) mapped.push_back(letter ? '\1' : '\0');
     return Pair3(nb::make_tuple(nb::bytes(raw.blob.data(), raw.blob.size()), to_bytes(raw.ends),
@@ -172,8 +146,8 @@ nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
                       nb::handle extra_ends, nb::handle listed) {
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
                             Buffer(listed)};
-    return to_bytes(mtkit::build_words({views[0].text(), numbers(views[1])},
-                                       {views[2].text(), numbers(views[3])}, marks_of(views[4])));
+    return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
+                                       {views[2].text(), views[3].numbers()}, marks_of(views[4])));
 }
 
 Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
@@ -187,14 +161,14 @@ Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix
     const mtkit::PieceTable pieces(tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE"));
     const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
     const mtkit::WordTable words(tables.numbers<std::uint64_t>("WORD"), pieces, extra);
-    const auto pairs = mtkit::build_pairs(numbers(merge_view), words, pieces.size() + extra.size(),
+    const auto pairs = mtkit::build_pairs(merge_view.numbers(), words, pieces.size() + extra.size(),
                                           prefix, by_text);
     return Pair(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made)));
 }
 
 Pair build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
-    const auto trie = mtkit::build_trie({views[0].text(), numbers(views[1])}, marks_of(views[2]));
+    const auto trie = mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2]));
     return Pair(nb::make_tuple(to_bytes(trie.slots), to_bytes(trie.ids)));
 }
 
@@ -225,7 +199,7 @@ Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wi
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
     const std::span<const std::uint8_t> kinds(
         reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
-    auto offers = mtkit::build_offers({views[0].text(), numbers(views[1])},
+    auto offers = mtkit::build_offers({views[0].text(), views[1].numbers()},
                                       scores_of(views[2], wide), kinds, user_defined, any);
     const double unknown = offers.back();
     offers.pop_back();
@@ -235,7 +209,7 @@ Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wi
 bool has_inner_mark(nb::handle blob, nb::handle ends) {
     const Buffer blob_view(blob);
     const Buffer ends_view(ends);
-    return mtkit::has_inner_mark({blob_view.text(), numbers(ends_view)});
+    return mtkit::has_inner_mark({blob_view.text(), ends_view.numbers()});
 }
 
 } // namespace

@@ -3,30 +3,13 @@
 
 #include <vector>
 
+#include "buffer.hpp"
 #include "gguf_strings.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
-
-// The caller's buffer, held for one call.
-class Held {
-  public:
-    explicit Held(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) nb::raise_python_error();
-    }
-    ~Held() { PyBuffer_Release(&view_); }
-    Held(const Held &) = delete;
-    Held &operator=(const Held &) = delete;
-
-    [[nodiscard]] std::span<const std::byte> bytes() const {
-        return {static_cast<const std::byte *>(view_.buf), static_cast<std::size_t>(view_.len)};
-    }
-
-  private:
-    Py_buffer view_{};
-};
 
 template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
@@ -42,7 +25,7 @@ void bind_gguf(nb::module_ &m) {
         "walk_strings",
         [](const nb::object &data, std::size_t offset, std::uint64_t count, bool wide,
            bool big_endian, std::uint64_t every) -> Walked {
-            const Held held(data);
+            const Buffer held(data);
             std::vector<std::uint64_t> marks;
             std::uint64_t end = 0;
             {
@@ -58,7 +41,7 @@ void bind_gguf(nb::module_ &m) {
         "pack_strings",
         [](const nb::object &data, std::size_t offset, std::uint64_t count, bool wide,
            bool big_endian) -> Packed {
-            const Held held(data);
+            const Buffer held(data);
             mtkit::PackedStrings packed;
             {
                 const nb::gil_scoped_release release;

@@ -1,43 +1,16 @@
 // Bindings of the tables of .mtok base files.
 #include <nanobind/nanobind.h>
 
-#include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "buffer.hpp"
 #include "mtok_tables.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
-
-// The caller's buffer, held for one call.
-class Held {
-  public:
-    explicit Held(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) nb::raise_python_error();
-    }
-    ~Held() { PyBuffer_Release(&view_); }
-    Held(const Held &) = delete;
-    Held &operator=(const Held &) = delete;
-
-    [[nodiscard]] std::span<const std::byte> bytes() const {
-        return {static_cast<const std::byte *>(view_.buf), static_cast<std::size_t>(view_.len)};
-    }
-    [[nodiscard]] std::string_view text() const {
-        return {static_cast<const char *>(view_.buf), static_cast<std::size_t>(view_.len)};
-    }
-    // A copy: the buffer need not be aligned.
-    [[nodiscard]] std::vector<std::uint32_t> numbers() const {
-        std::vector<std::uint32_t> values(static_cast<std::size_t>(view_.len) / 4);
-        if (!values.empty()) std::memcpy(values.data(), view_.buf, values.size() * 4);
-        return values;
-    }
-
-  private:
-    Py_buffer view_{};
-};
 
 template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
@@ -53,7 +26,7 @@ void bind_mtok(nb::module_ &m) {
         "parse_mtok_vocab",
         [](const nb::object &data, std::size_t offset, std::uint64_t count,
            bool with_score) -> Vocab {
-            const Held held(data);
+            const Buffer held(data);
             mtkit::MtokVocab vocab;
             {
                 const nb::gil_scoped_release release;
@@ -69,10 +42,10 @@ void bind_mtok(nb::module_ &m) {
         "parse_mtok_merges",
         [](const nb::object &data, std::size_t offset, std::uint64_t count, const nb::object &blob,
            const nb::object &ends, const nb::object &hidden) -> Merges {
-            const Held held(data);
-            const Held pieces(blob);
-            const auto places = Held(ends).numbers();
-            const auto left_out = Held(hidden).numbers();
+            const Buffer held(data);
+            const Buffer pieces(blob);
+            const auto places = Buffer(ends).numbers();
+            const auto left_out = Buffer(hidden).numbers();
             mtkit::MtokMerges merges;
             {
                 const nb::gil_scoped_release release;
