@@ -30,7 +30,9 @@ def load_generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("path", ["docs/cli.md", "docs/formats.md", "docs/losses.md"])
+@pytest.mark.parametrize(
+    "path", ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md"]
+)
 def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     generator = load_generator()

@@ -1,7 +1,8 @@
 """Write the documents that are made from the code: ``python -m tools.generate [--check]``.
 
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats, and
-``docs/losses.md`` what each writer can lose, as the small fixtures show it. ``--check`` compares
+``docs/losses.md`` what each writer can lose, as the small fixtures show it, and
+``docs/loss-matrix.md`` the worst of that for every file and format. ``--check`` compares
 instead of writing and ends with 1 where a document is out of date.
 """
 
@@ -87,6 +88,54 @@ def loss_table() -> str:
     return "\n".join(out)
 
 
+WORST_FIRST = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadata")
+FIXTURE_FILES = (
+    "bbpe-8k/tokenizer.json",
+    "bbpe-8k/vocab.json",
+    "bbpe-8k/vocab.gguf",
+    "spm-bpe/tokenizer.model",
+    "spm-bpe/tokenizer.json",
+    "spm-bpe/tokenizer.bin",
+    "spm-bpe/vocab.gguf",
+    "spm-unigram/tokenizer.model",
+    "spm-unigram/vocab.gguf",
+    "spm-unigram-id/tokenizer.model",
+    "spm-unigram-id/tokenizer.json",
+    "wordpiece/tokenizer.json",
+    "wordpiece/vocab.txt",
+    "wordpiece/vocab.gguf",
+)
+
+
+def loss_matrix() -> str:
+    """``docs/loss-matrix.md``: the worst loss of every small file in every format."""
+    from mtkit.errors import UnsupportedError
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.loading import load
+
+    written = [name for name in FORMATS if hasattr(get_format(name), "write")]
+    out = [
+        "# What becomes of each file in each format\n",
+        "The worst loss of the files in `tests/fixtures`; `whole`: nothing is lost; `refused`: the",
+        "format cannot hold it. [losses.md](losses.md) explains the codes and names the fields.\n",
+        f"| from | {' | '.join(f'`{name}`' for name in written)} |",
+        "|---|" + "---|" * len(written),
+    ]
+    for file in FIXTURE_FILES:
+        spec = load(os.path.join(ROOT, "tests", "fixtures", file)).spec
+        cells = []
+        for name in written:
+            try:
+                losses = get_format(name).write(spec, WriteOptions()).losses
+            except UnsupportedError:
+                cells.append("refused")
+                continue
+            worst = min((WORST_FIRST.index(loss.code) for loss in losses), default=None)
+            cells.append("whole" if worst is None else WORST_FIRST[worst])
+        out.append(f"| `{file}` | {' | '.join(cells)} |")
+    return "\n".join([*out, ""])
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -95,6 +144,7 @@ DOCUMENTS = {
     "docs/cli.md": cli_reference,
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,
+    "docs/loss-matrix.md": loss_matrix,
 }
 
 
