@@ -44,7 +44,7 @@ def test_version_and_overview(mtkit: Run) -> None:
 
 @pytest.mark.parametrize(
     "name", ["inspect", "convert", "dump", "encode", "decode", "template", "formats", "config",
-             "completion"],
+             "completion", "generate", "chat", "perplexity", "logits"],
 )  # fmt: skip
 def test_every_command_has_help_with_two_examples(mtkit: Run, name: str) -> None:
     done = mtkit(name, "--help", env={"COLUMNS": "80"})

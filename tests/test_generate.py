@@ -223,7 +223,7 @@ def test_prompt_from_file_and_pipe(mtkit: Run, tmp_path: Path) -> None:
     (tmp_path / "prompt").write_text("Hello there")
     given = answer(mtkit("generate", "Hello there", "-m", tiny(), "--json", "-n", 2))
     by_file = answer(mtkit("generate", "-f", "prompt", "-m", tiny(), "--json", "-n", 2))
-    by_pipe = answer(mtkit("generate", "-m", tiny(), "--json", "-n", 2, stdin=b"Hello there"))
+    by_pipe = answer(mtkit("generate", "-m", tiny(), "--json", "-n", 2, stdin=b"Hello there\n"))
     assert given["ids"] == by_file["ids"] == by_pipe["ids"]
     assert given["prompt_ids"] == by_file["prompt_ids"] == by_pipe["prompt_ids"]
 

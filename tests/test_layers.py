@@ -69,6 +69,18 @@ def test_imports_point_down() -> None:
             assert LEVEL[target] <= LEVEL[parts[0]], f"{path.relative_to(ROOT)} imports {name}"
 
 
+def test_only_the_backend_calls_llama_cpp() -> None:
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if any(name.split(".")[0] == "llama_cpp" for name in names):
+                assert path.parent.name == "llm", path
+                assert path.stem.startswith("backend"), path
+                assert node not in tree.body, f"{path}: imported before it is needed"
+
+
 def test_format_modules_do_not_know_each_other() -> None:
     shared = {
         "contract",

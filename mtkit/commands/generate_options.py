@@ -117,23 +117,32 @@ def read_bytes(path: str) -> bytes:
     return bytes(Source.open(path).data)
 
 
+def number(value: float | None) -> float | None:
+    """Return a number as JSON has it: None for what is no number or infinite."""
+    return value if value is not None and abs(value) < float("inf") else None
+
+
 def seed_of(seed: int | None) -> int:
     """Return the seed that was given, or one that nobody knows."""
     return int.from_bytes(os.urandom(4), "little") if seed is None else seed
 
 
 def prompt_of(prompt: str | None, file: str | None, *, may_be_none: bool = False) -> bytes:
-    """Return the prompt: the argument, a file, or what comes through a pipe."""
+    """Return the prompt: the argument, a file, or what comes through a pipe.
+
+    One line break at the end of a file or a pipe is left out, as llama.cpp's tools do: nobody
+    means it.
+    """
     if prompt is None and file is None and may_be_none:
         return b""
     if prompt is not None and file is not None:
         raise UsageError("give a prompt or --file, not both")
     if file is not None:
-        return read_bytes(file)
+        return read_bytes(file).removesuffix(b"\n")
     if prompt is None and sys.stdin.isatty():
         raise UsageError("no prompt", hint='mtkit generate "Once upon a time" or --file FILE')
     if prompt is None or prompt == "-":
-        return read_bytes("-")
+        return read_bytes("-").removesuffix(b"\n")
     return prompt.encode("utf-8", "surrogateescape")
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 from mtkit.commands import output
+from mtkit.commands.generate_options import number
 from mtkit.llm.backend import log
 from mtkit.llm.generation import Watcher
 
@@ -167,7 +168,7 @@ def token_document(token: Token) -> dict[str, object]:
         "id": token.id if token.id >= 0 else None,
         "piece": byte_escapes(token.piece.decode("utf-8", "backslashreplace")),
         "text": token.text,
-        "logprob": token.logprob,
+        "logprob": number(token.logprob),
     }
 
 
@@ -204,7 +205,7 @@ def document(made: Generation, *, seed: int, model: str) -> dict[str, object]:
         "prompt_ids": made.prompt_ids,
         "ids": made.ids,
         "pieces": [byte_escapes(p.decode("utf-8", "backslashreplace")) for p in made.pieces],
-        "logprobs": made.logprobs,
+        "logprobs": [number(value) for value in made.logprobs],
         "text": made.text,
         "end": made.end,
         "seed": seed,

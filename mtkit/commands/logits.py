@@ -132,8 +132,8 @@ def _document(tokens: Any) -> list[dict[str, object]]:
                 {
                     "id": i,
                     "token": byte_escapes(raw.decode("utf-8", "surrogateescape")),
-                    "logit": value,
-                    "probability": p,
+                    "logit": option.number(value),
+                    "probability": option.number(p),
                 }
                 for i, raw, value, p in found
             ],

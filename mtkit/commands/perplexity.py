@@ -71,9 +71,9 @@ def perplexity(
             {
                 "schema": "mtkit.perplexity/1",
                 "model": path,
-                "perplexity": made.perplexity,
-                "error": made.error,
-                "loss": made.loss,
+                "perplexity": option.number(made.perplexity),
+                "error": option.number(made.error),
+                "loss": option.number(made.loss),
                 "tokens": made.tokens,
                 "windows": made.windows,
                 "n_ctx": made.n_ctx,

@@ -55,6 +55,9 @@ class Context(Memory):
         self._library = lib = library()
         self.model = model
         self.settings = settings
+        self._views: dict[tuple[int, int], Any] = {}  # first: an interrupt can close it half made
+        self._address = 0
+        self._view: Any = None
         if not model.is_open:
             raise UsageError("the model is closed")
         params = parameters(lib, settings)
@@ -84,9 +87,6 @@ class Context(Memory):
         self._logits_at = prototype(("llama_get_logits_ith", dll))
         self._hidden_at = prototype(("llama_get_embeddings_ith", dll))
         self._decode_call = lib.llama_decode
-        self._views: dict[tuple[int, int], Any] = {}
-        self._address = 0
-        self._view: Any = None
 
     # -- computing
 

@@ -104,7 +104,7 @@ class Runner:
         count = threads or 1
         settings = replace(settings, threads=count, threads_batch=count)
         self.context = Context(model, settings)
-        if threads is None and not model.has_encoder:
+        if threads is None:
             count = measure(self.context, model.bos if model.bos >= 0 else 0)
             self.context.settings = replace(settings, threads=count, threads_batch=count)
         self.ids = []

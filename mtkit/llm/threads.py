@@ -9,9 +9,11 @@ and the number of threads is measured on the loaded model. What the user sets co
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from mtkit.errors import UsageError
+from mtkit.llm.backend import library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ WAITING = ("auto", "active", "passive", "default")
 _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 _SECONDS = 0.02
 """Time that a measurement takes for each number of threads, one token at least."""
+_PROMPT = 32
 
 
 def cores() -> int:
@@ -40,24 +43,42 @@ def cores() -> int:
 
 
 def choose_waiting(waiting: str = "auto") -> str:
-    """Set how threads wait, before llama.cpp is loaded; returns what was set and why.
+    """Choose how threads wait, as long as llama.cpp is not loaded; returns what and why.
 
     Raises:
         UsageError: There is no such way.
     """
     if waiting not in WAITING:
         raise UsageError(f"--wait {waiting}: one of {', '.join(WAITING)}")
+    if "llama_cpp.llama_cpp" in sys.modules:
+        return "as when llama.cpp was loaded"
     if waiting in ("active", "passive"):
-        os.environ["OMP_WAIT_POLICY"] = waiting
+        _load_with(waiting)
         return f"{waiting}, as asked"
     given = [name for name in _VARIABLES if os.environ.get(name)]
     if waiting == "default" or given:
         return f"as {given[0]} says" if given else "the OpenMP library's default, as asked"
     busy = _busy()
     if busy + 1 > cores():
-        os.environ["OMP_WAIT_POLICY"] = "passive"
+        _load_with("passive")
         return f"passive: {busy} other threads are running on {cores()} cores"
     return "the OpenMP library's default: the cores are free"
+
+
+def _load_with(policy: str) -> None:
+    """Load the library with a policy in the environment, which is as before then.
+
+    The OpenMP library reads it once; programs that this process starts shall not find it.
+    """
+    before = os.environ.get("OMP_WAIT_POLICY")
+    os.environ["OMP_WAIT_POLICY"] = policy
+    try:
+        library()
+    finally:
+        if before is None:
+            del os.environ["OMP_WAIT_POLICY"]
+        else:
+            os.environ["OMP_WAIT_POLICY"] = before
 
 
 def _busy() -> int:
@@ -77,31 +98,34 @@ def _busy() -> int:
 def measure(context: Context, token_id: int) -> int:
     """Return the number of threads that computes one token fastest, and leave the context empty.
 
-    Powers of two up to the cores are tried, as long as more threads are faster.
+    All cores are tried first, then half of them and so on, as long as fewer threads are faster: a
+    large model, for which a token takes long, settles it with the second try.
     """
-    best, best_seconds = 1, float("inf")
-    tried = sorted({min(1 << power, cores()) for power in range(cores().bit_length() + 1)})
-    if len(tried) == 1:
-        return 1
-    for threads in tried:
+    threads = cores()
+    best, best_seconds = threads, float("inf")
+    while threads:
         context.set_threads(threads, threads)
         seconds = _seconds(context, token_id)
         if seconds > best_seconds:
             break
         best, best_seconds = threads, seconds
+        threads //= 2
     context.set_threads(best, best)
     return best
 
 
 def _seconds(context: Context, token_id: int) -> float:
-    """Shortest time of computing one token."""
+    """Shortest time of computing one token (of an encoder, a short prompt)."""
     context.clear()
     shortest = float("inf")
     begin = time.perf_counter()
     for turn in range(min(16, context.n_ctx)):
         start = time.perf_counter()
-        context.step(token_id)
-        context.logits()
+        if context.model.has_encoder:
+            context.encode([token_id] * min(_PROMPT, context.n_batch))
+        else:
+            context.step(token_id)
+            context.logits()
         end = time.perf_counter()
         if turn:  # the first touches memory for the first time
             shortest = min(shortest, end - start)
