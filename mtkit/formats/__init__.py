@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import cast
 
 from mtkit.errors import FormatError, UsageError
-from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It holds something that mtkit does not know.
     """
+    from mtkit.spec.vocabulary import is_sparse
+
     module = recognise(source)
     reading = module.read(source, overrides or {})
     spec = reading.spec
