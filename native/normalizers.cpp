@@ -47,8 +47,9 @@ class Replace final : public Normalizer {
             done = end;
         }
         out += part.text.substr(done);
-        // What stands for a match belongs to the last character of it.
-        if (matches[0].first == 0 && matches[0].second > decode(part.text, 0).size)
+        // What stands for a match belongs to the last character of it; or nothing stands for it.
+        const auto [start, end] = matches[0];
+        if (start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size))
             part.head_at_start = false;
         part.text = out;
     }

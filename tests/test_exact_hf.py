@@ -121,3 +121,12 @@ def test_each_part_of_the_first_character_stands_first(cut: str) -> None:
     added = [tokenizers.AddedToken("a", normalized=True)] if cut == "token" else []
     for normalizer in (n.NFKC(), n.Prepend("g")):
         compare(model, texts("\u33ffgal\u33ff"), normalizer, steps, added)
+
+
+def test_the_first_word_is_not_the_first_when_what_stood_first_is_gone() -> None:
+    tokenizers = reference("tokenizers")
+    vocabulary = {piece: number for number, piece in enumerate(["<unk>", "a", "x", "_", "_a"])}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="<unk>")
+    metaspace = tokenizers.pre_tokenizers.Metaspace(replacement="_", prepend_scheme="first")
+    for pattern, content in (("x", ""), ("xx", "x"), ("x", "a"), ("xa", "a")):
+        compare(model, texts("ax "), tokenizers.normalizers.Replace(pattern, content), metaspace)
