@@ -84,3 +84,72 @@ def own(name: str) -> Path:
     """Return the path of a shared trained model."""
     reference("llama_cpp")
     return shared(name)
+
+
+def latent() -> Path:
+    """Return the path of a tiny model whose attention keeps one latent vector (MLA)."""
+    reference("llama_cpp")
+    gguf = reference("gguf")
+    import numpy as np
+
+    path = CACHE / "tiny-2" / "latent.gguf"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    vocab = maker().spm_vocab(1024)
+    width, heads, layers, query, keys, turned, long, short, inner = 64, 4, 2, 32, 32, 16, 48, 24, 96
+    w = gguf.GGUFWriter(str(part), "deepseek2")
+    w.add_context_length(512)
+    w.add_embedding_length(width)
+    w.add_block_count(layers)
+    w.add_leading_dense_block_count(layers)
+    w.add_feed_forward_length(inner)
+    w.add_head_count(heads)
+    w.add_head_count_kv(1)
+    w.add_layer_norm_rms_eps(1e-6)
+    w.add_key_length(keys + turned)
+    w.add_value_length(keys)
+    w.add_key_length_mla(long)
+    w.add_value_length_mla(short)
+    w.add_q_lora_rank(query)
+    w.add_kv_lora_rank(keys)
+    w.add_rope_dimension_count(turned)
+    w.add_rope_freq_base(10000.0)
+    w.add_expert_count(2)
+    w.add_expert_used_count(1)
+    w.add_expert_shared_count(1)
+    w.add_expert_feed_forward_length(32)
+    w.add_expert_weights_scale(1.0)
+    w.add_vocab_size(1024)
+    w.add_tokenizer_model("llama")
+    w.add_tokenizer_pre("default")
+    w.add_token_list([token.encode() for token in vocab.tokens])
+    w.add_token_types(vocab.types)
+    w.add_token_scores(vocab.scores)
+    chance = np.random.default_rng(0)
+
+    def add(name: str, *shape: int) -> None:
+        one = len(shape) == 1
+        values = np.ones(shape) if one else chance.standard_normal(shape) / np.sqrt(shape[-1])
+        w.add_tensor(f"{name}.weight", values.astype(np.float32))
+
+    add("token_embd", 1024, width)
+    add("output", 1024, width)
+    add("output_norm", width)
+    for layer in range(layers):
+        for name, shape in (
+            ("attn_norm", (width,)), ("attn_q_a_norm", (query,)), ("attn_kv_a_norm", (keys,)),
+            ("ffn_norm", (width,)), ("attn_q_a", (query, width)),
+            ("attn_q_b", (heads * long, query)), ("attn_kv_a_mqa", (keys + turned, width)),
+            ("attn_k_b", (heads, keys, long - turned)), ("attn_v_b", (heads, short, keys)),
+            ("attn_output", (width, heads * short)), ("ffn_gate", (inner, width)),
+            ("ffn_up", (inner, width)), ("ffn_down", (width, inner)),
+        ):  # fmt: skip
+            add(f"blk.{layer}.{name}", *shape)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    part.replace(path)
+    return path

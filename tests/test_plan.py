@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm_models import OWN, own, tiny
+from llm_models import OWN, latent, own, tiny
 from support import FIXTURES, reference
 
 from mtkit.errors import FormatError, UnsupportedError
@@ -71,6 +71,15 @@ def test_cache_and_weights_are_what_is_allocated(arch: str, kv_type: str, swa_fu
     assert plan.cache / mib == pytest.approx(seen["KV"] + seen["RS"], abs=0.011)
     assert plan.weights / mib == pytest.approx(seen["model"], rel=0.01)
     assert plan.compute / mib > 0.3 * seen["compute"]
+
+
+def test_windows_by_layer_and_compressed_caches() -> None:
+    for path in (tiny("gemma3", n_layer=7, swa=40), tiny("gemma2", n_layer=3, swa=40), latent()):
+        seen = allocated(path, n_ctx=2000, n_batch=64, n_ubatch=64, swa_full=False)
+        settings = PlanSettings(n_ctx=2000, n_ubatch=64, swa_full=False)
+        plan = Examined(str(path)).plan(settings)
+        assert plan.cache / (1 << 20) == pytest.approx(seen["KV"], abs=0.011), path
+        assert seen["KV"] > 0.1
 
 
 def test_own_models() -> None:
