@@ -198,6 +198,9 @@ def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
     kept = SpecialIds(**{role: getattr(given, role) for role in ROLES}, stop=given.stop)
     if kept != given:
         losses.add("metadata", "special_ids", "roles beyond bos, eos, unk, sep, pad, cls, mask")
+    unk = getattr(spec.model, "unk", None)
+    if unk is not None and kept.unk != unk:
+        losses.add("metadata", "special_ids.unk", "is the unknown token of the model")
     return kept
 
 
