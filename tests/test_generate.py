@@ -171,13 +171,14 @@ def test_grammar_and_schema(temperature: float) -> None:
     [{"temperature": -1}, {"top_p": 2}, {"temperature": float("nan")}, {"seed": -1},
      {"mirostat": 3}, {"penalty_last": -1}, {"xtc": 1.5}, {"logit_bias": ((1 << 20, 1.0),)},
      {"kv_type": "q9"}, {"flash_attention": "maybe"}, {"n_batch": 0}, {"devices": ("none",)},
-     {"kv_type": "q8_0", "flash_attention": "off"}, {"wait": "never"}, {"threads": -1},
+     {"kv_type": "q8_0", "flash_attention": "off"}, {"wait": "never"},
+     {"threads": -1}, {"threads": 0}, {"threads": 100000}, {"n_predict": -2},
      {"grammar": "root ::= a", "json_schema": "{}"}],
     ids=str,
 )  # fmt: skip
 def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        generate("x", model=tiny(), n_predict=2, **options)
+        generate("x", model=tiny(), **{"n_predict": 2, **options})
 
 
 def test_sessions_go_on_where_they_ended(tmp_path: Path) -> None:

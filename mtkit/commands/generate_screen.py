@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from shutil import get_terminal_size
 
 from mtkit.commands import output
 from mtkit.commands.generate_options import number
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _FLUSH_SECONDS = 0.02
 _SHOW_AFTER_SECONDS = 0.5
 _BAR = 24
+_AROUND = 10
+"""Characters around the bar and its name; one is left free at the end."""
 
 
 class Progress:
@@ -34,9 +37,10 @@ class Progress:
         """Show how much is done, 0 to 1."""
         if not self._wanted or time.perf_counter() - self._start < _SHOW_AFTER_SECONDS:
             return
-        done = round(part * _BAR)
-        bar = "#" * done + "." * (_BAR - done)
-        sys.stderr.write(f"\r{self._what} [{bar}] {part:4.0%}")
+        room = min(_BAR, get_terminal_size().columns - len(self._what) - _AROUND)
+        done = round(part * room)
+        bar = f" [{'#' * done}{'.' * (room - done)}]" if room > 0 else ""
+        sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}")
         sys.stderr.flush()
         self._is_shown = True
 

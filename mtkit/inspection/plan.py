@@ -183,7 +183,7 @@ def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
                 f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
                 f"{limit.name} leaves {_megabytes(limit.free)}",
                 source=source,
-                hint=hint or "take a smaller file, --ctx or --kv-type, or -ngl for a GPU",
+                hint=hint or "take a smaller file, --ctx, -n or --kv-type, or -ngl for a GPU",
             )
 
 

@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llm.backend_batch import Batch
 from mtkit.llm.backend_library import library, log
 from mtkit.llm.backend_memory import Memory
-from mtkit.llm.backend_settings import ContextSettings, parameters
+from mtkit.llm.backend_settings import ContextSettings, check_threads, parameters
 from mtkit.llm.interrupts import Interrupts
 
 TYPE_CHECKING = False
@@ -270,8 +270,7 @@ class Context(Memory):
     def set_threads(self, threads: int, threads_batch: int) -> None:
         """Set the number of threads."""
         self.check_open()
-        if threads < 1 or threads_batch < 1:
-            raise UsageError("there is no computing with less than one thread")
+        check_threads(threads, threads_batch)
         self._library.llama_set_n_threads(self.handle, threads, threads_batch)
 
     def performance(self) -> Any:

@@ -14,6 +14,8 @@ _KV_TYPES = {
     "bf16": 30,
 }  # fmt: skip
 _FLASH = {"auto": -1, "off": 0, "on": 1}
+MOST_THREADS = 512
+"""ggml's GGML_MAX_N_THREADS."""
 
 
 class ContextSettings(Record):
@@ -49,6 +51,17 @@ def kv_types() -> tuple[str, ...]:
     return tuple(_KV_TYPES)
 
 
+def check_threads(*counts: int) -> None:
+    """Check numbers of threads: llama.cpp's arrays are made for so many and no more.
+
+    Raises:
+        UsageError: One is out of range.
+    """
+    for count in counts:
+        if not 1 <= count <= MOST_THREADS:
+            raise UsageError(f"is {count}, not 1 to {MOST_THREADS}", field="threads")
+
+
 def parameters(lib: Any, settings: ContextSettings) -> Any:
     """Return llama.cpp's parameters of a context."""
     if settings.kv_type not in _KV_TYPES:
@@ -62,6 +75,7 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
     for name in ("n_ctx", "n_batch", "n_ubatch", "n_seq", "threads", "threads_batch"):
         if not 0 < getattr(settings, name) < 1 << 31:
             raise UsageError(f"is {getattr(settings, name)}", field=name)
+    check_threads(settings.threads, settings.threads_batch)
     params = lib.llama_context_default_params()
     params.n_ctx = settings.n_ctx
     params.n_batch = min(settings.n_batch, settings.n_ctx)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from mtkit.errors import UsageError
 from mtkit.inspection.plan import PlanSettings
 from mtkit.llm.generate_settings import GenerateSettings, settings_of
 from mtkit.llm.generation import Generation, Timings, Watcher
@@ -70,6 +71,8 @@ def run(
 ) -> Generation:
     """Load a model, generate once, and free everything."""
     watcher = watcher or Watcher()
+    if settings.n_predict < -1:
+        raise UsageError(f"is {settings.n_predict}, not -1 or more", field="n_predict")
     examined = Examined(path)
     examined.check(plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
     session = _session(settings, examined)

@@ -101,7 +101,7 @@ class Runner:
             if settings.flash_attention == "on":
                 settings = replace(settings, flash_attention="auto")
         self.close_context()
-        count = threads or 1
+        count = 1 if threads is None else threads
         settings = replace(settings, threads=count, threads_batch=count)
         self.context = Context(model, settings)
         if threads is None:

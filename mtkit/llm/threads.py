@@ -14,6 +14,7 @@ import time
 
 from mtkit.errors import UsageError
 from mtkit.llm.backend import library
+from mtkit.llm.backend_settings import MOST_THREADS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def measure(context: Context, token_id: int) -> int:
     All cores are tried first, then half of them and so on, as long as fewer threads are faster: a
     large model, for which a token takes long, settles it with the second try.
     """
-    threads = cores()
+    threads = min(cores(), MOST_THREADS)
     best, best_seconds = threads, float("inf")
     while threads:
         context.set_threads(threads, threads)
