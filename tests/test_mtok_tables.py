@@ -6,7 +6,7 @@ import struct
 from array import array
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtkit.errors import FormatError
@@ -38,6 +38,11 @@ def native() -> object:
     return module
 
 
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+"""A busy machine is no failure."""
+
+
+@unhurried
 @given(tokens, st.booleans(), st.booleans(), st.data())
 def test_vocabularies(
     native: object, pieces: list[bytes], with_score: bool, is_sorted: bool, data: st.DataObject
@@ -52,6 +57,7 @@ def test_vocabularies(
     assert outcome(native.parse_mtok_vocab, *arguments) == outcome(parse_vocab, *arguments)
 
 
+@unhurried
 @given(
     st.lists(st.tuples(*[st.integers(0, 4)] * 2, st.integers(0, 5) | st.just(10**9)), max_size=8),
     st.booleans(),
