@@ -46,6 +46,23 @@ class Engine:
     def encode_bytes(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
         """The same as little-endian u32."""
 
+class Decoder:
+    """The way back of a tokenizer from its tables; used by any thread."""
+
+    def __init__(self, tables: dict[str, object]) -> None: ...
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+
+    def first_outside(self, ids: list[int]) -> int | None:
+        """Place of the first number that is no id, None where all are."""
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        """Text of ids."""
+
+    def decode_bytes(self, ids: list[int], skip_special_tokens: bool) -> bytes:
+        """Bytes of ids."""
+
 class PatternMatcher:
     """A split pattern from its tables."""
 

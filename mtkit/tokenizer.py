@@ -68,6 +68,8 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """Number of ids."""
+        if callable(self._spec) and self._engine is not None:
+            return self._engine.vocab_size
         return self.spec.vocab_size
 
     @property
@@ -272,13 +274,13 @@ class Tokenizer:
 
         return apply(self.spec, messages, **options).text
 
-    def _check(self, ids: Iterable[int]) -> None:
-        size = self.vocab_size
-        for token_id in ids:
-            if not 0 <= token_id < size:
-                raise UsageError(
-                    f"there is no id {token_id}", hint=f"the vocabulary has ids 0 to {size - 1}"
-                )
+    def _check(self, ids: Sequence[int]) -> None:
+        outside = self.engine.first_outside(ids)
+        if outside is not None:
+            raise UsageError(
+                f"there is no id {outside}",
+                hint=f"the vocabulary has ids 0 to {self.vocab_size - 1}",
+            )
 
 
 def _escaped(token: str) -> str:

@@ -14,6 +14,7 @@
 //   RANK            u32 place of each piece in the order of scores
 //   TRIE TRID OFRS  see trie.hpp; f64 what each piece counts
 //   PT00 PT01 ...   split patterns, see pattern.hpp
+//   DECO            the way back, see decoder.hpp
 #pragma once
 
 #include <cstddef>

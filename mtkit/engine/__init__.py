@@ -7,6 +7,8 @@ until somebody asks for a trace. Both have the pipeline's methods; ``name`` says
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,6 +53,7 @@ class Engine:
         from mtkit import _native
 
         self._native = _native.Engine(dict(sections))
+        self._decoder = _native.Decoder(dict(sections)) if "DECO" in sections else None
         self._spec = spec
         self._pipeline: Pipeline | None = None
 
@@ -142,12 +145,35 @@ class Engine:
             truncation=truncation,
         )
 
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return self._decoder.vocab_size if self._decoder else self._spec().vocab_size
+
+    def first_outside(self, ids: Sequence[int]) -> int | None:
+        """Return the first number that is no id, None where all are."""
+        listed = ids if isinstance(ids, list) else list(ids)
+        if self._decoder is None:
+            size = self.vocab_size
+            return next((number for number in listed if not 0 <= number < size), None)
+        place = self._decoder.first_outside(listed)
+        return None if place is None else listed[place]
+
     def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
         """Decode to bytes; see ``Pipeline.decode_bytes``."""
+        ids = ids if isinstance(ids, list) else list(ids)
+        if self._decoder:
+            # An id that the core does not take (none at all, or one that the pipeline refuses).
+            with suppress(NotImplementedError):
+                return self._decoder.decode_bytes(ids, skip_special_tokens)
         return self.pipeline.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Decode to text; see ``Pipeline.decode``."""
+        ids = ids if isinstance(ids, list) else list(ids)
+        if self._decoder:
+            with suppress(NotImplementedError):
+                return self._decoder.decode(ids, skip_special_tokens)
         return self.pipeline.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:

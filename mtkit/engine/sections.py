@@ -6,7 +6,10 @@ the result depends on the specification alone.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from mtkit import _native
+from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.encoding import NONE, f64, text, u8, u32
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
@@ -35,9 +38,10 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     pieces = spec.vocabulary.pieces
     sections: dict[str, bytes] = {}
     listed = b""
+    mapped = None
     if program.raw:
         blob, ends, listed = _native.raw_pieces(pieces.blob, pieces.ends.data)
-        sections["PCSB"], sections["PCSE"] = blob, ends
+        sections["PCSB"], sections["PCSE"], mapped = blob, ends, listed
     else:
         sections["PCSB"], sections["PCSE"] = bytes(pieces.blob), bytes(pieces.ends.data)
     if spec.vocabulary.hidden:
@@ -48,6 +52,9 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     part, cut = _Model(spec, sections, listed, raw=program.raw).compile()
     sections["PROG"] = program.compile(part, cut_at_marks=cut, cacheable=True)
     sections.update(program.sections)
+    # Decoders that the core lacks are the pipeline's.
+    with suppress(UnsupportedError):
+        sections["DECO"] = DecodeProgram(spec, mapped).compile()
     return sections
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Decode = Callable[[list[str]], list[str]]
 
-_CLEAN_UPS = (
+CLEAN_UPS = (
     (" .", "."),
     (" ?", "?"),
     (" !", "!"),
@@ -104,14 +104,14 @@ def wordpiece(component: spec.WordPiece, token: str, *, first: bool) -> str:
 
 def clean_up(text: str) -> str:
     """Take spaces out that tokenization put in front of punctuation."""
-    for old, new in _CLEAN_UPS:
+    for old, new in CLEAN_UPS:
         text = text.replace(old, new)
     return text
 
 
 def clean_up_steps(rule: str) -> tuple[Callable[[str], str], ...]:
     """Return the passes over the whole text that ``clean_up_spaces`` asks for."""
-    pairs = [(old, new) for old, new in _CLEAN_UPS if old != " do not"]
+    pairs = [(old, new) for old, new in CLEAN_UPS if old != " do not"]
     if rule == "full":
         return tuple(_replacing(*pair) for pair in pairs)
     if rule == "contractions":

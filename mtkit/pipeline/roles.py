@@ -70,6 +70,11 @@ def all_pieces(spec: TokenizerSpec) -> list[bytes]:
     return [_piece(spec, added, token_id, False) for token_id in range(spec.vocab_size)]
 
 
+def piece_of(spec: TokenizerSpec, added: dict[int, AddedToken], token_id: int) -> bytes:
+    """Return the bytes of one token, special ones shown, with the added tokens by id."""
+    return _piece(spec, added, token_id, False)
+
+
 def _piece(
     spec: TokenizerSpec, added: dict[int, AddedToken], token_id: int, skip_special_tokens: bool
 ) -> bytes:

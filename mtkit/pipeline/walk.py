@@ -157,6 +157,16 @@ class Pipeline:
         )
         return memoryview(array("i", ids))
 
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return self.spec.vocab_size
+
+    def first_outside(self, ids: Sequence[int]) -> int | None:
+        """Return the first number that is no id, None where all are."""
+        size = self.vocab_size
+        return next((number for number in ids if not 0 <= number < size), None)
+
     def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
         """Decode to bytes, which may be no UTF-8 where the tokens are bytes."""
         return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)

@@ -1,0 +1,227 @@
+"""The way back as a program: the section DECO that native/decoder.cpp reads.
+
+Regular pieces are decoded from the table of pieces. Ids of which more is to be known (added tokens,
+roles) are listed with the text that the pipeline gives for each. The decoder's components become
+small steps over the tokens. What the core has no step for is ``UnsupportedError``.
+"""
+
+from __future__ import annotations
+
+from mtkit import _native
+from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
+from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.errors import UnsupportedError
+from mtkit.spec import TokenType, decoders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtkit.spec import TokenizerSpec
+
+VERSION = 1
+"""native/decoder.cpp has the same number."""
+
+CHAIN, ROLES, SUBWORDS, AFTER_BOS = range(4)
+AS_IS, BYTES, LETTERS, MARKS, WORDS, IDS = range(6)
+HIDDEN, ABSENT, BYTE, PLAIN = 1, 2, 4, 8
+
+_DROPS = {"none": 0, "first": 1, "all": 2}
+_NORMAL = int(TokenType.NORMAL)
+
+
+class DecodeProgram:
+    """Compiles the way back of one specification.
+
+    Attributes:
+        listed: Id -> flags and text, of ids that are no regular piece.
+    """
+
+    def __init__(self, spec: TokenizerSpec, mapped: bytes | None) -> None:
+        """Begin.
+
+        Args:
+            spec: The specification.
+            mapped: Where the table of pieces has bytes instead of letters: for each id whether it
+                does.
+        """
+        self.spec = spec
+        self.mapped = mapped
+        self.listed: dict[int, tuple[int, bytes]] = {}
+        self.family = CHAIN
+        self.spelling = AS_IS
+        self.unknown: bytes | None = None
+        self.steps: list[bytes] = []
+
+    def compile(self) -> bytes:
+        """Return the section.
+
+        Raises:
+            UnsupportedError: The core has no steps for the decoder.
+        """
+        decoder = self.spec.decoder
+        if isinstance(decoder, decoders.Pieces):
+            self._pieces(decoder)
+        elif isinstance(decoder, decoders.Bytewise):
+            self._bytewise(decoder)
+        elif isinstance(decoder, (decoders.Subwords, decoders.AfterBos)):
+            self._by_piece(decoder)
+        else:
+            self._chain()
+        ids = sorted(self.listed)
+        ends, at = [], 0
+        for token_id in ids:
+            at += len(self.listed[token_id][1])
+            ends.append(at)
+        drops = decoder.drop_marks if isinstance(decoder, decoders.Subwords) else "none"
+        return b"".join(
+            [
+                u32(VERSION),
+                u32(self.spec.vocab_size),
+                u8(self.family),
+                u8(self.spelling),
+                u8(self.unknown is not None),
+                text(self.unknown or b""),
+                u8(_DROPS[drops]),
+                u32(self.spec.special_ids.bos),
+                numbers(ids),
+                numbers(ends),
+                text(bytes(self.listed[i][0] for i in ids)),
+                text(b"".join(self.listed[i][1] for i in ids)),
+                u32(len(self.steps)),
+                *self.steps,
+            ]
+        )
+
+    def _list_irregular(self, spelled: Callable[[int], bytes]) -> None:
+        """List the pieces that are not in the byte alphabet, with what each is decoded to."""
+        pieces = self.spec.vocabulary.pieces
+        mapped = self.mapped
+        if mapped is None:
+            mapped = _native.raw_pieces(pieces.blob, pieces.ends.data)[2]
+        for token_id in _places(mapped, 0):
+            self.listed.setdefault(token_id, (0, spelled(token_id)))
+
+    def _of_role(self, *roles: int) -> list[int]:
+        """Return the ids that have one of the roles."""
+        types = self.spec.vocabulary.types
+        if types is None:
+            return list(range(len(self.spec.vocabulary))) if _NORMAL in roles else []
+        table = bytes(int(role in roles) for role in range(256))
+        return _places(bytes(types.data).translate(table), 1)
+
+    def _chain(self) -> None:
+        """Components over the texts of tokens, or a rule that joins them."""
+        from mtkit.pipeline.added_tokens import Cutter
+        from mtkit.pipeline.decoders import letters_to_bytes
+        from mtkit.pipeline.decoding import Decoding
+        from mtkit.pipeline.normalizers import compile_normalizer
+        from mtkit.pipeline.walk import user_defined
+
+        spec, pieces = self.spec, self.spec.vocabulary.pieces
+        added = spec.added_tokens.tokens
+        normalize = None
+        if spec.normalizer and any(token.normalized for token in added):
+            normalize = compile_normalizer(spec.normalizer, user_defined(spec))
+        decoding = Decoding(spec, Cutter(spec.added_tokens, normalize).normalized)
+        self.steps, as_bytes = chain_steps(spec, mapped=self.mapped is not None)
+
+        special = {token.content for token in added if token.special}
+        wanted = {token.id for token in added if token.id >= 0}
+        wanted.update(self._of_role(TokenType.ABSENT))
+        if len(pieces.ids) == len(pieces):
+            wanted.update(pieces.ids[content] for content in special if content in pieces.ids)
+        else:
+            wanted.update(i for i, piece in enumerate(pieces) if piece in special)
+        for token_id in wanted:
+            shown = decoding.token(token_id)
+            if shown is None:
+                self.listed[token_id] = (ABSENT, b"")
+                continue
+            content = shown.encode("utf-8", "surrogateescape")
+            hidden = HIDDEN if content in special else 0
+            self.listed[token_id] = (hidden, letters_to_bytes(shown) if as_bytes else content)
+        if self.mapped is not None and not as_bytes:
+            self.spelling = LETTERS
+            self._list_irregular(lambda token_id: bytes(pieces[token_id]))
+
+    def _pieces(self, decoder: decoders.Pieces) -> None:
+        """Tokens by their roles."""
+        from mtkit.pipeline import roles
+
+        spec = self.spec
+        self.family = ROLES
+        added = {token.id: token for token in spec.added_tokens.tokens}
+        others = self._of_role(*(role for role in range(256) if role != _NORMAL))
+        for token_id in {*added, *others}:
+            if token_id < 0:
+                continue
+            hidden = token_id in added and added[token_id].special
+            content = roles.piece_of(spec, added, token_id)
+            self.listed[token_id] = (HIDDEN if hidden else 0, content)
+        spelling = decoder.spelling
+        if spelling == "byte_alphabet":
+            self.spelling = BYTES if self.mapped is None else AS_IS
+        elif spelling == "ids":
+            self.spelling = IDS
+        elif self.mapped is not None:
+            if spelling == "words":
+                raise UnsupportedError("the core has no words of letters for bytes")
+            self.spelling = LETTERS
+        else:
+            self.spelling = {"marks": MARKS, "words": WORDS}.get(spelling, AS_IS)
+        if self.spelling == BYTES or (self.mapped is not None and spelling != "ids"):
+            self._list_irregular(lambda token_id: roles.piece_of(spec, added, token_id))
+        self.steps = [FIRST_SPACE] if decoder.drop_first_space else []
+        self.steps += clean_steps(spec.clean_up_spaces)
+
+    def _bytewise(self, decoder: decoders.Bytewise) -> None:
+        """Pieces as bytes; special tokens are left out of a sequence."""
+        from mtkit.pipeline import bytewise
+
+        self.steps, as_bytes = bytewise_steps(self.spec, mapped=self.mapped is not None)
+        spelled = bytewise.letters_to_bytes if as_bytes else bytes
+        self.unknown = spelled(decoder.unknown)
+        for token_id in bytewise.special_ids(self.spec):
+            if token_id >= 0:
+                piece = bytewise.piece_of(self.spec, token_id)
+                self.listed[token_id] = (HIDDEN, spelled(piece))
+        if self.mapped is not None:
+            self.spelling = AS_IS if as_bytes else LETTERS
+            pieces = self.spec.vocabulary.pieces
+            self._list_irregular(lambda token_id: spelled(pieces[token_id]))
+
+    def _by_piece(self, decoder: decoders.Subwords | decoders.AfterBos) -> None:
+        """Pieces of a trained subword model."""
+        from mtkit.pipeline.models.words import BYTE_PIECES
+
+        if self.mapped is not None:
+            raise UnsupportedError("the core has the pieces as bytes")
+        pieces = self.spec.vocabulary.pieces
+        if isinstance(decoder, decoders.AfterBos):
+            self.family = AFTER_BOS
+            for token_id in self._of_role(TokenType.CONTROL):
+                self.listed[token_id] = (HIDDEN, bytes(pieces[token_id]))
+            return
+        if decoder.denormalizer is not None:
+            raise UnsupportedError("the core does not normalize what it has decoded")
+        self.family = SUBWORDS
+        byte_of = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
+        for token_id in self._of_role(TokenType.BYTE):
+            byte = byte_of.get(bytes(pieces[token_id]))
+            if byte is not None:
+                self.listed[token_id] = (BYTE, bytes((byte,)))
+        for token_id in self._of_role(TokenType.CONTROL):
+            self.listed[token_id] = (PLAIN, b"")
+        for token_id in self._of_role(TokenType.UNKNOWN):
+            self.listed[token_id] = (PLAIN, decoder.unk_surface)
+
+
+def _places(marks: bytes, wanted: int) -> list[int]:
+    """Return where a byte string has a byte."""
+    found = []
+    at = marks.find(wanted)
+    while at >= 0:
+        found.append(at)
+        at = marks.find(wanted, at + 1)
+    return found

@@ -1,0 +1,183 @@
+"""Decoders as small steps over the tokens of a sequence, see native/decode_steps.cpp."""
+
+from __future__ import annotations
+
+from mtkit.engine.encoding import text, u8, u32
+from mtkit.errors import UnsupportedError
+from mtkit.spec import decoders
+from mtkit.spec.text import Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec.decoders import Decoder
+
+MARK = "\u2581"
+BYTE_RUNS = u8(4)
+DIFFERENT = u8(7)
+NOT_EMPTY = u8(8)
+BYTES = u8(9)
+EACH_LETTER = u8(10)
+EACH_BYTE = u8(11)
+FIRST_SPACE = u8(12)
+FIRST_MARK = u8(13)
+
+_THREE_PASSES = (
+    *((" " + mark, mark) for mark in "?!.,"),
+    (" ' ", "'"),
+    *((" " + ending, ending) for ending in ("'s", "'m", "'re", "'ve")),
+)
+
+
+def _join(separator: str = "") -> bytes:
+    return u8(5) + text(separator)
+
+
+def _replace(old: str, new: str, *, first: str | None = None, last: str | None = None) -> bytes:
+    if not old:
+        raise UnsupportedError("the core replaces no empty text")
+    edge = 1 if first is not None else 2 if last is not None else 0
+    return u8(1) + text(old) + text(new) + u8(edge) + text(first or last or "")
+
+
+def _glue(prefix: str, *, first_too: bool) -> bytes:
+    if not prefix:
+        raise UnsupportedError("the core glues by a prefix")
+    return u8(2) + text(prefix) + u8(first_too)
+
+
+def _clean(pairs: Iterable[tuple[str, str]]) -> bytes:
+    listed = list(pairs)
+    return u8(3) + u32(len(listed)) + b"".join(text(old) + text(new) for old, new in listed)
+
+
+def clean_steps(rule: str) -> list[bytes]:
+    """Return the steps over the whole text that ``clean_up_spaces`` asks for."""
+    from mtkit.pipeline.decoders import CLEAN_UPS
+
+    pairs = [(old, new) for old, new in CLEAN_UPS if old != " do not"]
+    if rule == "full":
+        return [_join(), _clean(pairs)]
+    if rule == "contractions":
+        return [_join(), _clean(pairs[4:])]
+    if rule == "three_passes":
+        # One pass for several marks is what a pass for each gives: none makes room for another.
+        return [_join(), _clean(_THREE_PASSES)]
+    return []
+
+
+def chain_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
+    """Return the steps of a chain of components, and whether pieces are to begin as bytes.
+
+    Args:
+        spec: The specification.
+        mapped: The table of pieces has bytes instead of letters of the byte alphabet.
+
+    Raises:
+        UnsupportedError: The core has no step for a component.
+    """
+    clean = clean_steps(spec.clean_up_spaces)
+    if spec.decoder is None:
+        joined = [_join(spec.join)] if spec.join or clean else []
+        return joined + clean, False
+    listed = list(flat(spec.decoder))
+    if isinstance(listed[0], decoders.ByteLevel) if listed else False:
+        if any(not isinstance(step, decoders.Fuse) for step in listed[1:]):
+            raise UnsupportedError("the core has nothing behind bytes")
+        return ([] if mapped else [BYTES]) + clean, mapped
+    steps: list[bytes] = []
+    fused = False
+    for step in listed:
+        if fused and not _every_piece_is_text(spec) and not repr(step).isascii():
+            # Parts of a character that come together by joining stay apart in the pipeline.
+            raise UnsupportedError("the core joins pieces that are no text")
+        steps += _chain_step(step)
+        fused = fused or isinstance(step, decoders.Fuse)
+    return steps + clean, False
+
+
+def flat(component: Decoder) -> Iterable[Decoder]:
+    """Give the steps of nested sequences in order."""
+    if isinstance(component, decoders.Sequence):
+        for step in component.steps:
+            yield from flat(step)
+    else:
+        yield component
+
+
+def _every_piece_is_text(spec: TokenizerSpec) -> bool:
+    pieces = [*spec.vocabulary.pieces, *(token.content for token in spec.added_tokens.tokens)]
+    try:
+        for piece in pieces:
+            bytes(piece).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _chain_step(step: Decoder) -> list[bytes]:
+    from mtkit.pipeline.decoders import CLEAN_UPS
+
+    if isinstance(step, decoders.Metaspace):
+        first = None if step.prepend_scheme == "never" else ""
+        return [_replace(step.replacement, " ", first=first)]
+    if isinstance(step, decoders.WordPiece):
+        glue = _glue(step.prefix, first_too=False)
+        return [glue, _clean(CLEAN_UPS)] if step.cleanup else [glue]
+    if isinstance(step, decoders.ByteFallback):
+        return [BYTE_RUNS]
+    if isinstance(step, decoders.Fuse):
+        return [_join()]
+    if isinstance(step, decoders.Replace) and isinstance(step.pattern, Text):
+        return [_replace(step.pattern.text, step.content)]
+    if isinstance(step, decoders.Strip) and len(step.content) == 1:
+        return [u8(6) + text(step.content) + u32(step.start) + u32(step.stop)]
+    if isinstance(step, decoders.BPE):
+        return [_replace(step.suffix, " ", last="")]
+    if isinstance(step, decoders.CTC):
+        steps = [DIFFERENT, _replace(step.pad_token, "")]
+        if step.cleanup:
+            steps += [_clean(CLEAN_UPS), _replace(step.word_delimiter_token, " ")]
+        return [*steps, NOT_EMPTY]
+    raise UnsupportedError(f"the core has no step for {type(step).__name__}")
+
+
+def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
+    """Return the steps of a ``Bytewise`` decoder; see ``chain_steps``."""
+    from mtkit.pipeline.decoders import CLEAN_UPS
+
+    assert isinstance(spec.decoder, decoders.Bytewise)
+    listed = [leaf for step in spec.decoder.steps for leaf in flat(step)]
+    as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
+    steps = []
+    for step in listed[1:] if as_bytes else listed:
+        steps += _bytewise_step(step)
+    if any(isinstance(step, decoders.WordPiece) for step in listed):
+        steps += [_join(), _clean((" " + mark, mark) for mark in ".?!,")]
+    if spec.clean_up_spaces == "contractions":
+        pairs = [pair for pair in CLEAN_UPS[4:] if pair[0] != " do not"]
+        steps += [_join(), _clean(pairs)]
+    return steps, as_bytes
+
+
+def _bytewise_step(step: Decoder) -> list[bytes]:
+    if isinstance(step, decoders.ByteLevel):
+        return [EACH_LETTER]
+    if isinstance(step, decoders.ByteFallback):
+        return [EACH_BYTE]
+    if isinstance(step, decoders.Metaspace):
+        replaced = _replace(step.replacement, " ")
+        return [replaced] if step.prepend_scheme == "never" else [replaced, FIRST_SPACE]
+    if isinstance(step, decoders.WordPiece):
+        return [_glue(step.prefix, first_too=True)]
+    if isinstance(step, decoders.FirstMark):
+        return [FIRST_MARK]
+    if isinstance(step, decoders.Fuse):
+        return [_join()]
+    if isinstance(step, decoders.Replace):
+        return [_replace(getattr(step.pattern, "text", ""), step.content)]
+    if isinstance(step, decoders.Strip):
+        return [u8(14) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
+    raise UnsupportedError(f"the core has no step for {type(step).__name__}")

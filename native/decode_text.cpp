@@ -1,0 +1,66 @@
+// Spellings of single pieces and runs of bytes on the way back to text.
+#include "decoder.hpp"
+#include "utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+
+} // namespace
+
+int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+void append_replaced(std::string_view text, std::string_view from, std::string_view to,
+                     std::string &out) {
+    std::size_t done = 0;
+    while (done < text.size()) {
+        const std::size_t at = text.find(from, done);
+        if (at == std::string_view::npos) break;
+        out += text.substr(done, at - done);
+        out += to;
+        done = at + from.size();
+    }
+    if (done < text.size()) out += text.substr(done);
+}
+
+void spell_byte_run(std::string_view run, std::string &out) {
+    static constexpr unsigned char SIZES[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
+    for (std::size_t at = 0; at < run.size();) {
+        const auto first = static_cast<unsigned char>(run[at]);
+        const auto part = run.substr(at, SIZES[first >> 4]);
+        if (valid_prefix(part) == part.size()) {
+            out += part;
+            at += part.size();
+        } else {
+            out += REPLACEMENT;
+            ++at;
+        }
+    }
+}
+
+void scan_byte(std::string_view piece, std::string &out) {
+    const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+    std::string_view rest = piece;
+    if (rest.starts_with("<0x")) {
+        rest.remove_prefix(3);
+        while (!rest.empty() && is_space(rest.front())) rest.remove_prefix(1);
+        const int first = rest.empty() ? -1 : hex_digit(rest[0]);
+        const int second = rest.size() < 2 ? -1 : hex_digit(rest[1]);
+        if (first >= 0) {
+            const int byte = second < 0 ? first : 16 * first + second;
+            // It is printed as a C string: byte 0 gives nothing.
+            if (byte != 0) out.push_back(static_cast<char>(byte));
+            return;
+        }
+    }
+    out += piece;
+}
+
+} // namespace mtkit
