@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from support import shared
 
 from mtkit.binary import Source
-from mtkit.errors import FormatError, MtkitError
-from mtkit.formats import gguf
+from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.formats import FORMATS, get_format, gguf
+from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
 
 REFUSED_BY_LLAMA_CPP_ALONE = {"k_byte_short", "k_token_dup"}
@@ -71,3 +73,17 @@ def test_every_file_ends_in_ids_or_an_error(folder: str) -> None:
         except MtkitError as error:
             codes.add(error.exit_code)
     assert codes == {3, 4}
+
+
+def test_every_file_is_converted_or_refused(folder: str) -> None:
+    for case in cases():
+        path = f"{folder}/{case['name']}.gguf"
+        try:
+            spec = gguf.read(Source.open(path), {}).spec
+        except MtkitError:
+            continue
+        for name in FORMATS:
+            module = get_format(name)
+            if hasattr(module, "write"):
+                with suppress(UnsupportedError, FormatError):  # damage that shows when it is used
+                    assert module.write(spec, WriteOptions()).files, (case["name"], name)

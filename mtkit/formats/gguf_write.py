@@ -9,7 +9,7 @@ Source: llama.cpp, src/llama-vocab.cpp (what it asks for), conversion/base.py (p
 from __future__ import annotations
 
 from mtkit.binary import Source
-from mtkit.errors import UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import gguf_text
 from mtkit.formats.contract import Written
 from mtkit.formats.gguf_ends import ends_of, separates_pairs
@@ -68,7 +68,10 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         suffix = "" if template.name == "default" else f".{template.name}"
         keys.append(Key(TEMPLATE + suffix, "string", template.text))
     data = gguf_bytes(keys)
-    back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
+    try:
+        back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
+    except FormatError as error:
+        raise UnsupportedError(f"llama.cpp would refuse it: {error}") from None
     return Written({".gguf": data}, losses_of(spec, back, plan), tuple(assumptions))
 
 

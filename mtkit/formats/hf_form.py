@@ -9,6 +9,7 @@ Source: huggingface/tokenizers 0.23, the ``Serialize`` of each component.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.formats.hf_numbers import piece_text
 from mtkit.spec import decoders as de
 from mtkit.spec import normalizers as no
 from mtkit.spec import post_processors as po
@@ -236,7 +237,7 @@ def model_form(spec: TokenizerSpec) -> dict[str, Any]:
     model = spec.model
 
     def token(number: int | None) -> str | None:
-        return None if number is None else spec.vocabulary.pieces[number].decode("utf-8")
+        return None if number is None else piece_text(spec.vocabulary.pieces[number])
 
     if isinstance(model, BPE):
         return {

@@ -11,6 +11,7 @@ Source: huggingface/transformers 5, convert_slow_tokenizer.py (``generate_merges
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.formats.hf_numbers import piece_text
 from mtkit.packed import Numbers, Pieces
 from mtkit.spec import TokenType, models, replace
 from mtkit.spec.normalizers import Spaces
@@ -49,7 +50,8 @@ def _bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     kept = _sound(model.merges.pairs, vocabulary, len(model.continuing_subword_prefix.encode()))
     if kept is not None or len(model.merges.unlisted):
         add("ids-possible", "model.merges", "merges that make no token are left out")
-        made = replace(made, merges=models.Merges(kept or model.merges.pairs, Pieces.of([])))
+        pairs = model.merges.pairs if kept is None else kept  # none may be left
+        made = replace(made, merges=models.Merges(pairs, Pieces.of([])))
     return made
 
 
@@ -134,7 +136,7 @@ def user_defined(spec: TokenizerSpec) -> list[str]:
         return []
     kinds = enumerate(types.view.tolist())
     pieces = [spec.vocabulary.pieces[i] for i, kind in kinds if kind == TokenType.USER_DEFINED]
-    texts = [piece.decode("utf-8") for piece in pieces if piece]
+    texts = [piece_text(piece) for piece in pieces if piece]
     return sorted(texts, key=len, reverse=True)
 
 
@@ -187,7 +189,7 @@ def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mode
 
 def _cuts(made: Iterable[int], usable: dict[bytes, int]) -> models.Merges:
     """Return the merges that make the given tokens, in their order."""
-    texts = {number: piece.decode("utf-8") for piece, number in usable.items()}
+    texts = {number: piece_text(piece) for piece, number in usable.items()}
     ids = {text: number for number, text in texts.items()}
     flat: list[int] = []
     for number in made:

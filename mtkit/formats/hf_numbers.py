@@ -10,6 +10,8 @@ Source: serde-rs/json 1.0, src/de.rs (``parse_decimal``, ``f64_from_parts``).
 
 from __future__ import annotations
 
+from mtkit.errors import UnsupportedError
+
 _LARGEST = 308
 _POWERS = [float(f"1e{exponent}") for exponent in range(_LARGEST + 1)]
 
@@ -62,8 +64,10 @@ def spell_float(value: float) -> str:
     Preferred are a number that a float32 holds (most scores were one once), then the nearest.
     For one double in a thousand there is no such decimal; the nearest stands for it.
     """
-    from math import log10
+    from math import isfinite, log10
 
+    if not isfinite(value):
+        raise UnsupportedError(f"a score is {value}, which JSON cannot hold")
     near = _neighbours(value, 3)
     near.sort(key=lambda number: _float32(number) != number)
     for candidate in near:
@@ -105,3 +109,15 @@ def _float32(value: float) -> float:
     except (OverflowError, error):
         return value + 1.0
     return rounded
+
+
+def piece_text(piece: bytes) -> str:
+    """Return a piece as text.
+
+    Raises:
+        UnsupportedError: It is not UTF-8, as JSON is.
+    """
+    try:
+        return piece.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnsupportedError(f"the piece {piece!r} is not UTF-8") from None

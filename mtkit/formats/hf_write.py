@@ -54,7 +54,15 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
 def _document(value: dict[str, Any]) -> bytes:
     import json
 
-    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+    return _encoded(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        around = text[max(error.start - 20, 0) : error.end + 20]
+        raise UnsupportedError(f"{shown(around)} is not UTF-8, as JSON is") from None
 
 
 def _main(spec: TokenizerSpec) -> bytes:
@@ -83,7 +91,7 @@ def _main(spec: TokenizerSpec) -> bytes:
         lines.append(f"    {json.dumps(key, ensure_ascii=False)}: {text},")
     lines.extend(_vocabulary(spec, as_text=merges_as_text))
     lines.extend(["  }", "}", ""])
-    return "\n".join(lines).encode("utf-8")
+    return _encoded("\n".join(lines))
 
 
 def _says_the_same(key: str, value: Any, spec: TokenizerSpec) -> bool:

@@ -164,8 +164,10 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     pairs = model.merges.pairs
     for at in range(0, len(pairs), 2):
         left, right = _text(pieces[pairs[at]]), _text(pieces[pairs[at + 1]])
-        if any(mark in left + right for mark in " \n\r") or (at == 0 and left[0] == "#"):
+        if any(mark in left + right for mark in " \n\r") or (at == 0 and left.startswith("#")):
             raise UnsupportedError(f"merge {at // 2} cannot stand in a line: {left!r} {right!r}")
+        if left + right not in vocab:
+            raise UnsupportedError(f"merge {at // 2} makes no token: {left!r} {right!r}")
         lines.append(f"{left} {right}\n")
     files = {
         "vocab.json": json.dumps(vocab, ensure_ascii=False).encode("utf-8"),

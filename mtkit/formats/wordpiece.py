@@ -128,7 +128,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     if not isinstance(model, models.WordPiece) or model.prefix != "##":
         name = type(model).__name__
         raise UnsupportedError(f"{TITLE} holds WordPiece with ## only, not {name}")
-    if model.unk is None or spec.vocabulary.pieces[model.unk] != _UNK:
+    pieces = spec.vocabulary.pieces
+    if model.unk is None or model.unk >= len(pieces) or pieces[model.unk] != _UNK:
         raise UnsupportedError(f"{TITLE} needs [UNK] as the unknown token")
     lines = []
     for token_id, piece in enumerate(spec.vocabulary.pieces):
