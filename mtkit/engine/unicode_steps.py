@@ -27,6 +27,8 @@ def steps_of(component: Normalizer) -> list[bytes]:
     Raises:
         UnsupportedError: The core has none for it.
     """
+    from mtkit.engine.bert_steps import by_table, per_character
+
     if isinstance(component, normalizers.UnicodeForm):
         return [form(component.form)]
     if isinstance(component, normalizers.Lowercase):
@@ -35,8 +37,10 @@ def steps_of(component: Normalizer) -> list[bytes]:
         return [drop(categories(FORMS_VERSION, "M"))]
     if isinstance(component, normalizers.Nmt):
         return _nmt()
-    if isinstance(component, normalizers.Bert) and not component.per_character:
-        return _bert(component)
+    if isinstance(component, normalizers.Bert):
+        return per_character(component) if component.per_character else _bert(component)
+    if isinstance(component, normalizers.BertTable):
+        return by_table(component)
     if isinstance(component, normalizers.CodePointTable):
         return [_code_point_table(component)]
     if isinstance(component, normalizers.Precompiled):
@@ -49,15 +53,20 @@ def drop(edges: Edges) -> bytes:
     return u8(6) + u8(1) + text("") + numbers(edges)
 
 
+def set_apart(edges: Edges) -> bytes:
+    """Put a blank on both sides of the characters of a set."""
+    return u8(6) + u8(0) + text(" ") + numbers(edges)
+
+
 def blank(edges: Edges) -> bytes:
     """Make the characters of a set blanks."""
     runs = zip(edges[::2], edges[1::2], strict=True)
     return u8(7) + code_point_map((c, b" ") for start, end in runs for c in range(start, end))
 
 
-@lru_cache(maxsize=2)
-def lower(*, full: bool) -> bytes:
-    """Make characters lower case."""
+@lru_cache(maxsize=3)
+def lower(*, full: bool, version: str = SIMPLE_CASE) -> bytes:
+    """Make characters lower case; one for one where not ``full``, those that a version assigns."""
     from mtkit.pipeline.unicode import category
     from mtkit.pipeline.unicode import numbers as section
 
@@ -66,7 +75,7 @@ def lower(*, full: bool) -> bytes:
     if full:
         mapping[0x130] = "i\u0307".encode()
     else:
-        mapping = {c: to for c, to in mapping.items() if category(chr(c), SIMPLE_CASE) != "Cn"}
+        mapping = {c: to for c, to in mapping.items() if category(chr(c), version) != "Cn"}
     return u8(7) + code_point_map(mapping.items())
 
 
@@ -91,15 +100,15 @@ def _nmt() -> list[bytes]:
 
 
 def _bert(component: normalizers.Bert) -> list[bytes]:
-    from mtkit.pipeline.characters import _HAN
+    from mtkit.pipeline.characters import HAN
 
     steps = []
     if component.clean_text:
         controls = without(categories("8.0", "Cc", "Cf", "Co"), "\t\n\r")
         steps += [drop(union(controls, of_characters("\0\ufffd"))), blank(set_of("white_space"))]
     if component.handle_chinese_chars:
-        edges = union(*((first, last + 1) for first, last in _HAN))
-        steps.append(u8(6) + u8(0) + text(" ") + numbers(edges))
+        edges = union(*((first, last + 1) for first, last in HAN))
+        steps.append(set_apart(edges))
     strip = component.lowercase if component.strip_accents is None else component.strip_accents
     if strip:
         steps += [form("NFD"), drop(categories("8.0", "Mn"))]

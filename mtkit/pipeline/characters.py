@@ -27,7 +27,7 @@ ASCII_SPACE = frozenset("\t\n\v\f\r ")
 
 ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
-_HAN = (
+HAN = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -38,6 +38,7 @@ _HAN = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
+BERT_BLOCKS = (*HAN, (0x2B820, 0x2B91F))
 
 is_white_space: Callable[[str], bool] = WHITE_SPACE.__contains__
 is_ascii_space: Callable[[str], bool] = ASCII_SPACE.__contains__
@@ -113,12 +114,13 @@ def is_word(character: str) -> bool:
 def is_han(character: str) -> bool:
     """Tell a character that BERT sets apart as Chinese."""
     code_point = ord(character)
-    return any(first <= code_point <= last for first, last in _HAN)
+    return any(first <= code_point <= last for first, last in HAN)
 
 
 def is_han_block(character: str) -> bool:
     """Tell a character of the blocks that BERT's own code sets apart."""
-    return is_han(character) or "\U0002b820" <= character < "\U0002b920"
+    code_point = ord(character)
+    return any(first <= code_point <= last for first, last in BERT_BLOCKS)
 
 
 def script(character: str) -> str:
