@@ -46,6 +46,18 @@ class Engine:
     def encode_bytes(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
         """The same as little-endian u32."""
 
+    def encode_tokens(
+        self, texts: list[object], parse_special: int
+    ) -> list[tuple[list[int], list[tuple[int, int]], list[tuple[int, bytes]]] | None]:
+        """Of each text ids, offsets, and (place, text) of tokens not spelled as their pieces.
+
+        None: the pipeline has to take it. Nothing is added around.
+        """
+
+    @property
+    def aligns(self) -> bool:
+        """Whether there is encode_tokens for it."""
+
 class Decoder:
     """The way back of a tokenizer from its tables; used by any thread."""
 

@@ -1,4 +1,4 @@
-// Bindings of the engine and of the making of its tables: conversions and the GIL only.
+// Bindings of the engine: conversions and the GIL only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "buffer.hpp"
-#include "build.hpp"
 #include "engine.hpp"
-#include "trie.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,9 +18,6 @@ using namespace nb::literals;
 namespace {
 
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
-using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
-using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
-using Offers = nb::typed<nb::tuple, nb::bytes, double>;
 
 template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
@@ -50,6 +45,12 @@ class BoundEngine {
         const nb::gil_scoped_release unlocked;
         engine_->encode(text, options, ids);
     }
+
+    void encode_tokens(std::string_view text, int parse_special, mtkit::Tokens &out) const {
+        engine_->encode_tokens(text, parse_special, out);
+    }
+
+    [[nodiscard]] bool aligns() const { return engine_->aligns(); }
 
     ~BoundEngine() {
         for (PyObject *number : numbers_) Py_XDECREF(number);
@@ -126,90 +127,72 @@ nb::bytes encode_bytes(const BoundEngine &engine, nb::handle text, bool add_spec
     return to_bytes(ids);
 }
 
-std::vector<bool> marks_of(const Buffer &buffer) {
-    std::vector<bool> marks;
-    for (const char mark : buffer.text()) marks.push_back(mark != 0);
-    return marks;
+using Texts = nb::typed<nb::list, nb::object>;
+using Offsets = nb::typed<nb::list, nb::typed<nb::tuple, int, int>>;
+using Spelled = nb::typed<nb::list, nb::typed<nb::tuple, int, nb::bytes>>;
+using Columns = nb::typed<nb::tuple, Ids, Offsets, Spelled>;
+using Answers = nb::typed<nb::list, std::optional<Columns>>;
+
+// What gets a text: its tokens, or nothing where the pipeline has to take it.
+struct Answer {
+    std::unique_ptr<TextArgument> text;
+    std::optional<mtkit::Tokens> tokens;
+};
+
+PyObject *pair_of(std::uint32_t start, std::uint32_t end) {
+    PyObject *pair = PyTuple_New(2);
+    if (pair == nullptr) nb::raise_python_error();
+    PyTuple_SetItem(pair, 0, PyLong_FromUnsignedLong(start));
+    PyTuple_SetItem(pair, 1, PyLong_FromUnsignedLong(end));
+    return pair;
 }
 
-Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
-    const Buffer blob_view(blob);
-    const Buffer ends_view(ends);
-    const auto raw = mtkit::raw_pieces({blob_view.text(), ends_view.numbers()});
-    std::string mapped;
-    for (const bool letter : raw.mapped) mapped.push_back(letter ? '\1' : '\0');
-    return Pair3(nb::make_tuple(nb::bytes(raw.blob.data(), raw.blob.size()), to_bytes(raw.ends),
-                                nb::bytes(mapped.data(), mapped.size())));
-}
-
-nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
-                      nb::handle extra_ends, nb::handle listed) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
-                            Buffer(listed)};
-    return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
-                                       {views[2].text(), views[3].numbers()}, marks_of(views[4])));
-}
-
-Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
-    const Buffer merge_view(merges);
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    mtkit::Tables tables;
-    for (auto [tag, section] : sections) {
-        buffers.push_back(std::make_unique<Buffer>(section));
-        tables.add(nb::cast<std::string>(tag), buffers.back()->bytes());
+Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
+    const auto size = static_cast<Py_ssize_t>(tokens.offsets.size());
+    const nb::object offsets = nb::steal(PyList_New(size));
+    if (!offsets.is_valid()) nb::raise_python_error();
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        const auto &extent = tokens.offsets[static_cast<std::size_t>(i)];
+        PyList_SetItem(offsets.ptr(), i, pair_of(extent.start, extent.end));
     }
-    const mtkit::PieceTable pieces(tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE"));
-    const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
-    const mtkit::WordTable words(tables.numbers<std::uint64_t>("WORD"), pieces, extra);
-    const auto pairs = mtkit::build_pairs(merge_view.numbers(), words, pieces.size() + extra.size(),
-                                          prefix, by_text);
-    return Pair(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made)));
+    nb::list spelled;
+    for (const auto &[at, text] : tokens.spelled)
+        spelled.append(nb::make_tuple(at, nb::bytes(text.data(), text.size())));
+    return Columns(nb::make_tuple(engine.to_list(tokens.ids), offsets, spelled));
 }
 
-Pair build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
-    const auto trie = mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2]));
-    return Pair(nb::make_tuple(to_bytes(trie.slots), to_bytes(trie.ids)));
-}
-
-// Scores as f32 or, where there are twice as many bytes, f64.
-std::vector<double> scores_of(const Buffer &buffer, bool wide) {
-    std::vector<double> out;
-    const auto bytes = buffer.bytes();
-    const std::size_t size = wide ? sizeof(double) : sizeof(float);
-    for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
-        double score = 0;
-        float narrow = 0;
-        if (wide)
-            std::memcpy(&score, bytes.data() + at, size);
+// Every failure leaves the text to the pipeline, which words it.
+Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special) {
+    std::vector<Answer> answers(texts.size());
+    std::size_t number = 0;
+    for (const nb::handle text : texts) {
+        try {
+            answers[number].text = std::make_unique<TextArgument>(text);
+        } catch (const nb::python_error &error) {
+            if (!error.matches(PyExc_UnicodeEncodeError)) throw;
+        }
+        ++number;
+    }
+    {
+        const nb::gil_scoped_release unlocked;
+        for (auto &answer : answers) {
+            if (!answer.text) continue;
+            mtkit::Tokens tokens;
+            try {
+                engine.encode_tokens(answer.text->text(), parse_special, tokens);
+                answer.tokens = std::move(tokens);
+            } catch (const std::runtime_error &) {
+            }
+        }
+    }
+    Answers out;
+    for (const auto &answer : answers) {
+        if (answer.tokens)
+            out.append(columns_of(engine, *answer.tokens));
         else
-            std::memcpy(&narrow, bytes.data() + at, size);
-        out.push_back(wide ? score : static_cast<double>(narrow));
+            out.append(nb::none());
     }
     return out;
-}
-
-nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor) {
-    const Buffer view(scores);
-    return to_bytes(mtkit::build_ranks(scores_of(view, wide), floor ? &*floor : nullptr));
-}
-
-Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
-                    nb::handle types, int user_defined, bool any) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
-    const std::span<const std::uint8_t> kinds(
-        reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
-    auto offers = mtkit::build_offers({views[0].text(), views[1].numbers()},
-                                      scores_of(views[2], wide), kinds, user_defined, any);
-    const double unknown = offers.back();
-    offers.pop_back();
-    return Offers(nb::make_tuple(to_bytes(offers), unknown));
-}
-
-bool has_inner_mark(nb::handle blob, nb::handle ends) {
-    const Buffer blob_view(blob);
-    const Buffer ends_view(ends);
-    return mtkit::has_inner_mark({blob_view.text(), ends_view.numbers()});
 }
 
 } // namespace
@@ -218,25 +201,14 @@ void bind_engine(nb::module_ &m) {
     m.def(
         "build_info", [] { return mtkit::build_info(); },
         "What the core was built with, for mtkit --version.");
-    m.def("raw_pieces", &raw_pieces, "blob"_a, "ends"_a,
-          "Pieces in the byte alphabet as bytes: (blob, ends, u8 each: whether it is in it).");
-    m.def("build_words", &build_words, "blob"_a, "ends"_a, "extra_blob"_a, "extra_ends"_a,
-          "listed"_a, "The table piece -> id; `listed`: u8 each whether it counts, empty: all.");
-    m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
-          "The tables pair -> rank and rank -> symbol.");
-    m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
-          "The tables (node, byte) -> node and node -> id.");
-    m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),
-          "Place of each score in descending order; wide: f64 instead of f32.");
-    m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,
-          "user_defined"_a, "every"_a,
-          "What each id counts in a Unigram, and an unknown character.");
-    m.def("has_inner_mark", &has_inner_mark, "blob"_a, "ends"_a,
-          "Whether some piece has U+2581 behind another character.");
     nb::class_<BoundEngine>(m, "Engine", "A tokenizer from its tables; used by any thread.")
         .def(nb::init<const Sections &>(), "tables"_a)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a,
              "Ids of a text; parse_special: 0, 1, or -1 for the default.")
         .def("encode_bytes", &encode_bytes, "text"_a, "add_special_tokens"_a, "parse_special"_a,
-             "The same as little-endian u32.");
+             "The same as little-endian u32.")
+        .def("encode_tokens", &encode_tokens, "texts"_a, "parse_special"_a,
+             "Of each text ids, offsets, and (place, text) of tokens that are not spelled as their"
+             " pieces; None: the pipeline has to take it. Nothing is added around.")
+        .def_prop_ro("aligns", &BoundEngine::aligns, "Whether there is encode_tokens for it.");
 }

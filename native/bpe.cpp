@@ -2,6 +2,7 @@
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
 // byte_pair_merge.
+#include "alphabet.hpp"
 #include "merging.hpp"
 #include "utf8.hpp"
 
@@ -41,7 +42,7 @@ class Bpe final : public Model {
         }
         scratch.begin(word.size());
         if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
-            split_bytes(word, scratch.symbols);
+            split_bytes(word, scratch);
         else
             split_characters(word, scratch);
         merge_all(
@@ -54,32 +55,34 @@ class Bpe final : public Model {
     }
 
   private:
-    static void add(std::vector<Symbol> &symbols, std::uint32_t id, std::size_t start,
-                    std::size_t end) {
-        symbols.push_back({id, static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end),
-                           NONE, NONE, NONE, false});
+    // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
+    // character, not as the text has them.
+    static void add(std::vector<Symbol> &symbols, std::uint32_t id, std::uint32_t size) {
+        const std::uint32_t start = symbols.empty() ? 0 : symbols.back().end;
+        symbols.push_back({id, start, start + size, NONE, NONE, NONE, false});
     }
 
     // Byte-level: a character of the byte alphabet is a byte.
-    void split_bytes(std::string_view word, std::vector<Symbol> &symbols) const {
-        Unknown unknown;
-        for (std::size_t at = 0; at < word.size(); ++at) {
-            const std::uint32_t id = literal_.id[static_cast<unsigned char>(word[at])];
+    void split_bytes(std::string_view word, ModelScratch &scratch) const {
+        std::uint32_t unknown = 0;
+        for (const char c : word) {
+            const std::uint32_t id = literal_.id[static_cast<unsigned char>(c)];
             if (id != NONE || after_) {
-                flush(unknown, symbols);
-                add(symbols, id, at, at + 1);
+                flush(unknown, scratch.symbols);
+                add(scratch.symbols, id, 1);
             } else {
-                put_unknown(unknown, at, at + 1, symbols);
+                put_unknown(unknown, 1, scratch);
             }
         }
-        flush(unknown, symbols);
+        flush(unknown, scratch.symbols);
     }
 
     void split_characters(std::string_view word, ModelScratch &scratch) const {
-        Unknown unknown;
+        std::uint32_t unknown = 0;
         for (std::size_t at = 0; at < word.size();) {
-            const std::size_t end = at + decode(word, at).size;
-            std::string_view text = word.substr(at, end - at);
+            const auto size = decode(word, at).size;
+            const std::size_t end = at + size;
+            std::string_view text = word.substr(at, size);
             if (after_) {
                 // Characters merge as text, whatever stands around them in the vocabulary.
             } else if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
@@ -91,9 +94,9 @@ class Bpe final : public Model {
             const std::uint32_t id = vocabulary_.words.find(text);
             if (after_ || id < vocabulary_.pieces.size()) {
                 flush(unknown, scratch.symbols);
-                add(scratch.symbols, id, at, end);
-            } else if (!spell(text, at, scratch.symbols)) {
-                put_unknown(unknown, at, end, scratch.symbols);
+                add(scratch.symbols, id, size);
+            } else if (!spell(text, scratch.symbols)) {
+                put_unknown(unknown, size, scratch);
             }
             at = end;
         }
@@ -101,35 +104,27 @@ class Bpe final : public Model {
     }
 
     // An unknown character waits for its neighbours; byte tokens overtake it, as in the reference.
-    struct Unknown {
-        std::size_t start = 0;
-        std::size_t end = 0;
-    };
-
-    void put_unknown(Unknown &unknown, std::size_t start, std::size_t end,
-                     std::vector<Symbol> &symbols) const {
-        if (unk_ == NONE) return;
-        if (unknown.end != 0 && fuse_unk_) {
-            unknown.end = end;
+    // `unknown` has the bytes that wait.
+    void put_unknown(std::uint32_t &unknown, std::uint32_t size, ModelScratch &scratch) const {
+        if (unk_ == NONE) {
+            // What follows moves up, in the bytes of the pipeline's word.
+            if (scratch.places && (vocabulary_.raw || byte_fallback_)) throw Deferred();
             return;
         }
-        flush(unknown, symbols);
-        unknown = {start, end};
+        if (!fuse_unk_) flush(unknown, scratch.symbols);
+        unknown += size;
     }
 
-    void flush(Unknown &unknown, std::vector<Symbol> &symbols) const {
-        if (unknown.end != 0) add(symbols, unk_, unknown.start, unknown.end);
-        unknown = {};
+    void flush(std::uint32_t &unknown, std::vector<Symbol> &symbols) const {
+        if (unknown != 0) add(symbols, unk_, unknown);
+        unknown = 0;
     }
 
-    bool spell(std::string_view text, std::size_t at, std::vector<Symbol> &symbols) const {
+    bool spell(std::string_view text, std::vector<Symbol> &symbols) const {
         if (!byte_fallback_) return false;
         for (const char c : text)
             if (named_.id[static_cast<unsigned char>(c)] == NONE) return false;
-        for (const char c : text) {
-            add(symbols, named_.id[static_cast<unsigned char>(c)], at, at + 1);
-            ++at;
-        }
+        for (const char c : text) add(symbols, named_.id[static_cast<unsigned char>(c)], 1);
         return true;
     }
 
@@ -140,6 +135,8 @@ class Bpe final : public Model {
         }
         for (std::uint32_t at = symbol.start; at < symbol.end; ++at) {
             const auto byte = static_cast<unsigned char>(word[at]);
+            // Other bytes are two in the pipeline's word, none of them a token.
+            if (vocabulary_.raw && ALPHABET.letter[byte] >= 0x80) continue;
             const std::uint32_t id = (byte_fallback_ ? named_ : literal_).id[byte];
             if (id != NONE) out.push_back({id, at, at + 1});
         }

@@ -37,6 +37,7 @@ class Characters final : public Model {
         }
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
     }
+    [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
     static std::size_t word_end(std::string_view word, std::size_t at) {

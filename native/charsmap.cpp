@@ -4,7 +4,10 @@
 // ggml-org/llama.cpp, llm_tokenizer_ugm_session::normalize.
 #include "charsmap.hpp"
 
+#include <algorithm>
+
 #include "added_tokens.hpp"
+#include "alignment.hpp"
 #include "graphemes.hpp"
 #include "models.hpp"
 #include "steps.hpp"
@@ -26,30 +29,81 @@ class Precompiled final : public Normalizer {
         : graphemes_(program), map_(read_text(program, "charsmap")) {}
 
     void run(Part &part, Arena &arena) const override {
-        const auto text = part.text;
         auto &out = arena.fresh();
+        if (part.extents == nullptr) {
+            if (walk(part.text, out, [](std::string_view, bool) {})) part.text = out;
+            return;
+        }
+        std::vector<Change> changes;
+        std::size_t done = 0;
+        const auto note = [&](std::string_view old, bool replaced) {
+            const std::string_view written = std::string_view(out).substr(done);
+            done = out.size();
+            if (replaced)
+                write_over(count(old), written, changes);
+            else
+                changes.push_back({written.size(), 0});
+        };
+        if (!walk(part.text, out, note)) return;
+        Transform aligned(part, arena);
+        std::size_t at = 0;
+        for (const auto &change : changes) {
+            aligned.put(std::string_view(out).substr(at, change.size), change.change);
+            at += change.size;
+        }
+        aligned.give(part);
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    struct Change {
+        std::size_t size; // of the new character
+        int change;       // see Transform
+    };
+
+    // Write the text; call `note` with each stretch and whether it was replaced. Whether any was.
+    template <typename Note>
+    bool walk(std::string_view text, std::string &out, const Note &note) const {
         bool changed = false;
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t end = graphemes_.end(text, at);
-            if (end - at >= SHORT_CLUSTER || !replace(text.substr(at, end - at), out)) {
-                for (std::size_t c = at; c < end;) {
-                    const std::size_t size = decode(text, c).size;
-                    const auto character = text.substr(c, size);
-                    if (replace(character, out))
-                        changed = true;
-                    else
-                        out += character;
-                    c += size;
-                }
-            } else {
+            const auto cluster = text.substr(at, end - at);
+            if (end - at < SHORT_CLUSTER && replace(cluster, out)) {
+                note(cluster, true);
                 changed = true;
+                at = end;
+                continue;
             }
-            at = end;
+            while (at < end) {
+                const auto character = text.substr(at, decode(text, at).size);
+                const bool replaced = replace(character, out);
+                if (!replaced) out += character;
+                note(character, replaced);
+                changed = changed || replaced;
+                at += character.size();
+            }
         }
-        if (changed) part.text = out;
+        return changed;
     }
 
-  private:
+    static int count(std::string_view text) {
+        int characters = 0;
+        for (std::size_t at = 0; at < text.size(); at += decode(text, at).size) ++characters;
+        return characters;
+    }
+
+    // The surplus of new characters at their end is inserted; missing ones are taken by the
+    // character before, and forgotten where there is none.
+    static void write_over(int old, std::string_view written, std::vector<Change> &changes) {
+        int left = old;
+        for (std::size_t at = 0; at < written.size();) {
+            const std::size_t size = decode(written, at).size;
+            changes.push_back({size, left-- > 0 ? 0 : 1});
+            at += size;
+        }
+        if (left > 0 && !changes.empty()) changes.back().change -= left;
+    }
+
     // The shortest entry that the key begins with replaces all of it.
     bool replace(std::string_view key, std::string &out) const {
         bool any = false;
@@ -84,14 +138,43 @@ class Spaces final : public Normalizer {
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty() && !by_word_) return;
         auto &out = arena.fresh();
+        std::vector<std::uint32_t> places;
+        auto *wanted = part.extents != nullptr ? &places : nullptr;
         if (by_word_)
-            word_rule(part.text, out);
+            word_rule(part.text, out, wanted);
         else
-            text_rule(part.text, out);
-        part.text = out;
+            text_rule(part.text, out, wanted);
+        if (wanted != nullptr)
+            align(part, out, places, arena);
+        else
+            part.text = out;
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
+    // Place in the old text of each byte written, and of the end.
+    using Places = std::vector<std::uint32_t>;
+
+    static void note(Places *places, const std::string &out, std::size_t place) {
+        if (places != nullptr) places->resize(out.size(), static_cast<std::uint32_t>(place));
+    }
+
+    // What came out of one step stands for where that step began, up to where the next begins.
+    static void align(Part &part, std::string_view written, const Places &places, Arena &arena) {
+        const auto size = part.text.size();
+        const std::uint32_t end = size != 0 ? part.extents[size - 1].end : part.origin.start;
+        const auto start = [&](std::uint32_t place) {
+            return place < size ? part.extents[place].start : end;
+        };
+        AlignedText out(arena);
+        for (std::size_t at = 0; at < written.size();) {
+            const std::size_t after = at + decode(written, at).size;
+            out.add(written.substr(at, after - at), {start(places[at]), start(places[after])});
+            at = after;
+        }
+        out.give(part);
+    }
+
     struct Step {
         std::size_t size;
         std::string_view written;
@@ -119,7 +202,7 @@ class Spaces final : public Normalizer {
         return {c.size, text.substr(at, c.size)};
     }
 
-    void text_rule(std::string_view text, std::string &out) const {
+    void text_rule(std::string_view text, std::string &out, Places *places) const {
         std::size_t at = 0;
         while (remove_ && at < text.size()) {
             const auto next = step(text, at);
@@ -128,8 +211,10 @@ class Spaces final : public Normalizer {
         }
         if (remove_ && at == text.size()) return;
         if (prefix_ && !suffix_) out += space_;
+        note(places, out, at);
         bool after_space = remove_;
         while (at < text.size()) {
+            const std::size_t place = at;
             const auto next = step(text, at);
             at += next.size;
             auto piece = next.written;
@@ -141,16 +226,25 @@ class Spaces final : public Normalizer {
                 else
                     out.push_back(c);
             }
+            note(places, out, place);
             after_space = remove_ && piece.ends_with(' ');
         }
-        while (remove_ && out.ends_with(space_)) out.resize(out.size() - space_.size());
+        std::size_t end = text.size();
+        while (remove_ && out.ends_with(space_)) {
+            out.resize(out.size() - space_.size());
+            if (places != nullptr) end = (*places)[out.size()];
+            note(places, out, end);
+        }
         if (prefix_ && suffix_) out += space_;
+        note(places, out, end);
+        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(end));
     }
 
-    void word_rule(std::string_view text, std::string &out) const {
+    void word_rule(std::string_view text, std::string &out, Places *places) const {
         bool prefixed = !prefix_ || suffix_;
         bool inside = false;
         for (std::size_t at = 0; at < text.size();) {
+            const std::size_t place = at;
             const auto next = step(text, at);
             at += next.size;
             for (const char c : next.written) {
@@ -168,8 +262,11 @@ class Spaces final : public Normalizer {
                 }
                 out.push_back(c);
             }
+            note(places, out, place);
         }
         if (prefix_ && suffix_) out += space_;
+        note(places, out, text.size());
+        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(text.size()));
     }
 
     bool prefix_;

@@ -1,6 +1,5 @@
-#include "engine.hpp"
-
 #include "alphabet.hpp"
+#include "borrowed.hpp"
 #include "utf8.hpp"
 
 namespace mtkit {
@@ -13,32 +12,7 @@ constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 
 } // namespace
 
-// Working memory for one call: from the pool, and back to it unless that is full.
-class Engine::Borrowed {
-  public:
-    explicit Borrowed(const Engine &engine) : engine_(engine) {
-        {
-            const std::lock_guard lock(engine.mutex_);
-            if (!engine.pool_.empty()) {
-                scratch_ = std::move(engine.pool_.back());
-                engine.pool_.pop_back();
-            }
-        }
-        if (!scratch_) scratch_ = std::make_unique<Scratch>();
-    }
-    ~Borrowed() {
-        scratch_->arena.reset();
-        const std::lock_guard lock(engine_.mutex_);
-        if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
-    }
-    Borrowed(const Borrowed &) = delete;
-    Borrowed &operator=(const Borrowed &) = delete;
-    Scratch &operator*() { return *scratch_; }
-
-  private:
-    const Engine &engine_;
-    std::unique_ptr<Scratch> scratch_;
-};
+Engine::~Engine() = default;
 
 Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     Reader program(tables_.bytes("PROG"));
@@ -72,9 +46,17 @@ void Engine::encode(std::string_view text, const EncodeOptions &options,
                     std::vector<std::uint32_t> &out) const {
     Borrowed borrowed(*this);
     Scratch &scratch = *borrowed;
+    scratch.model.places = false;
     if (options.add_special_tokens) out.insert(out.end(), before_.begin(), before_.end());
     out.insert(out.end(), prefix_.begin(), prefix_.end());
-    text_ids(checked(text, scratch), options.parse_special, scratch, out);
+    const auto valid = checked(text, scratch);
+    if (pre_tokenizer_ && pre_tokenizer_->needs_extents()) {
+        Tokens tokens;
+        text_tokens(aligned(valid, scratch), options.parse_special, scratch, tokens);
+        out.insert(out.end(), tokens.ids.begin(), tokens.ids.end());
+    } else {
+        text_ids(valid, options.parse_special, scratch, out);
+    }
     if (options.add_special_tokens) out.insert(out.end(), after_.begin(), after_.end());
 }
 
@@ -102,7 +84,7 @@ void Engine::text_ids(std::string_view text, int parse_special, Scratch &scratch
                       std::vector<std::uint32_t> &out) const {
     auto &cut = scratch.cut;
     cut.clear();
-    added_->cut({text, true, true}, parse_special, cut);
+    added_->cut({text, nullptr, {0, 0}, true, true}, parse_special, cut);
     for (const auto &raw : cut) {
         if (raw.id != NONE) {
             out.push_back(raw.id);

@@ -20,6 +20,18 @@ namespace mtkit {
 
 enum class InvalidUtf8 : std::uint8_t { ERROR, REPLACE, KEEP, DEFER };
 
+// Tokens of one text, without those that a post-processor adds.
+struct Tokens {
+    // A token that is not spelled as its piece.
+    struct Spelled {
+        std::size_t at;
+        std::string text;
+    };
+    std::vector<std::uint32_t> ids;
+    std::vector<Extent> offsets; // in characters of the text
+    std::vector<Spelled> spelled;
+};
+
 struct EncodeOptions {
     bool add_special_tokens = true;
     int parse_special = -1; // -1: as the program says
@@ -28,16 +40,26 @@ struct EncodeOptions {
 class Engine {
   public:
     explicit Engine(Tables tables);
+    ~Engine();
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
 
     // Ids of one text.
     void encode(std::string_view text, const EncodeOptions &options,
                 std::vector<std::uint32_t> &out) const;
+
+    // Tokens of one text with their places; Deferred where the pipeline has to say.
+    void encode_tokens(std::string_view text, int parse_special, Tokens &out) const;
+    // Whether every step keeps places.
+    [[nodiscard]] bool aligns() const;
 
   private:
     struct Scratch {
         Arena arena;
         ModelScratch model;
         WordCache cache;
+        WordCache places; // id and size of each token
+        std::vector<std::uint32_t> packed;
         std::vector<Piece> cut;
         std::vector<Piece> pieces;
         std::vector<Part> words;
@@ -55,7 +77,16 @@ class Engine {
     void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     void encode_word(std::string_view word, Scratch &scratch) const;
     void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
-    void read_templates(Reader &program);
+    static Part aligned(std::string_view text, Scratch &scratch);
+    void text_tokens(const Part &whole, int parse_special, Scratch &scratch, Tokens &out) const;
+    void part_tokens(const Part &part, Scratch &scratch, Tokens &out) const;
+    void unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const;
+    void word_tokens(std::string_view word, const Extent *extents, Scratch &scratch,
+                     Tokens &out) const;
+    void find_tokens(std::string_view word, Scratch &scratch) const;
+    void put_token(std::string_view word, const Extent *extents, const Token &token,
+                   Tokens &out) const;
+    static void put_added(const Piece &piece, Tokens &out);
 
     Tables tables_;
     Vocabulary vocabulary_;

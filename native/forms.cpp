@@ -5,6 +5,7 @@
 // Source: Unicode Standard Annex 15, and the crate that tokenizers uses (see pipeline/forms.py).
 #include <bitset>
 
+#include "alignment.hpp"
 #include "models.hpp"
 #include "sets.hpp"
 #include "steps.hpp"
@@ -27,6 +28,7 @@ constexpr char32_t LIMIT = 0x110000;
 struct Marked {
     char32_t value;
     std::uint8_t order; // canonical combining class
+    int change;         // see Transform
 };
 
 class Form final : public Normalizer {
@@ -52,10 +54,35 @@ class Form final : public Normalizer {
     }
 
     void run(Part &part, Arena &arena) const override {
-        const auto text = part.text;
+        if (part.extents != nullptr) {
+            Transform out(part, arena);
+            std::string character;
+            const auto copy = [&](std::size_t, std::size_t end) { out.copy(end); };
+            const auto put = [&](const Marked &c) {
+                character.clear();
+                append(character, c.value);
+                out.put(character, c.change);
+            };
+            if (walk(part.text, copy, put)) out.give(part);
+            return;
+        }
+        std::string *out = nullptr;
+        const auto copy = [&](std::size_t start, std::size_t end) {
+            if (out == nullptr) out = &arena.fresh();
+            *out += part.text.substr(start, end - start);
+        };
+        const auto put = [&](const Marked &c) { append(*out, c.value); };
+        if (walk(part.text, copy, put)) part.text = *out;
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    // Call copy(start, end) for stretches that stay, in turn with put(character); whether there
+    // are characters that may change.
+    template <typename Copy, typename Put>
+    bool walk(std::string_view text, const Copy &copy, const Put &put) const {
         std::size_t at = 0;
         std::size_t inert = 0; // start of the last inert character
-        std::string *out = nullptr;
         std::size_t copied = 0;
         std::vector<Marked> marks;
         while (at < text.size()) {
@@ -73,17 +100,16 @@ class Form final : public Normalizer {
                 if (!active_[next.value]) break;
                 end += next.size;
             }
-            if (out == nullptr) out = &arena.fresh();
-            *out += text.substr(copied, start - copied);
-            normalize(text.substr(start, end - start), marks, *out);
+            copy(copied, start);
+            normalize(text.substr(start, end - start), marks);
+            for (const auto &mark : marks) put(mark);
             copied = at = inert = end;
         }
-        if (out == nullptr) return;
-        *out += text.substr(copied);
-        part.text = *out;
+        if (copied == 0) return false;
+        copy(copied, text.size());
+        return true;
     }
 
-  private:
     void mark(std::size_t c) {
         if (c < LIMIT) active_[c] = true;
     }
@@ -93,7 +119,9 @@ class Form final : public Normalizer {
         return above == classes_.begin() ? 0 : static_cast<std::uint8_t>(above[-1] & 0xFF);
     }
 
-    void put(char32_t c, std::vector<Marked> &marks) const { marks.push_back({c, order(c)}); }
+    void put(char32_t c, bool inserted, std::vector<Marked> &marks) const {
+        marks.push_back({c, order(c), inserted});
+    }
 
     // Put each run of marks into the order of their classes.
     static void sort_marks(std::vector<Marked> &marks) {
@@ -106,30 +134,29 @@ class Form final : public Normalizer {
         }
     }
 
-    void normalize(std::string_view text, std::vector<Marked> &marks, std::string &out) const {
+    void normalize(std::string_view text, std::vector<Marked> &marks) const {
         marks.clear();
         for (std::size_t at = 0; at < text.size();) {
             const auto c = decode(text, at);
             std::string_view parts;
             if (c.value >= S_BASE && c.value < S_BASE + S_COUNT) {
                 const char32_t index = c.value - S_BASE;
-                put(L_BASE + index / (V_COUNT * T_COUNT), marks);
-                put(V_BASE + index % (V_COUNT * T_COUNT) / T_COUNT, marks);
-                if (index % T_COUNT != 0) put(T_BASE + index % T_COUNT, marks);
+                put(L_BASE + index / (V_COUNT * T_COUNT), false, marks);
+                put(V_BASE + index % (V_COUNT * T_COUNT) / T_COUNT, true, marks);
+                if (index % T_COUNT != 0) put(T_BASE + index % T_COUNT, true, marks);
             } else if (decompositions_.find(c.value, parts)) {
                 for (std::size_t i = 0; i < parts.size();) {
                     const auto part = decode(parts, i);
-                    put(part.value, marks);
+                    put(part.value, i != 0, marks);
                     i += part.size;
                 }
             } else {
-                put(c.value, marks);
+                put(c.value, false, marks);
             }
             at += c.size;
         }
         sort_marks(marks);
         if (composed_) compose(marks);
-        for (const auto &c : marks) append(out, c.value);
     }
 
     // Join each starter with the marks behind it that are not blocked, in place.
@@ -143,6 +170,7 @@ class Form final : public Normalizer {
                 const char32_t made = composition(marks[starter].value, c.value);
                 if (made != 0) {
                     marks[starter].value = made;
+                    marks[starter].change += c.change - 1;
                     continue;
                 }
             }

@@ -13,7 +13,8 @@
 
 namespace mtkit {
 
-// An id and the bytes of the word that it covers.
+// An id and the bytes of the word that it covers. Where the model spells single bytes, tokens are
+// laid end to end, which may reach over the end of the word.
 struct Token {
     std::uint32_t id;
     std::uint32_t start;
@@ -40,6 +41,7 @@ struct ModelScratch {
     std::vector<std::uint64_t> heap;
     std::vector<Node> nodes;
     std::string key;
+    bool places = false; // the places of tokens are wanted, not only their ids
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
     // step by step would touch twice the memory.
@@ -56,6 +58,9 @@ class Model {
     // Append the tokens of one word.
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
+
+    // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
+    [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }
 };
 
 // What every model may use.

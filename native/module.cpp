@@ -10,6 +10,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
+void bind_build(nb::module_ &m);
 void bind_decoder(nb::module_ &m);
 void bind_engine(nb::module_ &m);
 void bind_gguf(nb::module_ &m);
@@ -56,6 +57,7 @@ NB_MODULE(_native, m) {
     // An interpreter may end while tokenizers are alive; their memory goes with the process.
     nb::set_leak_warnings(false);
     nb::register_exception_translator(translate);
+    bind_build(m);
     bind_decoder(m);
     bind_engine(m);
     bind_gguf(m);

@@ -1,4 +1,5 @@
 // Normalizers that need no data of their own beyond sets and maps of code points.
+#include "alignment.hpp"
 #include "alphabet.hpp"
 #include "errors.hpp"
 #include "models.hpp"
@@ -16,14 +17,35 @@ class Prepend final : public Normalizer {
         : text_(read_text(program, "text")), empty_(read_flag(program, "empty")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty() && !empty_) return;
+        if (part.extents != nullptr) {
+            write_aligned(part, arena);
+            return;
+        }
         auto &out = arena.fresh();
         out.reserve(text_.size() + part.text.size());
         out += text_;
         out += part.text;
         part.text = out;
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
+    // It belongs to the first character; the reference loses that where it writes nothing.
+    void write_aligned(Part &part, Arena &arena) const {
+        AlignedText out(arena);
+        std::size_t head = 0;
+        if (part.text.empty()) {
+            out.add(text_, nowhere(part));
+        } else if (text_.empty()) {
+            head = decode(part.text, 0).size;
+            out.add(part.text.substr(0, head), nowhere(part));
+        } else {
+            out.add(text_, part.extents[0]);
+        }
+        out.copy(part, head, part.text.size());
+        out.give(part);
+    }
+
     std::string_view text_;
     bool empty_;
 };
@@ -33,9 +55,14 @@ class Replace final : public Normalizer {
     Replace(Reader &program, Tables &tables)
         : matcher_(make_matcher(program, tables)), content_(read_text(program, "content")) {}
     void run(Part &part, Arena &arena) const override {
+        if (part.text.empty()) return;
         std::vector<Span> matches;
         matcher_->find(part.text, matches);
         if (matches.empty()) return;
+        if (part.extents != nullptr) {
+            write_aligned(part, matches, arena);
+            return;
+        }
         // What stands in front of the text belongs to none of its characters: the reference fails
         // on it in many later steps, which the pipeline knows.
         if (matches[0].second == 0 && !content_.empty()) throw Deferred();
@@ -47,14 +74,32 @@ class Replace final : public Normalizer {
             done = end;
         }
         out += part.text.substr(done);
-        // What stands for a match belongs to the last character of it; or nothing stands for it.
+        keep_head(part, matches);
+        part.text = out;
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    // What stands for a match belongs to the last character of it; or nothing stands for it.
+    void keep_head(Part &part, const std::vector<Span> &matches) const {
         const auto [start, end] = matches[0];
         if (start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size))
             part.head_at_start = false;
-        part.text = out;
     }
 
-  private:
+    void write_aligned(Part &part, const std::vector<Span> &matches, Arena &arena) const {
+        AlignedText out(arena);
+        std::size_t done = 0;
+        for (const auto &[start, end] : matches) {
+            out.copy(part, done, start);
+            out.add(content_, end == 0 ? nowhere(part) : part.extents[end - 1]);
+            done = end;
+        }
+        out.copy(part, done, part.text.size());
+        keep_head(part, matches);
+        out.give(part);
+    }
+
     std::unique_ptr<Matcher> matcher_;
     std::string_view content_;
 };
@@ -64,6 +109,7 @@ class Strip final : public Normalizer {
     explicit Strip(Reader &program)
         : left_(read_flag(program, "left")), right_(read_flag(program, "right")), space_(program) {}
     void run(Part &part, Arena &) const override {
+        const Part whole = part;
         auto &text = part.text;
         while (left_ && !text.empty()) {
             const auto c = decode(text, 0);
@@ -76,7 +122,11 @@ class Strip final : public Normalizer {
             if (!space_.has(decode(text, at).value)) break;
             text = text.substr(0, at);
         }
+        if (part.extents == nullptr || text.size() == whole.text.size()) return;
+        require_whole(whole);
+        part.extents += text.data() - whole.text.data();
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     bool left_;
@@ -84,77 +134,10 @@ class Strip final : public Normalizer {
     CodePointSet space_;
 };
 
-// Each code point of a set is dropped, or set apart by a text on both sides.
-class DropOrSurround final : public Normalizer {
-  public:
-    explicit DropOrSurround(Reader &program)
-        : drop_(read_flag(program, "drop")), around_(read_text(program, "around")), set_(program) {}
-    void run(Part &part, Arena &arena) const override {
-        std::string *out = nullptr;
-        const auto text = part.text;
-        for (std::size_t at = 0; at < text.size();) {
-            const auto c = decode(text, at);
-            if (set_.has(c.value)) {
-                if (out == nullptr) {
-                    out = &arena.fresh();
-                    *out += text.substr(0, at);
-                }
-                if (drop_) {
-                    if (at == 0) part.head_at_start = false;
-                } else {
-                    *out += around_;
-                    *out += text.substr(at, c.size);
-                    *out += around_;
-                }
-            } else if (out != nullptr) {
-                *out += text.substr(at, c.size);
-            }
-            at += c.size;
-        }
-        if (out != nullptr) part.text = *out;
-    }
-
-  private:
-    bool drop_;
-    std::string_view around_;
-    CodePointSet set_;
-};
-
-class Map final : public Normalizer {
-  public:
-    explicit Map(Reader &program) : map_(program) {}
-    void run(Part &part, Arena &arena) const override {
-        std::string *out = nullptr;
-        const auto text = part.text;
-        for (std::size_t at = 0; at < text.size();) {
-            const auto c = decode(text, at);
-            std::string_view value;
-            if (map_.find(c.value, value)) {
-                if (out == nullptr) {
-                    out = &arena.fresh();
-                    *out += text.substr(0, at);
-                }
-                if (value.empty() && at == 0) part.head_at_start = false;
-                *out += value;
-            } else if (out != nullptr) {
-                *out += text.substr(at, c.size);
-            }
-            at += c.size;
-        }
-        if (out != nullptr) part.text = *out;
-    }
-
-  private:
-    CodePointMap map_;
-};
-
 class ByteLevel final : public Normalizer {
   public:
-    void run(Part &part, Arena &arena) const override {
-        auto &out = arena.fresh();
-        for (const char c : part.text) append(out, ALPHABET.letter[static_cast<unsigned char>(c)]);
-        part.text = out;
-    }
+    void run(Part &part, Arena &arena) const override { write_letters(part, arena); }
+    [[nodiscard]] bool aligns() const override { return true; }
 };
 
 class Sequence final : public Normalizer {
@@ -166,12 +149,33 @@ class Sequence final : public Normalizer {
     void run(Part &part, Arena &arena) const override {
         for (const auto &step : steps_) step->run(part, arena);
     }
+    [[nodiscard]] bool aligns() const override {
+        return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
+    }
 
   private:
     std::vector<std::unique_ptr<Normalizer>> steps_;
 };
 
 } // namespace
+
+void write_letters(Part &part, Arena &arena) {
+    if (part.extents == nullptr) {
+        auto &out = arena.fresh();
+        for (const char c : part.text) append(out, ALPHABET.letter[static_cast<unsigned char>(c)]);
+        part.text = out;
+        return;
+    }
+    require_whole(part);
+    AlignedText out(arena);
+    std::string letter;
+    for (std::size_t at = 0; at < part.text.size(); ++at) {
+        letter.clear();
+        append(letter, ALPHABET.letter[static_cast<unsigned char>(part.text[at])]);
+        out.add(letter, part.extents[at]);
+    }
+    out.give(part);
+}
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
     // program.py has the same numbers.
@@ -188,9 +192,9 @@ std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
     case 5:
         return std::make_unique<Strip>(program);
     case 6:
-        return std::make_unique<DropOrSurround>(program);
+        return make_drop(program);
     case 7:
-        return std::make_unique<Map>(program);
+        return make_map(program);
     case 8:
         return std::make_unique<ByteLevel>();
     case 9:

@@ -1,7 +1,7 @@
 // Pre-tokenizers: splitting, and the two that write into the words.
 //
 // Source: huggingface/tokenizers, tokenizer/normalizer.rs (split), pre_tokenizers/.
-#include "alphabet.hpp"
+#include "alignment.hpp"
 #include "models.hpp"
 #include "sets.hpp"
 #include "steps.hpp"
@@ -83,6 +83,7 @@ class Split final : public PreTokenizer {
         matcher_->find(part.text, matches);
         split(part, matches, behavior_, invert_, out);
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     std::unique_ptr<Matcher> matcher_;
@@ -90,39 +91,54 @@ class Split final : public PreTokenizer {
     bool invert_;
 };
 
+// A text with `prefix` in front and `mark` for each blank.
+Part written(const Part &part, std::string_view prefix, std::string_view mark, Arena &arena) {
+    Part out = part;
+    if (part.extents != nullptr) {
+        AlignedText text(arena);
+        if (!prefix.empty()) text.add(prefix, part.extents[0]);
+        std::size_t done = 0;
+        for (std::size_t at = part.text.find(' '); at != std::string_view::npos;
+             at = part.text.find(' ', done)) {
+            text.copy(part, done, at);
+            text.add(mark, part.extents[at]);
+            done = at + 1;
+        }
+        text.copy(part, done, part.text.size());
+        text.give(out);
+        return out;
+    }
+    auto &text = arena.fresh();
+    text.reserve(part.text.size() + part.text.size() / 2 + prefix.size());
+    text += prefix;
+    for (const char c : part.text) {
+        if (c == ' ')
+            text += mark;
+        else
+            text.push_back(c);
+    }
+    out.text = text;
+    return out;
+}
+
 // A space in front of a part that does not begin with one.
 class PrefixSpace final : public PreTokenizer {
   public:
     void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
         if (part.text.empty()) return;
-        if (part.text.front() == ' ') {
-            out.push_back(part);
-            return;
-        }
-        auto &text = arena.fresh();
-        text += ' ';
-        text += part.text;
-        out.push_back(part.with(text));
+        out.push_back(part.text.front() == ' ' ? part : written(part, " ", " ", arena));
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 };
 
 class MapBytes final : public PreTokenizer {
   public:
     void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
-        auto &text = arena.fresh();
-        for (const char c : part.text) append(text, ALPHABET.letter[static_cast<unsigned char>(c)]);
-        out.push_back(part.with(text));
+        out.push_back(part);
+        write_letters(out.back(), arena);
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 };
-
-void replace_blanks(std::string_view text, std::string_view mark, std::string &out) {
-    for (const char c : text) {
-        if (c == ' ')
-            out += mark;
-        else
-            out.push_back(c);
-    }
-}
 
 class Metaspace final : public PreTokenizer {
   public:
@@ -132,28 +148,31 @@ class Metaspace final : public PreTokenizer {
           split_(read_flag(program, "split")) {}
     void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
         if (part.text.empty()) return;
-        auto &text = arena.fresh();
-        text.reserve(part.text.size() + part.text.size() / 2 + mark_.size());
         const bool marked = part.text.front() == ' ' || part.text.starts_with(mark_);
-        if (!marked && (scheme_ == ALWAYS || (scheme_ == FIRST && part.at_start))) text += mark_;
-        replace_blanks(part.text, mark_, text);
-        const Part written = part.with(text);
+        const bool first = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
+        const bool wanted = scheme_ == ALWAYS || (first && part.at_start);
+        const Part whole =
+            written(part, wanted && !marked ? mark_ : std::string_view(), mark_, arena);
         if (!split_) {
-            out.push_back(written);
+            out.push_back(whole);
             return;
         }
         std::size_t start = 0;
-        for (std::size_t at = text.find(mark_, 1); at != std::string::npos;
-             at = text.find(mark_, at + 1)) {
-            put(written, start, at, out);
+        for (std::size_t at = whole.text.find(mark_, 1); at != std::string_view::npos;
+             at = whole.text.find(mark_, at + 1)) {
+            put(whole, start, at, out);
             start = at;
         }
-        put(written, start, text.size(), out);
+        put(whole, start, whole.text.size(), out);
     }
+    [[nodiscard]] bool aligns() const override { return true; }
+    [[nodiscard]] bool needs_extents() const override { return scheme_ == FIRST_BY_EXTENT; }
 
   private:
     static constexpr std::uint8_t ALWAYS = 0;
     static constexpr std::uint8_t FIRST = 1;
+    // Parts of what the first character became can stand apart here, each of them first.
+    static constexpr std::uint8_t FIRST_BY_EXTENT = 3;
     std::string_view mark_;
     std::uint8_t scheme_;
     bool split_;
@@ -164,11 +183,10 @@ class MarkSpaces final : public PreTokenizer {
     explicit MarkSpaces(Reader &program)
         : mark_(read_text(program, "replacement")), prefix_(read_flag(program, "prefix")) {}
     void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
-        auto &text = arena.fresh();
-        if (prefix_ && !part.text.empty() && !part.text.starts_with(' ')) text += mark_;
-        replace_blanks(part.text, mark_, text);
-        out.push_back(part.with(text));
+        const bool wanted = prefix_ && !part.text.empty() && !part.text.starts_with(' ');
+        out.push_back(written(part, wanted ? mark_ : std::string_view(), mark_, arena));
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     std::string_view mark_;
@@ -190,6 +208,7 @@ class FixedLength final : public PreTokenizer {
         }
         put(part, start, part.text.size(), out);
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     std::uint32_t length_;
@@ -211,6 +230,13 @@ class Sequence final : public PreTokenizer {
             now.swap(next);
         }
         out.insert(out.end(), now.begin(), now.end());
+    }
+    [[nodiscard]] bool aligns() const override {
+        return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
+    }
+    [[nodiscard]] bool needs_extents() const override {
+        return std::any_of(steps_.begin(), steps_.end(),
+                           [](const auto &s) { return s->needs_extents(); });
     }
 
   private:

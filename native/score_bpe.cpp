@@ -55,6 +55,7 @@ class ScoreBpe final : public Model {
         for (const auto &s : scratch.symbols) split(word, s.start, s.end, halves, parts);
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
     }
+    [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
     // Union that is an UNUSED piece -> bytes of its left half, as last found.

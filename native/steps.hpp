@@ -1,6 +1,7 @@
 // Steps on text: what normalizers and pre-tokenizers are compiled to.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,45 +12,78 @@
 
 namespace mtkit {
 
+// A stretch of the original text, in characters.
+struct Extent {
+    std::uint32_t start;
+    std::uint32_t end;
+    [[nodiscard]] bool empty() const { return start == end; }
+};
+
 // A stretch of text on its way to the model.
 struct Part {
     std::string_view text;
-    bool at_start = false;      // it was cut out of the very start of the input
-    bool head_at_start = false; // its first character stands for the first one of the input
+    const Extent *extents = nullptr; // what each byte stands for; null: nobody asks
+    Extent origin{0, 0};             // what it was cut out of, where there are extents
+    bool at_start = false;           // it was cut out of the very start of the input
+    bool head_at_start = false;      // its first character stands for the first one of the input
 
     // Bytes start to end as a part of their own.
     [[nodiscard]] Part cut(std::size_t start, std::size_t end) const {
         const bool first = head_at_start && start == 0;
-        return {text.substr(start, end - start), first, first};
+        Part out{text.substr(start, end - start), extents, {0, 0}, first, first};
+        if (extents != nullptr) {
+            out.extents += start;
+            out.origin = start < end ? Extent{extents[start].start, extents[end - 1].end}
+                                     : Extent{origin.start, origin.start};
+            out.at_start = out.origin.start == 0;
+        }
+        return out;
     }
     // The same place with new text.
     [[nodiscard]] Part with(std::string_view changed) const {
-        return {changed, at_start, head_at_start};
+        Part out = *this;
+        out.text = changed;
+        return out;
     }
 };
 
-// Strings that live until the end of a call; their memory is reused by the next.
-class Arena {
+// Strings or vectors that live until the end of a call; their memory is reused by the next.
+template <typename T> class Pool {
   public:
-    std::string &fresh() {
-        if (used_ == strings_.size()) strings_.push_back(std::make_unique<std::string>());
-        auto &out = *strings_[used_++];
+    T &fresh() {
+        if (used_ == all_.size()) all_.push_back(std::make_unique<T>());
+        auto &out = *all_[used_++];
         out.clear();
         return out;
     }
 
     void reset() {
         for (std::size_t i = 0; i < used_; ++i)
-            if (strings_[i]->capacity() > LARGE) std::string().swap(*strings_[i]);
-        if (strings_.size() > MANY) strings_.resize(MANY);
+            if (all_[i]->capacity() > LARGE) T().swap(*all_[i]);
+        if (all_.size() > MANY) all_.resize(MANY);
         used_ = 0;
     }
 
   private:
     static constexpr std::size_t LARGE = 1U << 20;
     static constexpr std::size_t MANY = 1024;
-    std::vector<std::unique_ptr<std::string>> strings_;
+    std::vector<std::unique_ptr<T>> all_;
     std::size_t used_ = 0;
+};
+
+// Working memory of the steps.
+class Arena {
+  public:
+    std::string &fresh() { return strings_.fresh(); }
+    std::vector<Extent> &fresh_extents() { return extents_.fresh(); }
+    void reset() {
+        strings_.reset();
+        extents_.reset();
+    }
+
+  private:
+    Pool<std::string> strings_;
+    Pool<std::vector<Extent>> extents_;
 };
 
 // Text to text.
@@ -58,6 +92,8 @@ class Normalizer {
     virtual ~Normalizer() = default;
     // Change the part; new text goes to `arena`.
     virtual void run(Part &part, Arena &arena) const = 0;
+    // Whether it changes the extents of a part as well.
+    [[nodiscard]] virtual bool aligns() const { return false; }
 };
 
 // Parts to parts.
@@ -66,13 +102,22 @@ class PreTokenizer {
     virtual ~PreTokenizer() = default;
     // Append what becomes of one part; empty parts are left out.
     virtual void run(const Part &part, Arena &arena, std::vector<Part> &out) const = 0;
+    // Whether it writes extents, or only cuts.
+    [[nodiscard]] virtual bool aligns() const { return false; }
+    // Whether what it does depends on extents, even where only ids are wanted.
+    [[nodiscard]] virtual bool needs_extents() const { return false; }
 };
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables);
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables);
 std::unique_ptr<Normalizer> make_form(Reader &program);
+std::unique_ptr<Normalizer> make_drop(Reader &program);
+std::unique_ptr<Normalizer> make_map(Reader &program);
 std::unique_ptr<Normalizer> make_charsmap(Reader &program);
 std::unique_ptr<Normalizer> make_spaces(Reader &program);
+
+// Write each byte as its letter of the byte alphabet.
+void write_letters(Part &part, Arena &arena);
 
 using Span = std::pair<std::size_t, std::size_t>;
 

@@ -50,6 +50,7 @@ template <typename Sum> class Unigram final : public Model {
         }
         spell_path(word, nodes, out);
     }
+    [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
     void spell_path(std::string_view word, const std::vector<ModelScratch::Node> &nodes,

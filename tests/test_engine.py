@@ -348,16 +348,7 @@ def test_generated_pipelines(seed: int) -> None:
         prefix_ids=rng.choice(((), (2,))),
     )
     texts = TEXTS + random_texts(seed + 100, 25)
-    assert_equal(spec, texts, native=not cuts_before_first(spec))
-
-
-def cuts_before_first(spec: TokenizerSpec) -> bool:
-    """Whether Metaspace's first word can be cut after normalizing, which is the pipeline's."""
-    steps = getattr(spec.pre_tokenizer, "steps", (spec.pre_tokenizer,))
-    at = [getattr(step, "prepend_scheme", "") for step in steps]
-    if spec.normalizer is None or "first" not in at:
-        return False
-    return at[0] != "first" or any(token.normalized for token in spec.added_tokens.tokens)
+    assert_equal(spec, texts)
 
 
 def test_every_stage_takes_part_in_the_generated_pipelines() -> None:

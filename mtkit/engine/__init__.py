@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Literal, Union
 
     from mtkit.binary import Buffer
+    from mtkit.engine.places import Builder
     from mtkit.pipeline.result import Encoded
     from mtkit.pipeline.stream import DecodeStream
     from mtkit.pipeline.trace import DecodeTrace, Trace
@@ -35,6 +36,7 @@ class Engine:
 
     Attributes:
         name: "native".
+        gives_places: Whether ``encode`` is native, too; else it is the pipeline's.
     """
 
     name = "native"
@@ -56,6 +58,8 @@ class Engine:
         self._decoder = _native.Decoder(dict(sections)) if "DECO" in sections else None
         self._spec = spec
         self._pipeline: Pipeline | None = None
+        self._builder: Builder | None = None
+        self.gives_places = self._native.aligns
 
     @property
     def pipeline(self) -> Pipeline:
@@ -76,9 +80,9 @@ class Engine:
     ) -> list[int]:
         """Encode to ids; see ``Pipeline.encode``."""
         if pair is not None:
-            return self.pipeline.encode_ids(
+            return self.encode(
                 text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
-            )
+            ).ids
         try:
             return self._native.encode_ids(
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
@@ -118,14 +122,14 @@ class Engine:
         truncation: FromFile = None,
     ) -> Encoded:
         """Encode with offsets; see ``Pipeline.encode``."""
-        return self.pipeline.encode(
-            text,
-            pair,
+        (encoded,) = self.encode_batch(
+            [text if pair is None else (text, pair)],
             add_special_tokens=add_special_tokens,
             parse_special=parse_special,
             padding=padding,
             truncation=truncation,
         )
+        return encoded
 
     def encode_batch(
         self,
@@ -137,13 +141,54 @@ class Engine:
         truncation: FromFile = None,
     ) -> list[Encoded]:
         """Encode several texts or pairs; see ``Pipeline.encode_batch``."""
-        return self.pipeline.encode_batch(
-            texts,
-            add_special_tokens=add_special_tokens,
-            parse_special=parse_special,
-            padding=padding,
-            truncation=truncation,
-        )
+        if not self.gives_places:
+            return self.pipeline.encode_batch(
+                texts,
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+                padding=padding,
+                truncation=truncation,
+            )
+        from itertools import islice
+
+        from mtkit.pipeline.post_processors import assemble
+        from mtkit.pipeline.tokens import pad
+
+        builder = self._places()
+        entries = [entry if isinstance(entry, tuple) else (entry,) for entry in texts]
+        listed: list[object] = [text for entry in entries for text in entry]
+        parse = -1 if parse_special is None else int(parse_special)
+        answers = iter(self._native.encode_tokens(listed, parse))
+        results = []
+        for entry in entries:
+            columns = [part for part in islice(answers, len(entry)) if part]
+            if len(columns) < len(entry):
+                # Rare input, or an error, which the pipeline words.
+                tokens = self.pipeline.tokens(
+                    entry[0],
+                    entry[1] if len(entry) > 1 else None,
+                    add_special_tokens=add_special_tokens,
+                    parse_special=parse_special,
+                    truncation=truncation,
+                )
+            else:
+                tokens = assemble(
+                    builder.spec,
+                    [builder.tokens(part, at) for at, part in enumerate(columns)],
+                    add_special_tokens=add_special_tokens,
+                    truncation=truncation,
+                )
+            results.append(tokens)
+        if padding and builder.spec.padding:
+            pad(results, builder.spec.padding)
+        return [tokens.encoded() for tokens in results]
+
+    def _places(self) -> Builder:
+        if self._builder is None:
+            from mtkit.engine.places import Builder
+
+            self._builder = Builder(self._spec())
+        return self._builder
 
     @property
     def vocab_size(self) -> int:

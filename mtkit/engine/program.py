@@ -35,7 +35,7 @@ _BEHAVIORS = {
     "contiguous": 4,
     "glued_to_previous": 5,
 }
-_SCHEMES = {"always": 0, "first": 1, "never": 2}
+_SCHEMES = {"always": 0, "first": 1, "never": 2, "first by extent": 3}
 
 
 class Program:
@@ -192,10 +192,11 @@ class Program:
         if isinstance(component, pre_tokenizers.ByteLevel):
             return [*self._byte_level_split(component), u8(5)]
         if isinstance(component, pre_tokenizers.Metaspace):
-            if component.prepend_scheme == "first" and self._cuts_what_was_normalized(component):
-                raise UnsupportedError("the core does not know what stood first before it was cut")
-            scheme = u8(_SCHEMES[component.prepend_scheme])
-            return [u8(6) + text(component.replacement) + scheme + u8(component.split)]
+            scheme: str = component.prepend_scheme
+            if scheme == "first" and self._cuts_what_was_normalized(component):
+                scheme = "first by extent"
+            written = u8(_SCHEMES[scheme]) + u8(component.split)
+            return [u8(6) + text(component.replacement) + written]
         if isinstance(component, pre_tokenizers.MarkSpaces):
             return [u8(7) + text(component.replacement) + u8(component.prefix)]
         if isinstance(component, pre_tokenizers.Bert):

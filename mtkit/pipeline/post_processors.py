@@ -11,14 +11,40 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.pipeline.characters import is_white_space
-from mtkit.pipeline.tokens import Tokens
+from mtkit.pipeline.tokens import Tokens, truncate
 from mtkit.spec import post_processors as spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
+    from mtkit.spec import TokenizerSpec
     from mtkit.spec.post_processors import PostProcessor
 
 _SPACE = LETTERS[0x20]
+
+
+def assemble(
+    tokenizer: TokenizerSpec,
+    texts: list[Tokens],
+    *,
+    add_special_tokens: bool,
+    truncation: Literal["file"] | None = None,
+) -> Tokens:
+    """Cut one or two texts as the file asks and join them; ``texts`` are used up.
+
+    Raises:
+        UsageError: The cut is not possible.
+        UnsupportedError: A template does not fit the number of texts.
+    """
+    limits = tokenizer.truncation if truncation else None
+    if limits:
+        added = added_count(tokenizer.post_processor, pair=len(texts) > 1)
+        size = limits.max_length - (added if add_special_tokens else 0)
+        # Where the special tokens alone are too many the reference cuts nothing more.
+        if size >= 0:
+            truncate(texts[0], texts[1] if len(texts) > 1 else None, limits, size)
+    return post_process(tokenizer.post_processor, texts, add_special_tokens=add_special_tokens)
 
 
 def added_count(component: PostProcessor | None, *, pair: bool) -> int:

@@ -7,9 +7,9 @@ from mtkit.pipeline.aligned import Aligned
 from mtkit.pipeline.decoding import Decoding
 from mtkit.pipeline.models import build
 from mtkit.pipeline.normalizers import compile_normalizer
-from mtkit.pipeline.post_processors import added_count, post_process
+from mtkit.pipeline.post_processors import assemble
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
-from mtkit.pipeline.tokens import Tokens, pad, truncate
+from mtkit.pipeline.tokens import Tokens, pad
 from mtkit.pipeline.utf8 import to_text
 from mtkit.spec import TokenType
 from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
@@ -250,21 +250,15 @@ class Pipeline:
         truncation: FromFile = None,
     ) -> Tokens:
         """Return the tokens of a text or a pair with all that is known of them."""
-        limits = self.spec.truncation if truncation else None
         texts = []
         for number, entry in enumerate((text, pair)):
             if entry is None:
                 continue
             content = to_text(entry, self.spec.invalid_utf8, "pair" if number else "text")
-            tokens = self._text_tokens(content, number, parse_special)
-            texts.append(tokens)
-        if limits:
-            added = added_count(self.spec.post_processor, pair=pair is not None)
-            size = limits.max_length - (added if add_special_tokens else 0)
-            # Where the special tokens alone are too many the reference cuts nothing more.
-            if size >= 0:
-                truncate(texts[0], texts[1] if len(texts) > 1 else None, limits, size)
-        return post_process(self.spec.post_processor, texts, add_special_tokens=add_special_tokens)
+            texts.append(self._text_tokens(content, number, parse_special))
+        return assemble(
+            self.spec, texts, add_special_tokens=add_special_tokens, truncation=truncation
+        )
 
     def _text_tokens(self, text: str, number: int, parse_special: bool | None) -> Tokens:
         """Encode one text."""
