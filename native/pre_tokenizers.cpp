@@ -265,6 +265,10 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables
         return std::make_unique<MarkSpaces>(program);
     case 8:
         return std::make_unique<FixedLength>(program);
+    case 9:
+        return make_scripts(program);
+    case 10:
+        return make_digit_groups(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number",
                           "pre_tokenizer");

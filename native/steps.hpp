@@ -110,6 +110,8 @@ class PreTokenizer {
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables);
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables);
+std::unique_ptr<PreTokenizer> make_scripts(Reader &program);
+std::unique_ptr<PreTokenizer> make_digit_groups(Reader &program);
 std::unique_ptr<Normalizer> make_form(Reader &program);
 std::unique_ptr<Normalizer> make_drop(Reader &program);
 std::unique_ptr<Normalizer> make_map(Reader &program);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from mtkit.engine import VERSION
 from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.engine.scripts import by_characters
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
 from mtkit.spec import models, normalizers, post_processors, pre_tokenizers
@@ -227,7 +228,7 @@ class Program:
             return [self._split(u8(1) + text(component.delimiter), "removed")]
         if isinstance(component, pre_tokenizers.FixedLength):
             return [u8(8) + u32(component.length)]
-        raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+        return [by_characters(component)]
 
     def _cuts_what_was_normalized(self, component: PreTokenizer) -> bool:
         """Tell whether parts of what one character became can come apart before a step."""

@@ -85,3 +85,23 @@ def set_of(name: str) -> Edges:
         unicode.property_edges("Join_Control"),
         categories("16.0", "M", "Nd", "Pc"),
     )
+
+
+@lru_cache(maxsize=1)
+def scripts() -> tuple[int, ...]:
+    """Return the runs of scripts for cutting, start << 8 | number, 0 where there is none."""
+    from mtkit.pipeline.characters import script
+    from mtkit.pipeline.unicode import ranges
+
+    # Nothing changes but where a script, or what was assigned then, begins or ends.
+    starts = {0, 0x20, 0x21, *categories("9.0", "Cn")}
+    starts.update(edge for edges in ranges("sc").values() for edge in edges)
+    for odd in (0x30FC, 0x589, 0x61C, 0x953, 0x954):
+        starts |= {odd, odd + 1}
+    numbers = {"": 0}
+    runs: list[int] = []
+    for start in sorted(starts - {0x110000}):
+        number = numbers.setdefault(script(chr(start)), len(numbers))
+        if not runs or runs[-1] & 0xFF != number:
+            runs.append(start << 8 | number)
+    return tuple(runs)
