@@ -262,7 +262,7 @@ def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None
     assert copy.read_bytes() == BBPE.read_bytes()
 
 
-def test_a_full_disk_is_one_clear_line() -> None:
+def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
     for args in (["--version"], ["--help"], ["encode", "x"], ["formats"], ["encode", "--help"]):
@@ -272,15 +272,16 @@ def test_a_full_disk_is_one_clear_line() -> None:
                 stdout=full,
                 stderr=subprocess.PIPE,
                 check=False,
+                cwd=tmp_path,
             )
         assert (done.returncode, done.stderr) == (5, b"mtkit: No space left on device\n"), args
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_bug(closed: str) -> None:
+def test_closed_streams_are_no_bug(closed: str, tmp_path: Path) -> None:
     for args in ("encode x", "encode -", "inspect -", "--version"):
         command = f'"{sys.executable}" -m mtkit {args} {closed}'
-        done = subprocess.run(["sh", "-c", command], check=False, capture_output=True)
+        done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, cwd=tmp_path)
         assert done.returncode == (3 if args == "inspect -" else 0), (args, done.stderr)
 
 
