@@ -1,5 +1,6 @@
 // Bindings of the decoder: conversions and the GIL only.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
 #include <memory>
 #include <optional>
@@ -76,13 +77,13 @@ class BoundDecoder {
     std::unique_ptr<mtkit::Decoder> decoder_;
 };
 
-nb::object first_outside(const BoundDecoder &self, const Ids &ids) {
+std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids) {
     const long long size = self.decoder().vocab_size();
     for (Py_ssize_t i = 0; i < PyList_Size(ids.ptr()); ++i) {
         const long long id = BoundDecoder::number(ids, i);
-        if (id < 0 || id >= size) return nb::int_(i);
+        if (id < 0 || id >= size) return i;
     }
-    return nb::none();
+    return std::nullopt;
 }
 
 nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
