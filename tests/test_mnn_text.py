@@ -7,11 +7,12 @@ import base64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import shared, shared_json_lines
+from support import FIXTURES, shared, shared_json_lines
 
 from mtkit.binary import Source
-from mtkit.errors import FormatError
-from mtkit.formats import mnn_text, recognise
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats import hf, mnn_text, recognise
+from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline, bytewise
 
 KINDS = ("kind0_t_llama2", "kind1_t_gpt2", "kind2_t_bert", "kind3_t_gpt2")
@@ -56,6 +57,33 @@ SMALL = {
 def test_files_laid_out_by_hand(kind: int, text: str, ids: list[int]) -> None:
     spec = mnn_text.read(Source("small", SMALL[kind].encode()), {}).spec
     assert Pipeline(spec).encode_ids(text) == ids
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_write_undoes_read(kind: int) -> None:
+    spec = mnn_text.read(Source("small", SMALL[kind].encode()), {}).spec
+    result = mnn_text.write(spec, WriteOptions())
+    assert result.losses == ()
+    (data,) = result.files.values()
+    assert data.split()[:2] == SMALL[kind].encode().split()[:2]
+    assert mnn_text.read(Source("again", data), {}).spec == spec
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_write_undoes_read_of_whole_vocabularies(name: str) -> None:
+    spec = mnn_text.read(Source.open(str(shared(f"mtok/{name}.txt"))), {}).spec
+    result = mnn_text.write(spec, WriteOptions())
+    assert result.losses == ()
+    (data,) = result.files.values()
+    assert mnn_text.read(Source("again", data), {}).spec == spec
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k", "wordpiece", "spm-bpe", "spm-unigram-id"])
+def test_a_tokenizer_with_other_rules_is_refused(name: str) -> None:
+    path = FIXTURES / name / "tokenizer.json"
+    spec = hf.read(Source.open(str(path)), {}).spec
+    with pytest.raises(UnsupportedError):
+        mnn_text.write(spec, WriteOptions())
 
 
 @given(st.sampled_from(sorted(SMALL)), st.data())

@@ -83,7 +83,7 @@ def check(path: Path, texts: list[str]) -> None:
             assert not [loss for loss in found.losses if loss.code != "metadata"]
             assert not found.explained
     assert "mtok" in arrived
-    assert tokenizer.format_name in (*arrived, "mnn-text")
+    assert tokenizer.format_name in arrived
 
 
 @pytest.mark.parametrize("name", own())

@@ -17,10 +17,13 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``Sentencepiece``, `
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
-from mtkit.formats.contract import Reading
+from mtkit.binary import Source
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Reading, Written
 from mtkit.formats.mnn_header import read_header, sniff_kind
 from mtkit.formats.mnn_lines import Lines, merges, tokens
+from mtkit.formats.mnn_text_write import HELD, file_of
+from mtkit.formats.remainder import with_remainder
 from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import bytewise
 from mtkit.spec import AddedToken, AddedTokens, SpecialIds, TokenizerSpec, TokenType, Vocabulary
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mtkit.binary import Source
+    from mtkit.formats.contract import WriteOptions
     from mtkit.formats.mnn_header import Header
 
 NAME = "mnn-text"
@@ -155,3 +158,22 @@ def _huggingface(lines: Lines) -> dict[str, Any]:
         ),
         "steps": (ByteLevel(),),
     }
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a file of the kind that has the specification's model.
+
+    Raises:
+        UnsupportedError: No kind says exactly which ids the specification gives.
+    """
+    data = file_of(spec)
+    try:
+        back = read(Source("tokenizer.txt", data), {}).spec
+    except FormatError as error:
+        raise UnsupportedError(f"{TITLE} cannot spell it: {error}") from None
+    for name in HELD:
+        if getattr(back, name) != getattr(spec, name):
+            raise UnsupportedError(
+                f"{TITLE} has rules of its own here", field=name, hint="write a .mtok"
+            )
+    return Written({"tokenizer.txt": data}, with_remainder(spec, back, []))
