@@ -35,6 +35,7 @@ class Scripts final : public PreTokenizer {
         }
         if (last != 0) out.push_back(part.cut(start, part.text.size()));
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     [[nodiscard]] std::uint32_t script(char32_t c) const {
@@ -72,6 +73,7 @@ class DigitGroups final : public PreTokenizer {
         }
         if (start < part.text.size()) out.push_back(part.cut(start, part.text.size()));
     }
+    [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     CodePointSet numbers_;

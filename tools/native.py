@@ -18,6 +18,7 @@ SANITIZED_TESTS = [
     "tests/test_engine.py",
     "tests/test_engine_decode.py",
     "tests/test_engine_offsets.py",
+    "tests/test_engine_scripts.py",
     "tests/test_pattern_native.py",
     "tests/test_damage_tables.py",
 ]
