@@ -45,6 +45,10 @@ def run() -> int:
 
     _open_closed()
     code = main()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _reader_left()  # or Python tries again when it ends
     # The last collection would walk every object that typer made: 9 ms, more than loading a
     # tokenizer and encoding with it.
     gc.freeze()

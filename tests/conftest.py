@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -21,7 +22,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:
-    """Where the native core must be there, do not test the pipeline in its place."""
+    """Start from the same conditions everywhere.
+
+    Where the native core must be there, the pipeline is not tested in its place. A suite that runs
+    in the background may ignore SIGINT, which its children would inherit.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import mtkit as package
     from mtkit.cli import version
 
