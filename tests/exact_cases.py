@@ -1,10 +1,10 @@
 """Whole tokenizers and texts drawn from a seed, compared with ``tokenizers`` check by check.
 
 ``Drawn(seed, number)`` is one tokenizer; the same two numbers always give the same one.
-``Drawn.engine_case`` compares the ids of a text as the engine and the library give them,
-``Drawn.pipeline_case`` everything that encoding and decoding give, pairs, truncation and padding
-included. A case that the library refuses (an exception, or a panic of its own) counts as agreed
-only where mtkit says what is wrong in an error of its own; ``Counts`` has their number.
+``Drawn.ids_case`` compares the ids of a text, ``Drawn.whole_case`` everything that encoding and
+decoding give, pairs, truncation and padding included, in the engine and the pipeline. A case that
+the library refuses (an exception, or a panic of its own) counts as agreed only where mtkit says
+what is wrong in an error of its own; ``Counts`` has their number.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Drawn:
         self.plain.no_padding()
         self.spec = hf.read(Source("tokenizer.json", self.json.encode()), {}).spec
         self.engine = load_engine(self.spec)
-        self.pipeline = Pipeline(self.spec)
+        self.implementations = [("engine", self.engine), ("pipeline", Pipeline(self.spec))]
         self.seeds = seed, number
         self.rng = random.Random(f"texts {seed} {number}")
         self.pieces = sorted(self.library.get_vocab())
@@ -122,45 +122,49 @@ class Drawn:
         parts = rng.choices(self.pieces, k=rng.randint(0, 10))
         return rng.choice(["", "", " "]).join(parts)
 
-    def engine_case(self, text: str, where: str) -> None:
-        """Compare ids."""
+    def ids_case(self, text: str, where: str) -> None:
+        """Compare the ids of one text, without truncation and padding: the engine's short way."""
         special, as_text = self.rng.random() < 0.5, self.rng.random() < 0.2
         self.plain.encode_special_tokens = as_text
         options = {"add_special_tokens": special}
         expected = library(lambda: self.plain.encode(text, **options).ids)
         got = ours(self.engine.encode_ids, text, parse_special=not as_text, **options)
-        self.counts.counted["engine cases"] += 1
-        self.counts.compare(f"{where} engine {text!r} {options} {as_text}", expected, got)
+        self.counts.compare(f"{where} ids {text!r} {options} {as_text}", expected, got)
 
-    def pipeline_case(self, text: str, where: str) -> None:
-        """Compare everything."""
+    def whole_case(self, text: str, where: str, *, pipeline: bool) -> None:
+        """Compare everything, in the engine and, if asked, in the pipeline."""
         # Of its own, so that the texts are the same however many cases the pipeline takes.
         rng = random.Random(f"pipeline {self.seeds} {text}")
         pair = self.text(rng) if rng.random() < 0.3 else None
         special, as_text = rng.random() < 0.7, rng.random() < 0.2
         self.library.encode_special_tokens = as_text
         expected = library(columns, self.library, text, pair, special)
-        got = ours(our_columns, self.pipeline, text, pair, special, not as_text)
-        if self.renames and isinstance(expected, tuple) and isinstance(got, tuple):
-            expected, got = expected[:-1], got[:-1]
-        where = f"{where} pipeline {text!r} {pair!r} {special} {as_text}"
-        self.counts.counted["pipeline cases"] += 1
+        where = f"{where} {text!r} {pair!r} {special} {as_text}"
         ids = [rng.randrange(60) for _ in range(4)]
-        if self.counts.compare(where, expected, got):
+        if isinstance(expected, tuple):
             ids += expected[0]
             rng.shuffle(ids)
-        for skip in (False, True):
-            text = library(self.library.decode, ids, skip_special_tokens=skip)
-            decoded = ours(self.pipeline.decode, ids, skip_special_tokens=skip)
-            self.counts.compare(f"{where} decode {ids} {skip}", text, decoded)
+        texts = [
+            library(self.library.decode, ids, skip_special_tokens=skip) for skip in (False, True)
+        ]
+        if self.renames and isinstance(expected, tuple):
+            expected = expected[:-1]
+        for name, ask in self.implementations[: 1 + pipeline]:
+            got = ours(our_columns, ask, text, pair, special, not as_text)
+            if self.renames and isinstance(got, tuple):
+                got = got[:-1]
+            self.counts.counted[f"{name} cases"] += 1
+            self.counts.compare(f"{where} {name}", expected, got)
+            for skip, decoded in enumerate(texts):
+                got = ours(ask.decode, ids, skip_special_tokens=bool(skip))
+                self.counts.compare(f"{where} {name} decode {ids} {skip}", decoded, got)
 
     def run(self, texts: int = TEXTS, pipeline_every: int = 1) -> None:
         """Compare some texts, every so manieth in the pipeline too."""
         for number in range(texts):
             text, where = self.text(self.rng), f"{self.name} text {number}"
-            self.engine_case(text, where)
-            if number % pipeline_every == 0:
-                self.pipeline_case(text, where)
+            self.ids_case(text, where)
+            self.whole_case(text, where, pipeline=number % pipeline_every == 0)
 
 
 def columns(tokenizer: Any, text: str, pair: str | None, special: bool) -> Any:
@@ -170,12 +174,10 @@ def columns(tokenizer: Any, text: str, pair: str | None, special: bool) -> Any:
     return found.ids, found.offsets, found.type_ids, *masks, found.tokens
 
 
-def our_columns(
-    pipeline: Any, text: str, pair: str | None, special: bool, parse_special: bool
-) -> Any:
+def our_columns(ours: Any, text: str, pair: str | None, special: bool, parse_special: bool) -> Any:
     """Return the same of ours."""
     options = {"add_special_tokens": special, "parse_special": parse_special}
-    found = pipeline.encode(text, pair, padding="file", truncation="file", **options)
+    found = ours.encode(text, pair, padding="file", truncation="file", **options)
     masks = found.special, found.attention
     return found.ids, found.offsets, found.type_ids, *masks, found.tokens
 

@@ -1,8 +1,8 @@
 """The long comparison with ``tokenizers``: generated tokenizers and texts, a million by default.
 
-Each case compares the ids of one text as the engine gives them; every ``--pipeline-every``th case
-also compares everything that the pipeline gives (offsets, type ids, masks, pairs, truncation,
-padding, decoding) with the library. A mismatch is printed on one line; its ``--seed`` and
+Each case compares with the library everything that the engine gives for a text (ids, offsets, type
+ids, masks, pairs, truncation, padding, decoding), every ``--pipeline-every``th case also what the
+pipeline gives. A mismatch is printed on one line; its ``--seed`` and
 ``--only`` make it again. Exit status 1 if anything differs.
 
     python -m tools.fuzz_exact --cases 1000000 --seed 1
