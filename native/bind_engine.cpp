@@ -198,9 +198,6 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special
 } // namespace
 
 void bind_engine(nb::module_ &m) {
-    m.def(
-        "build_info", [] { return mtkit::build_info(); },
-        "What the core was built with, for mtkit --version.");
     nb::class_<BoundEngine>(m, "Engine", "A tokenizer from its tables; used by any thread.")
         .def(nb::init<const Sections &>(), "tables"_a)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a,

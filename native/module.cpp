@@ -50,10 +50,14 @@ void translate(const std::exception_ptr &pending, void *) {
     }
 }
 
+// Of _native.pyi; mtkit/core.py has the same number.
+constexpr int INTERFACE = 1;
+
 } // namespace
 
 NB_MODULE(_native, m) {
     m.doc() = "Native core of mtkit.";
+    m.attr("INTERFACE") = INTERFACE;
     // An interpreter may end while tokenizers are alive; their memory goes with the process.
     nb::set_leak_warnings(false);
     nb::register_exception_translator(translate);

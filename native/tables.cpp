@@ -8,16 +8,6 @@
 
 namespace mtkit {
 
-const char *build_info() {
-#if defined(__clang__)
-    return "clang " __clang_version__;
-#elif defined(__GNUC__)
-    return "g++ " __VERSION__;
-#else
-    return "C++";
-#endif
-}
-
 void Tables::add(const std::string &tag, Bytes bytes) {
     sections_[tag] = bytes;
 }

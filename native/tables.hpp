@@ -30,8 +30,6 @@
 
 namespace mtkit {
 
-const char *build_info();
-
 using Bytes = std::span<const std::byte>;
 
 class Tables {

@@ -27,9 +27,7 @@ def result(data: bytes, count: int, *, wide: bool, big: bool, pure: bool) -> obj
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strings, "_FEW", 0)
         if pure:
-            patch.setenv("MTKIT_PURE", "1")
-        else:
-            patch.delenv("MTKIT_PURE", raising=False)
+            patch.setattr(strings, "_native", lambda _: None)
         try:
             marks = strings.walk(reader, "key", count)
             end = reader.offset

@@ -9,11 +9,11 @@ ROOT = Path(mtkit.__file__).parent
 
 # From the ground up; a module may import from its own line and from those above it here.
 LAYERS = [
-    {"_version", "errors", "escape", "record"},
-    {"binary"},
+    {"_version", "errors", "escape", "record", "_native"},
+    {"binary", "core"},
     {"packed"},
     {"spec"},
-    {"pipeline", "gguf", "_native"},
+    {"pipeline", "gguf"},
     {"engine"},
     {"formats", "checkpoints"},
     {
@@ -69,6 +69,11 @@ def test_imports_point_down() -> None:
             assert LEVEL[target] <= LEVEL[parts[0]], f"{path.relative_to(ROOT)} imports {name}"
 
 
+def test_the_native_core_has_one_door() -> None:
+    importers = {p.name for p in ROOT.rglob("*.py") if "mtkit._native" in imported(p)}
+    assert importers == {"core.py"}
+
+
 def test_only_the_backend_calls_llama_cpp() -> None:
     for path in sorted(ROOT.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -102,7 +107,7 @@ def test_format_modules_do_not_know_each_other() -> None:
 
 
 def test_gguf_container_knows_no_tokenizer() -> None:
-    known = {"gguf", "binary", "errors", "escape", "packed", "record", "_native"}
+    known = {"gguf", "binary", "errors", "escape", "packed", "record", "core"}
     paths = sorted((ROOT / "gguf").glob("*.py"))
     assert len(paths) > 5
     for path in paths:

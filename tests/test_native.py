@@ -1,13 +1,18 @@
-"""The hand-written stub of the native core says what the compiled module says."""
+"""The hand-written stub says what the compiled core says; a core of other sources is refused."""
 
 from __future__ import annotations
 
 import ast
+import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 import mtkit
+from mtkit.errors import UsageError
+
+STUB = Path(mtkit.__file__).with_name("_native.pyi").read_text(encoding="utf-8")
 
 
 def declarations(source: str) -> dict[str, str]:
@@ -38,6 +43,25 @@ def test_stub_is_what_the_module_says() -> None:
     generator = stubgen.StubGen(native, quiet=True)
     generator.put(native)
     generated = declarations(generator.get())
-    assert "build_info" in generated
-    stub = Path(mtkit.__file__).with_name("_native.pyi")
-    assert declarations(stub.read_text(encoding="utf-8")) == generated
+    assert "Engine.encode_ids" in generated
+    assert declarations(STUB) == generated
+
+
+def test_the_number_of_the_interface_changes_with_it() -> None:
+    native = pytest.importorskip("mtkit._native")
+    told = "\n".join(f"{name}: {text}" for name, text in sorted(declarations(STUB).items()))
+    assert (native.INTERFACE, zlib.crc32(told.encode())) == (1, 3011028103), (
+        "raise INTERFACE in mtkit/core.py and native/module.cpp, and write both numbers here"
+    )
+
+
+def test_a_core_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = pytest.importorskip("mtkit._native")
+    spec = mtkit.load().spec
+    from mtkit.engine import load_engine
+
+    monkeypatch.setattr(native, "INTERFACE", 0)
+    for name in ("mtkit.core", "mtkit.engine.sections", "mtkit.engine.decode_program"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(UsageError, match="other sources"):
+        load_engine(spec)

@@ -40,6 +40,7 @@ ENCODE = {
     "mtkit.commands.encode",
     "mtkit.commands.output",
     "mtkit.config",
+    "mtkit.core",
     "mtkit.engine",
     "mtkit.errors",
     "mtkit.escape",

@@ -52,10 +52,10 @@ class Engine:
             FormatError: The tables do not fit each other or this version.
             ImportError: The native core is not there.
         """
-        from mtkit import _native
+        from mtkit.core import native
 
-        self._native = _native.Engine(dict(sections))
-        self._decoder = _native.Decoder(dict(sections)) if "DECO" in sections else None
+        self._native = native.Engine(dict(sections))
+        self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
         self._spec = spec
         self._pipeline: Pipeline | None = None
         self._builder: Builder | None = None

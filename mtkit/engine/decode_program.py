@@ -7,7 +7,7 @@ small steps over the tokens. What the core has no step for is ``UnsupportedError
 
 from __future__ import annotations
 
-from mtkit import _native
+from mtkit.core import native
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.errors import UnsupportedError
@@ -98,7 +98,7 @@ class DecodeProgram:
         pieces = self.spec.vocabulary.pieces
         mapped = self.mapped
         if mapped is None:
-            mapped = _native.raw_pieces(pieces.blob, pieces.ends.data)[2]
+            mapped = native.raw_pieces(pieces.blob, pieces.ends.data)[2]
         for token_id in _places(mapped, 0):
             self.listed.setdefault(token_id, (0, spelled(token_id)))
 

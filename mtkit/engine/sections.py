@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from mtkit import _native
+from mtkit.core import native
 from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.encoding import NONE, f64, text, u8, u32
 from mtkit.engine.program import Program
@@ -40,7 +40,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     listed = b""
     mapped = None
     if program.raw:
-        blob, ends, listed = _native.raw_pieces(pieces.blob, pieces.ends.data)
+        blob, ends, listed = native.raw_pieces(pieces.blob, pieces.ends.data)
         sections["PCSB"], sections["PCSE"], mapped = blob, ends, listed
     else:
         sections["PCSB"], sections["PCSE"] = bytes(pieces.blob), bytes(pieces.ends.data)
@@ -119,7 +119,7 @@ class _Model:
         if any(self._of_role(TokenType.USER_DEFINED)):
             return False
         pieces, ends = self.sections["PCSB"], self.sections["PCSE"]
-        return MARK in self.vocabulary.pieces.ids and not _native.has_inner_mark(pieces, ends)
+        return MARK in self.vocabulary.pieces.ids and not native.has_inner_mark(pieces, ends)
 
     def _of_role(self, *roles: int) -> bytes:
         """Return for each id whether it has one of the roles (and is listed)."""
@@ -133,13 +133,13 @@ class _Model:
     def _word_table(self, listed: bytes) -> bytes:
         sections = self.sections
         extra = sections.get("XTRB", b""), sections.get("XTRE", b"")
-        return _native.build_words(sections["PCSB"], sections["PCSE"], *extra, listed)
+        return native.build_words(sections["PCSB"], sections["PCSE"], *extra, listed)
 
     def _words(self, listed: bytes) -> None:
         self.sections["WORD"] = self._word_table(listed)
 
     def _trie(self, listed: bytes) -> None:
-        self.sections["TRIE"], self.sections["TRID"] = _native.build_trie(
+        self.sections["TRIE"], self.sections["TRID"] = native.build_trie(
             self.sections["PCSB"], self.sections["PCSE"], listed
         )
 
@@ -160,7 +160,7 @@ class _Model:
     def _score_bpe(self, model: models.ScoreBPE) -> bytes:
         everything = model.mergeable == "any"
         self._roles(everything=everything)
-        self.sections["RANK"] = _native.build_ranks(*self._scores(), model.score_above)
+        self.sections["RANK"] = native.build_ranks(*self._scores(), model.score_above)
         return b"".join(
             [
                 u8(3),
@@ -181,7 +181,7 @@ class _Model:
             unused = (TokenType.UNUSED,) if model.candidates == "listed" else ()
             tried = self._of_role(TokenType.NORMAL, TokenType.USER_DEFINED, *unused)
         self._trie(tried)
-        self.sections["OFRS"], unknown = _native.build_offers(
+        self.sections["OFRS"], unknown = native.build_offers(
             self.sections["PCSB"],
             self.sections["PCSE"],
             *self._scores(),
@@ -223,12 +223,12 @@ class _Model:
             raise UnsupportedError("the core leaves unknown characters out")
         if len(unlisted):
             if self.raw:
-                blob, ends, _ = _native.raw_pieces(unlisted.blob, unlisted.ends.data)
+                blob, ends, _ = native.raw_pieces(unlisted.blob, unlisted.ends.data)
             else:
                 blob, ends = bytes(unlisted.blob), bytes(unlisted.ends.data)
             self.sections["XTRB"], self.sections["XTRE"] = blob, ends
         self._words(self.listed)
-        self.sections["PAIR"], self.sections["MRGD"] = _native.build_pairs(
+        self.sections["PAIR"], self.sections["MRGD"] = native.build_pairs(
             model.merges.pairs.data,
             dict[str, object](self.sections),
             len(to_bytes(model.continuing_subword_prefix)),

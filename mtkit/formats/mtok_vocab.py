@@ -23,6 +23,7 @@ from mtkit.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
     from typing import Any
 
     from mtkit.binary import Reader
@@ -65,7 +66,8 @@ def read_entries(reader: Reader, count: int, *, with_score: bool) -> Entries:
     """
     at = reader.offset
     reader.count(count, 14 if with_score else 6, "vocabulary size", at)
-    parse = _native("parse_mtok_vocab") or parse_vocab
+    native = _native()
+    parse = native.parse_mtok_vocab if native else parse_vocab
     blob, ends, scores, hidden, end = parse(reader.data, at, count, with_score)
     reader.view(end - at, "vocabulary")
     column = _narrow(scores) if with_score else None
@@ -79,7 +81,8 @@ def read_merges(reader: Reader, count: int, entries: Entries) -> MergeTable:
     at = reader.offset
     reader.count(count, MERGE_BYTES, "merge count", at)
     reader.view(count * MERGE_BYTES, "merges")
-    parse = _native("parse_mtok_merges") or parse_merges
+    native = _native()
+    parse = native.parse_mtok_merges if native else parse_merges
     hidden = array("I", entries.hidden).tobytes()
     pairs, ranks, regular = parse(
         reader.data, at, count, entries.pieces.blob, entries.pieces.ends.data, hidden
@@ -174,13 +177,12 @@ def parse_merges(
     return pairs.tobytes(), array("I", [ranks[place] for place in kept]).tobytes(), regular
 
 
-def _native(name: str) -> Any:
-    """Return a function of the native core, or None where it is not built."""
+def _native() -> ModuleType | None:
     try:
-        from mtkit import _native as core
+        from mtkit.core import native
     except ImportError:
         return None
-    return getattr(core, name, None)
+    return native
 
 
 def _cut(field: str, entry: int, count: int, at: int) -> FormatError:

@@ -7,7 +7,6 @@ words. Without it the loops below take 0.07 s a million.
 
 from __future__ import annotations
 
-import os
 import struct
 from itertools import accumulate
 
@@ -94,10 +93,10 @@ def pack(reader: ArrayReader, start: int, end: int, count: int) -> Pieces:
 
 
 def _native(count: int) -> ModuleType | None:
-    if count < _FEW or os.environ.get("MTKIT_PURE"):
+    if count < _FEW:
         return None
     try:
-        from mtkit import _native
+        from mtkit.core import native
     except ImportError:
         return None
-    return _native
+    return native
