@@ -38,6 +38,7 @@ ENCODE = {
     "mtkit.cli",
     "mtkit.commands",
     "mtkit.commands.encode",
+    "mtkit.commands.options",
     "mtkit.commands.output",
     "mtkit.config",
     "mtkit.core",

@@ -7,13 +7,22 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    NO_PARSE_SPECIAL,
+    NO_SPECIAL,
+    application,
+    load_named,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtkit.compare import Comparison
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -25,17 +34,10 @@ def compare(
         typer.Option("--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
     ] = None,
     most: Annotated[int, typer.Option("-n", "--most", help="Differences to show.")] = 10,
-    no_special: Annotated[
-        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
-    ] = False,
-    no_parse_special: Annotated[
-        bool,
-        typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
-    ] = False,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    no_special: NO_SPECIAL = False,
+    no_parse_special: NO_PARSE_SPECIAL = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 when any differ.
 
@@ -47,7 +49,6 @@ def compare(
       mtkit compare tokenizer.json model.gguf
       mtkit compare old/ new/ --input corpus.txt --json
     """
-    from mtkit.commands.encode import load_named
     from mtkit.compare import compare as run
     from mtkit.probes import texts
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+from mtkit.commands.options import AS_JSON, application
+
+app = application()
 
 
 @app.command()
@@ -18,7 +20,7 @@ def config(
     ] = None,
     value: Annotated[str | None, typer.Argument(help="A path or name.")] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Show or set the default tokenizer and model.
 

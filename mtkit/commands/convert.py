@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.options import AS_JSON, application, load_named
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.conversion import Conversion, Verified
     from mtkit.formats.contract import Loss, WriteOptions
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 def _written() -> list[str]:
@@ -64,7 +66,7 @@ def convert(
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
 ) -> None:
     """Convert a tokenizer to another format, and prove it on 200 texts before writing.
@@ -114,7 +116,6 @@ def _run(
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
     from mtkit.binary import Source
-    from mtkit.commands.encode import load_named
     from mtkit.conversion import convert as run
     from mtkit.errors import UsageError
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, TRACE, application, load_named
+
+app = application()
 
 
 @app.command()
@@ -16,18 +18,13 @@ def decode(
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="Token ids; - or none reads standard input."),
     ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
-    ] = None,
+    tokenizer: TOKENIZER = None,
     skip_special: Annotated[
         bool, typer.Option("--skip-special", help="Leave special tokens out of the text.")
     ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    trace: TRACE = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Decode token ids to text; bytes that are no UTF-8 are written as they are in a pipe.
 
@@ -37,7 +34,6 @@ def decode(
       mtkit encode "Hello, MNN!" | mtkit decode
     """
     from mtkit.binary import standard_input
-    from mtkit.commands.encode import load_named
     from mtkit.errors import UsageError
 
     if not ids and sys.stdin.isatty():

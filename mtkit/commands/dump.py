@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+from mtkit.commands.options import AS_JSON, application, locate_named
+
+app = application()
 
 # What can be dumped -> the module that does it, with a function ``show``.
 SUBJECTS = {
@@ -38,7 +40,7 @@ def dump(
     style: Annotated[
         str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """List the content of a file, whole.
 
@@ -69,6 +71,5 @@ def dump(
         raise UsageError("--style is for dump scores")
     if file is None:
         raise UsageError(f"dump {what} needs the FILE of a GGUF")
-    from mtkit.commands.encode import locate_named
 
     module.show(what, Source.open(locate_named(file)), pattern=pattern, as_json=as_json)

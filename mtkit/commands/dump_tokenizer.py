@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands import output
-from mtkit.commands.encode import load_named
+from mtkit.commands.options import load_named
 from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False

@@ -7,6 +7,17 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    NO_PARSE_SPECIAL,
+    NO_SPECIAL,
+    TOKENIZER,
+    TRACE,
+    application,
+    load_named,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,16 +25,13 @@ if TYPE_CHECKING:
     from mtkit.encoding import Encoding
     from mtkit.tokenizer import Tokenizer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
 def encode(
     text: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
-    ] = None,
+    tokenizer: TOKENIZER = None,
     input_file: Annotated[
         str | None, typer.Option("--input", metavar="FILE", help="Read the text from a file.")
     ] = None,
@@ -38,13 +46,8 @@ def encode(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Print id, start, end and token, one a line.")
     ] = False,
-    no_special: Annotated[
-        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
-    ] = False,
-    no_parse_special: Annotated[
-        bool,
-        typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
-    ] = False,
+    no_special: NO_SPECIAL = False,
+    no_parse_special: NO_PARSE_SPECIAL = False,
     parse_special: Annotated[
         bool, typer.Option("--parse-special", help="Recognise special tokens in the text.")
     ] = False,
@@ -62,11 +65,9 @@ def encode(
         str | None,
         typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show what every stage does.")] = False,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    trace: TRACE = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Encode text to token ids.
 
@@ -112,34 +113,6 @@ def encode(
     printer = _Printer(source, to_encoding, form)
     for one in texts:
         printer.print(one)
-
-
-def locate_named(name: str | None, *, download: bool = False) -> str:
-    """Return the path that a name stands for; stderr says which file of a folder was taken."""
-    import os
-
-    from mtkit.loading import locate
-
-    path = locate(name, download=download)
-    if name is not None and path != "-" and not os.path.isfile(os.path.expanduser(name)):
-        sys.stderr.write(f"mtkit: taking {path}\n")
-    return path
-
-
-def load_named(
-    name: str | None,
-    *,
-    as_mnn: bool = False,
-    encoding: str | None = None,
-    download: bool = False,
-) -> Tokenizer:
-    """Load a tokenizer for a command."""
-    from mtkit.binary import Source
-    from mtkit.loading import load_source
-
-    overrides = {"encoding": encoding} if encoding is not None else None
-    source = Source.open(locate_named(name, download=download))
-    return load_source(source, overrides=overrides, as_mnn=as_mnn)
 
 
 def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:

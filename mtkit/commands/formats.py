@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from mtkit.commands.options import AS_JSON, application
 
-import typer
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
 def formats(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """List the tokenizer formats: name, whether it is read and written, what it is.
 

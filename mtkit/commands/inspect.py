@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+from mtkit.commands.options import AS_JSON, application, locate_named
+
+app = application()
 
 
 @app.command()
@@ -40,7 +42,7 @@ def inspect(
     gpu_layers: Annotated[
         int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
     """Show what is in a GGUF or tokenizer file.
@@ -57,7 +59,6 @@ def inspect(
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
     from mtkit.binary import Source
-    from mtkit.commands.encode import locate_named
     from mtkit.errors import UsageError
     from mtkit.gguf.magic import MAGIC
 

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.options import AS_JSON, application
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.tokenizer import Tokenizer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -56,7 +58,7 @@ def template(
         str | None, typer.Option("--now", metavar="TIME", help="The time, as 2024-07-26T13:45.")
     ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Print the ids of the text instead.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Render a chat template as the transformers library does.
 

@@ -1,0 +1,62 @@
+"""Options that mean the same in every command, and what they become."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.tokenizer import Tokenizer
+
+TOKENIZER = Annotated[
+    str | None,
+    typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
+]
+NO_SPECIAL = Annotated[
+    bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
+]
+NO_PARSE_SPECIAL = Annotated[
+    bool,
+    typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
+]
+TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does.")]
+DOWNLOAD = Annotated[
+    bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
+]
+AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def application() -> typer.Typer:
+    """Return typer's frame of one command: errors are shown by ``mtkit.cli``, help is plain."""
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def locate_named(name: str | None, *, download: bool = False) -> str:
+    """Return the path that a name stands for; stderr says which file of a folder was taken."""
+    import os
+
+    from mtkit.loading import locate
+
+    path = locate(name, download=download)
+    if name is not None and path != "-" and not os.path.isfile(os.path.expanduser(name)):
+        sys.stderr.write(f"mtkit: taking {path}\n")
+    return path
+
+
+def load_named(
+    name: str | None,
+    *,
+    as_mnn: bool = False,
+    encoding: str | None = None,
+    download: bool = False,
+) -> Tokenizer:
+    """Load a tokenizer for a command."""
+    from mtkit.binary import Source
+    from mtkit.loading import load_source
+
+    overrides = {"encoding": encoding} if encoding is not None else None
+    source = Source.open(locate_named(name, download=download))
+    return load_source(source, overrides=overrides, as_mnn=as_mnn)
