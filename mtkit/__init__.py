@@ -12,50 +12,68 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.checkpoint_conversion import convert_checkpoint as convert_checkpoint
-    from mtkit.conversion import Conversion as Conversion
-    from mtkit.conversion import convert as convert
-    from mtkit.encoding import Encoding as Encoding
-    from mtkit.errors import FormatError as FormatError
-    from mtkit.errors import LossError as LossError
-    from mtkit.errors import MtkitError as MtkitError
-    from mtkit.errors import ResourceError as ResourceError
-    from mtkit.errors import UnsupportedError as UnsupportedError
-    from mtkit.errors import UsageError as UsageError
-    from mtkit.gguf import GgufFile as GgufFile
-    from mtkit.gguf import open_gguf as open_gguf
-    from mtkit.llm.generate import generate as generate
-    from mtkit.loading import load as load
-    from mtkit.spec import TokenizerSpec as TokenizerSpec
-    from mtkit.tokenizer import Tokenizer as Tokenizer
+    from mtkit.checkpoint_conversion import convert_checkpoint
+    from mtkit.conversion import Conversion, convert
+    from mtkit.encoding import Encoding
+    from mtkit.errors import (
+        AnswerNo,
+        FormatError,
+        LossError,
+        MissingExtra,
+        MtkitError,
+        ResourceError,
+        UnsupportedError,
+        UsageError,
+    )
+    from mtkit.gguf import GgufFile, open_gguf
+    from mtkit.llm.generate import generate
+    from mtkit.loading import load
+    from mtkit.spec import TokenizerSpec
+    from mtkit.tokenizer import Tokenizer
 
-_EXPORTS = {
+__all__ = [
+    "AnswerNo",
+    "Conversion",
+    "Encoding",
+    "FormatError",
+    "GgufFile",
+    "LossError",
+    "MissingExtra",
+    "MtkitError",
+    "ResourceError",
+    "Tokenizer",
+    "TokenizerSpec",
+    "UnsupportedError",
+    "UsageError",
+    "convert",
+    "convert_checkpoint",
+    "generate",
+    "load",
+    "open_gguf",
+]
+
+_MODULES = {
     "Conversion": "mtkit.conversion",
     "Encoding": "mtkit.encoding",
-    "FormatError": "mtkit.errors",
     "GgufFile": "mtkit.gguf",
-    "LossError": "mtkit.errors",
-    "MtkitError": "mtkit.errors",
-    "ResourceError": "mtkit.errors",
     "Tokenizer": "mtkit.tokenizer",
     "TokenizerSpec": "mtkit.spec",
-    "UnsupportedError": "mtkit.errors",
-    "UsageError": "mtkit.errors",
     "convert": "mtkit.conversion",
     "convert_checkpoint": "mtkit.checkpoint_conversion",
     "generate": "mtkit.llm.generate",
     "load": "mtkit.loading",
     "open_gguf": "mtkit.gguf",
 }
+"""Where the exports are that are no errors."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
+    if name in __all__:
         from importlib import import_module
 
-        return getattr(import_module(_EXPORTS[name]), name)
+        return getattr(import_module(_MODULES.get(name, "mtkit.errors")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_EXPORTS, "__version__"])
+    return sorted([*__all__, "__version__"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mtkit.encoding import Encoding
     from mtkit.engine import AnyEngine
     from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.stream import DecodeStream
     from mtkit.pipeline.trace import DecodeTrace, Trace
     from mtkit.spec import TokenizerSpec
     from mtkit.spelling import Spelling
@@ -159,16 +160,22 @@ class Tokenizer:
 
     def encode_batch(
         self,
-        texts: Iterable[str | bytes],
+        texts: Iterable[str | bytes | tuple[str | bytes, str | bytes]],
         *,
         add_special_tokens: bool = True,
         parse_special: bool | None = None,
+        padding: Literal["file"] | None = None,
+        truncation: Literal["file"] | None = None,
     ) -> list[Encoding]:
-        """Encode many texts."""
-        return [
-            self.encode(text, add_special_tokens=add_special_tokens, parse_special=parse_special)
-            for text in texts
-        ]
+        """Encode many texts or pairs; padding fills them up to a common length."""
+        encoded = self.engine.encode_batch(
+            list(texts),
+            add_special_tokens=add_special_tokens,
+            parse_special=parse_special,
+            padding=padding,
+            truncation=truncation,
+        )
+        return [self._encoding(one) for one in encoded]
 
     def _encoding(self, encoded: Encoded) -> Encoding:
         from mtkit.encoding import Encoding
@@ -216,7 +223,7 @@ class Tokenizer:
         self._check(ids)
         return self.engine.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
-    def decode_stream(self, *, skip_special_tokens: bool = True) -> Any:
+    def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
         """Return a decoder that takes ids one by one and never gives half a character."""
         return self.engine.decode_stream(skip_special_tokens=skip_special_tokens)
 
@@ -228,17 +235,13 @@ class Tokenizer:
         parse_special: bool | None = None,
     ) -> Trace:
         """Encode a text and keep what every stage made of it."""
-        from mtkit.pipeline import Pipeline
-
-        return Pipeline(self.spec).trace(
+        return self.engine.trace(
             text, add_special_tokens=add_special_tokens, parse_special=parse_special
         )
 
     def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
         """Decode ids and keep what every stage made of them."""
-        from mtkit.pipeline import Pipeline
-
-        return Pipeline(self.spec).trace_decode(ids, skip_special_tokens=skip_special_tokens)
+        return self.engine.trace_decode(ids, skip_special_tokens=skip_special_tokens)
 
     def id_to_token(self, token_id: int) -> str | None:
         """Return the vocabulary's spelling of an id, or None where there is no such token.
