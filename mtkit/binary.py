@@ -227,6 +227,19 @@ def map_file(path: str) -> Buffer:
         raise UsageError(error.strerror or str(error), source=path) from None
 
 
+def check_target(path: str, *, force: bool = False) -> None:
+    """Check that a file may be written at a path.
+
+    Raises:
+        UsageError: Something is there and ``force`` is not given, or it is no file: a device would
+            be replaced, too.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError("is a folder or a device, not a file", source=path)
+    if os.path.lexists(path) and not force:
+        raise UsageError("exists already", source=path, hint="--force replaces it")
+
+
 def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
     """Write files so that each appears whole or not at all.
 
@@ -238,18 +251,18 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
         force: Replace files that exist.
 
     Raises:
-        UsageError: A file exists and ``force`` is not given, or its folder is missing.
+        UsageError: A file exists and ``force`` is not given, is none, or its folder is missing.
         ResourceError: The disk is full or cannot be written.
     """
     for path in files:
-        if os.path.lexists(path) and not force:
-            raise UsageError("exists already", source=path, hint="--force replaces it")
+        check_target(path, force=force)
     waiting: dict[str, str] = {}
     path = ""
     try:
         for path, content in files.items():
-            temporary = f"{path}.{os.getpid()}.part"
-            waiting[temporary] = path
+            target = os.path.realpath(path) if os.path.islink(path) else path
+            temporary = f"{target}.{os.getpid()}.part"
+            waiting[temporary] = target
             with open(temporary, "xb") as file:
                 for piece in (content,) if isinstance(content, bytes) else content:
                     file.write(piece)

@@ -172,6 +172,8 @@ def test_grammar_and_schema(temperature: float) -> None:
      {"mirostat": 3}, {"penalty_last": -1}, {"xtc": 1.5}, {"logit_bias": ((1 << 20, 1.0),)},
      {"kv_type": "q9"}, {"flash_attention": "maybe"}, {"n_batch": 0}, {"devices": ("none",)},
      {"kv_type": "q8_0", "flash_attention": "off"}, {"wait": "never"},
+     {"n_ctx": 0}, {"gpu_layers": -2},
+     {"gpu_layers": 1 << 31}, {"tensor_split": (0.0, 0.0)}, {"tensor_split": (1.0,) * 100},
      {"threads": -1}, {"threads": 0}, {"threads": 100000}, {"n_predict": -2},
      {"grammar": "root ::= a", "json_schema": "{}"}],
     ids=str,

@@ -25,7 +25,6 @@ class ContextSettings(Record):
         n_ctx: Tokens that it holds; llama.cpp rounds up to a multiple of 256.
         n_batch: Most tokens in one call; longer input is split.
         n_ubatch: Most tokens computed at once.
-        n_seq: Sequences that it holds.
         kv_type: Type of the stored keys and values.
         flash_attention: "on", "off" or "auto".
         threads: Threads for one token; llama.cpp's default is 4 whatever the machine has.
@@ -37,7 +36,6 @@ class ContextSettings(Record):
     n_ctx: int = 512
     n_batch: int = 512
     n_ubatch: int = 512
-    n_seq: int = 1
     kv_type: str = "f16"
     flash_attention: str = "on"
     threads: int = 1
@@ -72,21 +70,20 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
         raise UsageError(
             f"--kv-type {settings.kv_type} needs flash attention", hint="--flash-attention on"
         )
-    for name in ("n_ctx", "n_batch", "n_ubatch", "n_seq", "threads", "threads_batch"):
-        if not 0 < getattr(settings, name) < 1 << 31:
-            raise UsageError(f"is {getattr(settings, name)}", field=name)
+    for name in ("n_ctx", "n_batch", "n_ubatch", "threads", "threads_batch"):
+        value = getattr(settings, name)
+        if not 0 < value < 1 << 31:
+            raise UsageError(f"is {value}, not 1 or more", field=name)
     check_threads(settings.threads, settings.threads_batch)
     params = lib.llama_context_default_params()
     params.n_ctx = settings.n_ctx
     params.n_batch = min(settings.n_batch, settings.n_ctx)
     params.n_ubatch = min(settings.n_ubatch, params.n_batch)
-    params.n_seq_max = settings.n_seq
     params.n_threads = settings.threads
     params.n_threads_batch = settings.threads_batch
     params.type_k = params.type_v = _KV_TYPES[settings.kv_type]
     params.flash_attn_type = _FLASH[settings.flash_attention]
     params.embeddings = settings.embeddings
     params.swa_full = settings.swa_full
-    params.kv_unified = settings.n_seq > 1
     params.no_perf = False
     return params

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 
-from mtkit.errors import UsageError
 from mtkit.inspection.plan import PlanSettings
 from mtkit.llm.generate_settings import GenerateSettings, settings_of
 from mtkit.llm.generation import Generation, Timings, Watcher
@@ -71,8 +70,6 @@ def run(
 ) -> Generation:
     """Load a model, generate once, and free everything."""
     watcher = watcher or Watcher()
-    if settings.n_predict < -1:
-        raise UsageError(f"is {settings.n_predict}, not -1 or more", field="n_predict")
     examined = Examined(path)
     examined.check(plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
     session = _session(settings, examined)
@@ -115,10 +112,10 @@ def _session(settings: GenerateSettings, examined: Examined) -> Session | None:
     """Read the session to go on from, and see that the one to save can be written."""
     if not settings.save_session and not settings.load_session:
         return None
-    from mtkit.llm.session import check_model, check_target, model_hash, read_session
+    from mtkit.llm.session import check_can_save, check_model, model_hash, read_session
 
     if settings.save_session:
-        check_target(settings.save_session, force=settings.force)
+        check_can_save(settings.save_session, force=settings.force)
     if not settings.load_session:
         return None
     session = read_session(settings.load_session)

@@ -53,6 +53,13 @@ class GenerateSettings(Record):
     check_tokenizer: bool = False
     logprobs: bool = False
 
+    def __post_init__(self) -> None:
+        """Check the numbers of tokens."""
+        if self.n_predict < -1:
+            raise UsageError(f"is {self.n_predict}, not -1 or more", field="n_predict")
+        if self.n_ctx is not None and self.n_ctx < 1:
+            raise UsageError(f"is {self.n_ctx}, not 1 or more", field="n_ctx")
+
 
 def settings_of(options: dict[str, Any]) -> GenerateSettings:
     """Sort options by the record that has them.

@@ -67,6 +67,8 @@ def perplexity(
     import math
 
     size = context.n_ctx - context.model.add_bos
+    if context.n_ctx < 2:
+        raise UsageError(f"a window of {context.n_ctx} token foretells none", hint="raise --ctx")
     stride = max(size // 2, 1) if stride is None else stride
     if not 1 <= stride <= size:
         raise UsageError(f"--stride {stride}: not 1 to {size}")

@@ -68,7 +68,7 @@ class SamplerSettings(Record):
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if not low <= value <= high:  # NaN is outside every range
-                raise UsageError(f"is {value}, not {low:g} to {high:g}", field=name)
+                raise UsageError(f"is {value}, not {low} to {high}", field=name)
         if self.grammar is not None and self.json_schema is not None:
             raise UsageError("a grammar and a JSON schema exclude each other")
 
@@ -94,19 +94,19 @@ _RANGES = (
     ("top_p", 0, 1),
     ("min_p", 0, 1),
     ("typical", 0, 1),
-    ("top_n_sigma", 0, 1e6),
-    ("repeat_penalty", 1e-3, 1e3),
-    ("frequency_penalty", -1e3, 1e3),
-    ("presence_penalty", -1e3, 1e3),
+    ("top_n_sigma", 0, 1_000_000),
+    ("repeat_penalty", 0.001, 1000),
+    ("frequency_penalty", -1000, 1000),
+    ("presence_penalty", -1000, 1000),
     ("penalty_last", 0, 1 << 20),
-    ("dry", 0, 1e3),
-    ("dry_base", 0, 1e3),
+    ("dry", 0, 1000),
+    ("dry_base", 0, 1000),
     ("dry_length", 1, 1 << 20),
     ("dry_last", -1, 1 << 20),
     ("xtc", 0, 1),
     ("xtc_threshold", 0, 1),
     ("mirostat", 0, 2),
-    ("mirostat_tau", 0, 1e3),
-    ("mirostat_eta", 0, 1e3),
+    ("mirostat_tau", 0, 1000),
+    ("mirostat_eta", 0, 1000),
     ("seed", 0, _SEEDS - 1),
 )

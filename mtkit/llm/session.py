@@ -97,21 +97,24 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
     state = context.state()
     digest = hashlib.sha256(start)
     digest.update(state)
-    _remove_dead_parts(path)
+    _remove_dead_parts(os.path.realpath(path))
     write_files({path: iter((start, state, digest.digest()))}, force=force)
 
 
-def check_target(path: str, *, force: bool) -> None:
+def check_can_save(path: str, *, force: bool) -> None:
     """Check before a long run that a session can be written at its end.
 
     Raises:
-        UsageError: The file exists, or its folder does not.
+        UsageError: The file exists or is none, or its folder does not exist or cannot be written.
     """
+    from mtkit.binary import check_target
+
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise UsageError("no such folder", source=folder)
-    if os.path.lexists(path) and not force:
-        raise UsageError("exists already", source=path, hint="--force replaces it")
+    check_target(path, force=force)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError("the folder cannot be written", source=folder)
 
 
 def _remove_dead_parts(path: str) -> None:
