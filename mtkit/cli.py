@@ -41,6 +41,13 @@ BUG = 70
 
 def run() -> int:
     """Run the command line of this process, which ends with it; returns the exit code."""
+    try:
+        return _run_process()
+    except KeyboardInterrupt:  # in front of a command or behind it
+        return INTERRUPTED
+
+
+def _run_process() -> int:
     import gc
 
     _open_closed()
