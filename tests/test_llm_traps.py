@@ -5,50 +5,17 @@ Each case runs in a process of its own, so that an abort or a segmentation fault
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
 from llm_models import tiny
-from support import reference
+from llm_process import run
+from support import reference, shared
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Run
-
-HEAD = """
-from mtkit.errors import MtkitError
-from mtkit.llm.backend import *
-from mtkit.llm.generate import generate
-from mtkit.llm.sampler_settings import SamplerSettings
-from mtkit.llm.sampling import Picker
-import sys
-path = sys.argv[1]
-def said(what, *arguments, **options):
-    try:
-        what(*arguments, **options)
-    except MtkitError as error:
-        print(type(error).__name__, error)
-    else:
-        raise SystemExit("no error")
-"""
-
-
-def run(body: str, model: Path | None = None) -> str:
-    """Run statements in a new process; returns what they print."""
-    reference("llama_cpp")
-    script = HEAD + textwrap.dedent(body) + "\nprint('alive')\n"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(model or tiny())],
-        capture_output=True, check=False, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-2000:]}"
-    assert done.stdout.endswith("alive\n"), done.stdout
-    assert done.stderr == ""
-    return done.stdout
 
 
 def test_prompts_longer_than_a_batch_are_split() -> None:
@@ -83,100 +50,42 @@ def test_ids_are_checked_before_they_reach_c() -> None:
     assert out.count("there is no id") == 18
 
 
-def test_rows_without_logits() -> None:
-    out = run(
-        """
-        with Model(path) as model, Context(model, ContextSettings(n_ctx=64)) as context:
-            said(context.logits)
-            context.decode([5, 6, 7])
-            said(context.logits, 1)
-            said(context.logits, 99)
-            said(context.hidden)
-            with Picker(context, SamplerSettings(temperature=1.0)) as picker:
-                picker.pick()
-            context.decode([5], outputs="none")
-            with Chain() as chain:
-                chain.add("greedy")
-                said(chain.sample, context)
-        """
-    )
-    assert out.count("there are no logits") == 3
-    assert out.count("nothing has been computed") == 1
+BEYOND = b"a \xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"x\xf7\xbf\xbf\xbf"
+BAD = (
+    b"\xff",
+    b"\x80",
+    b"a\xf0",
+    b"\xf0\x80\x80\x80",
+    b"\xc0\x80",
+    b"\xed\xa0\x80",
+    b"\xf8\x88\x80\x80\x80",
+)
 
 
-def test_grammars_that_do_not_parse() -> None:
-    grammars = ["", "root ::= (", 'root ::= "a', 'other ::= "a"', "root ::= missing",
-                'root ::= root "a"', 'root ::= "a"{5,2}', "root ::= [z-a", "\0",
-                "root ::= " + "(" * 100000, 'root ::= "a"{0,1000000000}', "::=",
-                'root ::= "\\x"', 'root ::= "a"{99999999999999999999}']  # fmt: skip
-    out = run(
-        f"""
-        for grammar in {grammars!r}:
-            print(grammar[:20], flush=True)
-            said(generate, 'x', model=path, n_predict=2, grammar=grammar)
-        """
-    )
-    assert out.count("UsageError grammar: ") == len(grammars)
-
-
-def test_grammars_that_do() -> None:
-    run(
-        r"""
-        for grammar, text in (("root ::=", ""), ('root ::= "a"{2,3} # ({', "aa"),
-                              ('root ::= "(" [)({\]]{1}', None), ('root ::= "{5,2}"', "{5,2}")):
-            made = generate("x", model=path, n_predict=9, grammar=grammar)
-            assert text is None or made.text.startswith(text), (grammar, made.text)
-        """
-    )
-
-
-def test_schemas_that_are_none() -> None:
-    schemas = ["", "[", "1", '{"type": "none"}', '{"$ref": "https://nowhere.invalid/x"}',
-               '{"$ref": "#/definitions/missing"}', '{"type": "string", "pattern": "(("}',
-               "[" * 5000]  # fmt: skip
+@pytest.mark.parametrize("name", ["bbpe-8k", "wordpiece", "spm-bpe", "spm-unigram"])
+def test_texts_that_are_no_text(name: str) -> None:
+    """llama.cpp throws at numbers beyond U+10FFFF, where the tokenizer goes by characters."""
+    by_bytes = name.startswith("spm")
     run(
         f"""
-        for schema in {schemas!r}:
-            print(schema[:20], flush=True)
-            said(generate, 'x', model=path, n_predict=2, json_schema=schema)
-        """
-    )
-
-
-def test_a_grammar_that_leaves_nothing() -> None:
-    run(
-        """
-        for options in ({}, {"temperature": 1.0, "seed": 1}):
-            made = generate("x", model=path, grammar='root ::= "a"', ignore_eos=True, **options)
-            assert (made.text, made.end) == ("a", "grammar"), made
-            bias = tuple((i, float("-inf")) for i in range(1024))
-            made = generate("x", model=path, grammar='root ::= "a"', logit_bias=bias, **options)
-            assert (made.ids, made.end) == ([], "grammar")
-        """
-    )
-
-
-def test_logits_that_are_no_numbers(tmp_path: Path, mtkit: Run) -> None:
-    data = bytearray(tiny().read_bytes())
-    data[-4096:] = b"\xff" * 4096  # not a number, in the last tensor
-    path = tmp_path / "nan.gguf"
-    path.write_bytes(data)
-    run(
-        """
-        for options in ({}, {"temperature": 1.0}, {"mirostat": 1}, {"mirostat": 2},
-                        {"temperature": 1.0, "top_k": 0, "xtc": 1.0, "typical": 0.5},
-                        {"grammar": 'root ::= "a"+'}, {"repeat_penalty": 1.2, "dry": 1.0}):
-            made = generate("x", model=path, n_predict=5, seed=1, logprobs=True, **options)
-            assert all(0 <= token_id < 1024 for token_id in made.ids), made.ids
+        from mtkit.llm.backend_library import library
+        lib = library()
+        params = lib.llama_model_default_params()
+        params.vocab_only = True
+        model = object.__new__(Model)
+        model._library, model.path = lib, path
+        model.handle = lib.llama_model_load_from_file(path.encode(), params)
+        model._describe()
+        for text in {BEYOND!r}:
+            if {by_bytes}:
+                assert model.tokenize(text)
+            else:
+                said(model.tokenize, text)
+        for text in {BAD!r}:
+            model.tokenize(text)
         """,
-        path,
+        shared(f"own/fixtures/{name}/vocab.gguf"),
     )
-    (tmp_path / "text").write_text("one two three")
-    for command in (("generate", "x", "-n", 2), ("generate", "x", "-n", 2, "--jsonl"),
-                    ("logits", "x"), ("perplexity", "text")):  # fmt: skip
-        done = mtkit(*command, "--json", "-m", path)
-        assert done.returncode in (0, 2), done.stderr
-        assert b"NaN" not in done.stdout
 
 
 def test_a_full_context() -> None:
@@ -313,7 +222,12 @@ def test_interrupted_by_another_thread() -> None:
         with Model(path) as model:
             settings = ContextSettings(n_ctx=8192, n_batch=8192, n_ubatch=64)
             with Context(model, settings) as context:
-                threading.Timer(0.3, context.interrupt).start()
+                start = time.perf_counter()
+                context.decode([5] * 64)
+                context.logits()
+                once = time.perf_counter() - start  # of the 128 parts that follow
+                context.clear()
+                threading.Timer(10 * once, context.interrupt).start()
                 said(context.decode, [5] * 8192)
                 assert 0 < context.n_past < 8192
                 context.decode([5])

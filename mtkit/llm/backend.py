@@ -5,6 +5,7 @@ would end the process in C: batches are split; ids, grammars and sizes are check
 there.
 
 * ``backend_library``  loading the library, its log, its devices
+* ``backend_load``     how a model is loaded
 * ``backend_model``    a model with its vocabulary
 * ``backend_context``  a context: batches, logits, hidden states
 * ``backend_memory``   its memory and state
@@ -19,7 +20,8 @@ from __future__ import annotations
 
 from mtkit.llm.backend_context import Context, Interrupted
 from mtkit.llm.backend_library import Device, devices, library, log, system_info
-from mtkit.llm.backend_model import LoadSettings, Model
+from mtkit.llm.backend_load import LoadSettings
+from mtkit.llm.backend_model import Model
 from mtkit.llm.backend_sampler import Chain, Grammar, schema_grammar
 from mtkit.llm.backend_settings import ContextSettings, kv_types
 

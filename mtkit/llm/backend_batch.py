@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """Room for a number of tokens, each with position, sequence and whether its logits count.
+    """Room for a number of tokens, each with its position and whether its logits count.
 
     Attributes:
         struct: What llama.cpp takes.
@@ -24,9 +24,9 @@ class Batch:
         self._tokens = np.zeros(size, np.int32)
         self._positions = np.zeros(size, np.int32)
         self._counts = np.ones(size, np.int32)
-        self._sequences = np.zeros(size, np.int32)
-        # For every token a list of sequences; here always of one.
-        self._lists = self._sequences.ctypes.data + 4 * np.arange(size, dtype=np.uintp)
+        self._sequence = np.zeros(1, np.int32)
+        # For every token a list of sequences; here always of one, the first.
+        self._lists = np.full(size, self._sequence.ctypes.data, np.uintp)
         self.outputs = np.zeros(size, np.int8)
 
         def pointer(array: Any, kind: Any) -> Any:
@@ -42,26 +42,18 @@ class Batch:
             logits=pointer(self.outputs, ctypes.c_int8),
         )
 
-    def fill(
-        self,
-        ids: Sequence[int],
-        positions: Sequence[int],
-        sequences: int | Sequence[int],
-        outputs: bool | Sequence[bool],
-    ) -> None:
-        """Set the tokens; a single sequence or output is that of all."""
+    def fill(self, ids: Sequence[int], position: int, outputs: bool) -> None:
+        """Set the tokens, whose positions follow each other, and whether their logits count."""
         size = len(ids)
         self._tokens[:size] = ids
-        self._positions[:size] = positions
-        self._sequences[:size] = sequences
+        self._positions[:size] = range(position, position + size)
         self.outputs[:size] = outputs
         self.struct.n_tokens = size
 
     def one(self, token_id: int, position: int) -> Any:
-        """Set one token of sequence 0 whose logits are wanted; returns the struct."""
+        """Set one token whose logits are wanted; returns the struct."""
         self._tokens[0] = token_id
         self._positions[0] = position
-        self._sequences[0] = 0
         self.outputs[0] = 1
         self.struct.n_tokens = 1
         return self.struct

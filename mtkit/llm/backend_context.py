@@ -42,7 +42,7 @@ class Context(Memory):
         handle: llama.cpp's pointer.
         n_ctx: Tokens that fit, as asked for (llama.cpp's own number is a multiple of 256).
         n_batch: Most tokens in one call.
-        n_past: Tokens of sequence 0 in the memory.
+        n_past: Tokens in the memory.
     """
 
     def __init__(self, model: Model, settings: ContextSettings) -> None:
@@ -62,14 +62,17 @@ class Context(Memory):
             raise UsageError("the model is closed")
         params = parameters(lib, settings)
         log.clear()
-        handle = lib.llama_init_from_model(model.handle, params)
+        self._interrupts = Interrupts()
+        with self._interrupts:  # Ctrl-C inside the log's callback would be lost
+            handle = lib.llama_init_from_model(model.handle, params)
+            if handle:
+                self._finalizer = weakref.finalize(self, lib.llama_free, handle)
         if not handle:
             raise ResourceError(
                 f"no context of {settings.n_ctx} tokens can be made{log.reason()}",
                 source=model.path,
             )
         self.handle: int = handle
-        self._finalizer = weakref.finalize(self, lib.llama_free, handle)
         self._model_finalizer = model._finalizer  # noqa: SLF001  keeps the order when both go
         model.adopt(self)
         self.n_ctx = min(settings.n_ctx, lib.llama_n_ctx(handle))
@@ -77,7 +80,6 @@ class Context(Memory):
         self.n_past = 0
         self._is_computed = False
         self._memory = lib.llama_get_memory(handle)
-        self._interrupts = Interrupts()
         self._abort = lib.ggml_abort_callback(lambda _: self._interrupts.asked)
         self._no_abort = lib.ggml_abort_callback(0)
         self._batch = Batch(lib, self.n_batch)
@@ -95,16 +97,12 @@ class Context(Memory):
         ids: Sequence[int],
         *,
         outputs: Literal["last", "all", "none"] = "last",
-        sequence: int = 0,
-        start: int | None = None,
     ) -> None:
         """Compute tokens behind those in the memory, in as many batches as it takes.
 
         Args:
             ids: The tokens.
             outputs: Which rows of logits are wanted; "all" only for as many as fit one batch.
-            sequence: Which sequence they belong to.
-            start: Position of the first; None: behind the last of the sequence.
 
         Raises:
             UsageError: An id is not in the vocabulary, or "all" is asked for too many.
@@ -117,47 +115,21 @@ class Context(Memory):
         if not count:
             return
         self.model.check_ids(ids)
-        self._check_sequence(sequence)
-        if start is None:
-            start = self.n_past if sequence == 0 else self.end(sequence)
+        start = self.n_past
         if outputs == "all" and count > self.n_batch:
             raise UsageError(f"{count} rows of logits, a batch has {self.n_batch}")
         self._check_room(start + count)
         for at in range(0, count, self.n_batch):
             part = ids[at : at + self.n_batch]
             size = len(part)
-            self._batch.fill(part, range(start + at, start + at + size), sequence, outputs == "all")
+            self._batch.fill(part, start + at, outputs == "all")
             if outputs == "last" and at + size == count:
                 self._batch.outputs[size - 1] = 1
             self._run()
-            if sequence == 0:
-                self.n_past = start + at + size
-
-    def decode_branches(
-        self,
-        ids: Sequence[int],
-        positions: Sequence[int],
-        sequences: Sequence[int],
-        outputs: Sequence[bool],
-    ) -> None:
-        """Compute tokens of several sequences in one batch, as a tree of drafts needs it.
-
-        Raises:
-            UsageError: The lists differ in length, are longer than a batch, or name no such id or
-                sequence.
-        """
-        size = len(ids)
-        if not size == len(positions) == len(sequences) == len(outputs) <= self.n_batch:
-            raise UsageError(f"a batch has at most {self.n_batch} tokens, each with all its fields")
-        self.model.check_ids(ids)
-        for sequence in set(sequences):
-            self._check_sequence(sequence)
-        self._batch.fill(ids, positions, sequences, outputs)
-        self._run()
-        self.n_past = self.end(0)
+            self.n_past = start + at + size
 
     def step(self, token_id: int) -> None:
-        """Compute one token of sequence 0; the path of every generated token."""
+        """Compute one token; the path of every generated token."""
         past = self.n_past
         if past >= self.n_ctx or not 0 <= token_id < self.model.n_vocab:
             self.check_open()
@@ -184,7 +156,7 @@ class Context(Memory):
                 hint="raise --ubatch and --batch",
             )
         self.model.check_ids(ids)
-        self._batch.fill(ids, range(size), 0, True)
+        self._batch.fill(ids, 0, True)
         self._run(self._library.llama_encode)
 
     def _run(self, call: Any = None) -> None:
@@ -207,7 +179,7 @@ class Context(Memory):
             self._fail(code)
 
     def _fail(self, code: int) -> None:
-        self.n_past = self.end(0)
+        self.n_past = self.end()
         if code == _ABORTED:
             raise Interrupted("interrupted")
         if code == _NO_ROOM:
@@ -261,11 +233,6 @@ class Context(Memory):
             buffer: Any = (ctypes.c_float * size).from_address(address)
             found = self._views[key] = np.frombuffer(buffer, np.float32)
         return found
-
-    def set_embeddings(self, wanted: bool) -> None:
-        """Say whether further calls keep hidden states; with them every token gets logits."""
-        self.check_open()
-        self._library.llama_set_embeddings(self.handle, wanted)
 
     def set_threads(self, threads: int, threads_batch: int) -> None:
         """Set the number of threads."""

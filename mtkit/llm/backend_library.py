@@ -12,6 +12,7 @@ import sys
 from collections import deque
 
 from mtkit.errors import MissingExtra, UnsupportedError, UsageError
+from mtkit.llm.interrupts import Interrupts
 from mtkit.record import Record
 
 TYPE_CHECKING = False
@@ -115,9 +116,10 @@ def _load() -> None:
     _loaded["log"] = module.llama_log_callback(log.take)
     module.llama_log_set(_loaded["log"], ctypes.c_void_p(0))
     load_all = ggml("ggml_backend_load_all", None, [])
-    if load_all is not None:
-        load_all()
-    module.llama_backend_init()
+    with Interrupts():  # Ctrl-C inside the log's callback would be lost
+        if load_all is not None:
+            load_all()
+        module.llama_backend_init()
 
 
 def _low_level() -> Any:

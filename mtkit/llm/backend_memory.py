@@ -23,7 +23,7 @@ class Memory:
 
     Attributes:
         n_ctx: Tokens that fit, as asked for (llama.cpp's own number is a multiple of 256).
-        n_past: Tokens of sequence 0 in the memory.
+        n_past: Tokens in the memory.
     """
 
     model: Model
@@ -35,12 +35,12 @@ class Memory:
     _memory: int | None
     _is_computed: bool
 
-    def end(self, sequence: int = 0) -> int:
-        """Return the position behind the last token of a sequence."""
+    def end(self) -> int:
+        """Return the position behind the last token."""
         self.check_open()
         if not self._memory:
             return 0
-        last: int = self._library.llama_memory_seq_pos_max(self._memory, sequence)
+        last: int = self._library.llama_memory_seq_pos_max(self._memory, 0)
         return last + 1
 
     def clear(self) -> None:
@@ -51,36 +51,27 @@ class Memory:
         self._is_computed = False
         self.n_past = 0
 
-    def truncate(self, end: int, sequence: int = 0) -> bool:
-        """Forget the tokens of a sequence from a position on.
+    def truncate(self, end: int) -> bool:
+        """Forget the tokens from a position on.
 
         Returns:
             False where the memory cannot do that (recurrent layers, or a sliding window that has
             dropped what would be needed); it is as before then.
         """
-        self._check_sequence(sequence)
-        if end >= self.end(sequence):
+        if end >= self.end():
             return True
-        if not self.settings.swa_full and self._has_hole(end, sequence):
+        if not self.settings.swa_full and self._has_hole(end):
             return False
-        if not self._library.llama_memory_seq_rm(self._memory, sequence, end, -1):
+        if not self._library.llama_memory_seq_rm(self._memory, 0, end, -1):
             return False
-        if sequence == 0:
-            self.n_past = end
+        self.n_past = end
         return True
 
-    def _has_hole(self, end: int, sequence: int) -> bool:
+    def _has_hole(self, end: int) -> bool:
         """Whether tokens are gone that a window in front of ``end`` would need."""
-        first = self._library.llama_memory_seq_pos_min(self._memory, sequence)
+        first = self._library.llama_memory_seq_pos_min(self._memory, 0)
         window = self._library.llama_model_n_swa(self.model.handle)
         return bool(window and first > max(0, end - window))
-
-    def copy_sequence(self, source: int, target: int, start: int = 0, end: int = -1) -> None:
-        """Let a sequence share the tokens of another."""
-        self.check_open()
-        self._check_sequence(source)
-        self._check_sequence(target)
-        self._library.llama_memory_seq_cp(self._memory, source, target, start, end)
 
     # -- state
 
@@ -110,7 +101,7 @@ class Memory:
         if not len(data) or lib.llama_state_set_data(self.handle, buffer, len(data)) != len(data):
             self.clear()
             raise UnsupportedError(f"the state does not fit this context{log.reason()}")
-        self.n_past = self.end(0)
+        self.n_past = self.end()
         self._is_computed = False  # what the buffer holds belongs to the time before
 
     def check_open(self) -> None:
@@ -128,7 +119,3 @@ class Memory:
                 f"the context holds {self.n_ctx} tokens, {end} are needed",
                 hint="raise --ctx, or shorten the prompt or -n",
             )
-
-    def _check_sequence(self, sequence: int) -> None:
-        if not 0 <= sequence < self.settings.n_seq:
-            raise UsageError(f"there is no sequence {sequence} of {self.settings.n_seq}")

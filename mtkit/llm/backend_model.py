@@ -7,9 +7,9 @@ import os
 import weakref
 
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llm.backend_library import devices, library, log
+from mtkit.llm.backend_library import library, log
+from mtkit.llm.backend_load import LoadSettings, parameters
 from mtkit.llm.interrupts import Interrupts
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,31 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NO_VOCABULARY = 0
-_MMAP, _NO_MMAP = 1, 0
+_BY_BYTES = {1, 4, 5}
+"""Types of vocabularies whose tokenizer takes any bytes: SentencePiece's two, RWKV's."""
 _MOST_TEXT_BYTES = (1 << 31) - 1
 """llama_tokenize takes the length as a signed 32-bit number."""
-
-
-class LoadSettings(Record):
-    """How a model is loaded.
-
-    Attributes:
-        gpu_layers: Layers given to GPUs; -1 for all.
-        devices: Names of the devices to use; empty for llama.cpp's choice.
-        tensor_split: Share of each GPU; empty for its choice.
-        mmap: Map the file; None for llama.cpp's choice.
-        check_tensors: Look for values that are no numbers while loading.
-        repack: Let llama.cpp rearrange weights for this CPU.
-        backends: A folder of further back ends.
-    """
-
-    gpu_layers: int = 0
-    devices: tuple[str, ...] = ()
-    tensor_split: tuple[float, ...] = ()
-    mmap: bool | None = None
-    check_tensors: bool = False
-    repack: bool = True
-    backends: str | None = None
 
 
 class Model:
@@ -87,13 +66,7 @@ class Model:
         self._library = lib = library(backends=settings.backends)
         self.path = path
         self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
-        params = lib.llama_model_default_params()
-        params.n_gpu_layers = settings.gpu_layers
-        if settings.mmap is not None:
-            params.load_mode = _MMAP if settings.mmap else _NO_MMAP
-        params.check_tensors = settings.check_tensors
-        params.use_extra_bufts = settings.repack
-        kept = _place(params, settings, lib)
+        params, arrays = parameters(lib, settings)
         interrupts = Interrupts()
 
         def report(part: float, _: object) -> bool:
@@ -101,18 +74,19 @@ class Model:
                 progress(part)
             return not interrupts.asked
 
-        callback = lib.llama_progress_callback(report)  # must live until the load returns
-        params.progress_callback = callback
+        params.progress_callback = lib.llama_progress_callback(report)
+        # llama.cpp keeps the parameters as long as the model, their pointers among them.
+        self._kept = params.progress_callback, arrays
         log.clear()
         with interrupts:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
-        del callback, kept
+            if handle:
+                self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
         if not handle:
             reason = log.reason()
             kind = UnsupportedError if "unknown model architecture" in reason else FormatError
             raise kind(f"cannot be loaded{reason}", source=path)
         self.handle: int = handle
-        self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
         self._describe()
 
     def _describe(self) -> None:
@@ -131,7 +105,8 @@ class Model:
         self.bos: int = lib.llama_vocab_bos(self.vocab)
         self.eos: int = lib.llama_vocab_eos(self.vocab)
         self.add_bos = bool(lib.llama_vocab_get_add_bos(self.vocab))
-        self.has_vocabulary = lib.llama_vocab_type(self.vocab) != _NO_VOCABULARY
+        self._vocabulary_type: int = lib.llama_vocab_type(self.vocab)
+        self.has_vocabulary = self._vocabulary_type != _NO_VOCABULARY
         start: int = lib.llama_model_decoder_start_token(handle) if self.has_encoder else -1
         self.decoder_start = start if start >= 0 else self.bos
         self._pieces: dict[tuple[int, bool], bytes] = {}
@@ -179,7 +154,7 @@ class Model:
 
         Raises:
             UnsupportedError: The model has no tokenizer.
-            UsageError: The text is too long.
+            UsageError: The text is too long, or holds what would end the process in C.
         """
         self.check_open()
         if not self.has_vocabulary:
@@ -187,6 +162,8 @@ class Model:
         raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         if len(raw) > _MOST_TEXT_BYTES:
             raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
+        if self._vocabulary_type not in _BY_BYTES:
+            _check_code_points(raw)
         room = len(raw) + 8
         for _ in range(2):
             buffer = (ctypes.c_int32 * room)()
@@ -264,27 +241,12 @@ class Model:
         self.close()
 
 
-def _place(params: Any, settings: LoadSettings, lib: Any) -> list[Any]:
-    """Set the devices; returns what has to live as long as the parameters."""
-    kept: list[Any] = []
-    if settings.devices:
-        known = {device.name: device for device in devices()}
-        handles = []
-        for name in settings.devices:
-            if name not in known:
-                raise UsageError(
-                    f"there is no device {name!r}", hint=f"there are {', '.join(known) or 'none'}"
-                )
-            if known[name].kind != "CPU":  # the CPU is always there and is no choice
-                handles.append(known[name].handle)
-        array = (ctypes.c_void_p * (len(handles) + 1))(*handles, None)
-        params.devices = ctypes.cast(array, ctypes.c_void_p)
-        kept.append(array)
-    if settings.tensor_split:
-        most = lib.llama_max_devices()
-        if len(settings.tensor_split) > most:
-            raise UsageError(f"--tensor-split has more than {most} parts")
-        split = (ctypes.c_float * most)(*settings.tensor_split)
-        params.tensor_split = ctypes.cast(split, ctypes.POINTER(ctypes.c_float))
-        kept.append(split)
-    return kept
+def _check_code_points(raw: bytes) -> None:
+    """Refuse what spells a number that is no character: of all bad UTF-8 llama.cpp throws there."""
+    import re
+
+    found = re.search(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}", raw)
+    if found:
+        raise UsageError(
+            f"is no UTF-8: a character beyond U+10FFFF at byte {found.start()}", field="text"
+        )

@@ -1,0 +1,112 @@
+"""Grammars, schemas and logits that would end the process inside llama.cpp.
+
+Each case runs in a process of its own, so that an abort or a segmentation fault is seen as one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llm_models import tiny
+from llm_process import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+
+def test_rows_without_logits() -> None:
+    out = run(
+        """
+        with Model(path) as model, Context(model, ContextSettings(n_ctx=64)) as context:
+            said(context.logits)
+            context.decode([5, 6, 7])
+            said(context.logits, 1)
+            said(context.logits, 99)
+            said(context.hidden)
+            with Picker(context, SamplerSettings(temperature=1.0)) as picker:
+                picker.pick()
+            context.decode([5], outputs="none")
+            with Chain() as chain:
+                chain.add("greedy")
+                said(chain.sample, context)
+        """
+    )
+    assert out.count("there are no logits") == 3
+    assert out.count("nothing has been computed") == 1
+
+
+def test_grammars_that_do_not_parse() -> None:
+    grammars = ["", "root ::= (", 'root ::= "a', 'other ::= "a"', "root ::= missing",
+                'root ::= root "a"', 'root ::= "a"{5,2}', "root ::= [z-a", "\0",
+                "root ::= " + "(" * 100000, 'root ::= "a"{0,1000000000}', "::=",
+                'root ::= "\\x"', 'root ::= "a"{99999999999999999999}']  # fmt: skip
+    out = run(
+        f"""
+        for grammar in {grammars!r}:
+            print(grammar[:20], flush=True)
+            said(generate, 'x', model=path, n_predict=2, grammar=grammar)
+        """
+    )
+    assert out.count("UsageError grammar: ") == len(grammars)
+
+
+def test_grammars_that_do() -> None:
+    run(
+        r"""
+        for grammar, text in (("root ::=", ""), ('root ::= "a"{2,3} # ({', "aa"),
+                              ('root ::= "(" [)({\]]{1}', None), ('root ::= "{5,2}"', "{5,2}")):
+            made = generate("x", model=path, n_predict=9, grammar=grammar)
+            assert text is None or made.text.startswith(text), (grammar, made.text)
+        """
+    )
+
+
+def test_schemas_that_are_none() -> None:
+    schemas = ["", "[", "1", '{"type": "none"}', '{"$ref": "https://nowhere.invalid/x"}',
+               '{"$ref": "#/definitions/missing"}', '{"type": "string", "pattern": "(("}',
+               "[" * 5000]  # fmt: skip
+    run(
+        f"""
+        for schema in {schemas!r}:
+            print(schema[:20], flush=True)
+            said(generate, 'x', model=path, n_predict=2, json_schema=schema)
+        """
+    )
+
+
+def test_a_grammar_that_leaves_nothing() -> None:
+    run(
+        """
+        for options in ({}, {"temperature": 1.0, "seed": 1}):
+            made = generate("x", model=path, grammar='root ::= "a"', ignore_eos=True, **options)
+            assert (made.text, made.end) == ("a", "grammar"), made
+            bias = tuple((i, float("-inf")) for i in range(1024))
+            made = generate("x", model=path, grammar='root ::= "a"', logit_bias=bias, **options)
+            assert (made.ids, made.end) == ([], "grammar")
+        """
+    )
+
+
+def test_logits_that_are_no_numbers(tmp_path: Path, mtkit: Run) -> None:
+    data = bytearray(tiny().read_bytes())
+    data[-4096:] = b"\xff" * 4096  # not a number, in the last tensor
+    path = tmp_path / "nan.gguf"
+    path.write_bytes(data)
+    run(
+        """
+        for options in ({}, {"temperature": 1.0}, {"mirostat": 1}, {"mirostat": 2},
+                        {"temperature": 1.0, "top_k": 0, "xtc": 1.0, "typical": 0.5},
+                        {"grammar": 'root ::= "a"+'}, {"repeat_penalty": 1.2, "dry": 1.0}):
+            made = generate("x", model=path, n_predict=5, seed=1, logprobs=True, **options)
+            assert all(0 <= token_id < 1024 for token_id in made.ids), made.ids
+        """,
+        path,
+    )
+    (tmp_path / "text").write_text("one two three")
+    for command in (("generate", "x", "-n", 2), ("generate", "x", "-n", 2, "--jsonl"),
+                    ("logits", "x"), ("perplexity", "text")):  # fmt: skip
+        done = mtkit(*command, "--json", "-m", path)
+        assert done.returncode in (0, 2), done.stderr
+        assert b"NaN" not in done.stdout
