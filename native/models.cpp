@@ -52,6 +52,8 @@ std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabul
         return make_characters(program, tables, vocabulary);
     case ModelKind::TRIE:
         return make_trie(program, tables);
+    case ModelKind::SHORTEST_PATH:
+        return make_shortest_path(program, tables);
     case ModelKind::WORD_PIECE:
         return make_word_piece(program, vocabulary);
     case ModelKind::WORD_LEVEL:

@@ -37,9 +37,16 @@ struct ModelScratch {
         std::uint32_t id;
         std::uint32_t from;
     };
+    // From a place of the text to the next one.
+    struct Step {
+        std::int64_t cost; // of the whole way to the end
+        std::uint32_t id;
+        std::uint32_t end;
+    };
     std::vector<Symbol> symbols;
     std::vector<std::uint64_t> heap;
     std::vector<Node> nodes;
+    std::vector<Step> steps;
     std::string key;
     bool places = false; // the places of tokens are wanted, not only their ids
 
@@ -92,6 +99,7 @@ std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocab
 std::unique_ptr<Model> make_characters(Reader &program, Tables &tables,
                                        const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_trie(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_shortest_path(Reader &program, Tables &tables);
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
 
@@ -105,6 +113,7 @@ enum class ModelKind : std::uint8_t {
     WORD_LEVEL = 6,
     TRIE = 7,
     CHARACTERS = 8,
+    SHORTEST_PATH = 9,
 };
 
 // A string of the program: u32 length, bytes.

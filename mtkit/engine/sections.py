@@ -11,6 +11,7 @@ from contextlib import suppress
 from mtkit.core import native
 from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.encoding import NONE, f64, text, u8, u32
+from mtkit.engine.model_tables import shortest_path
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.utf8 import to_bytes
@@ -92,6 +93,8 @@ class _Model:
         if isinstance(model, models.Trie):
             self._trie(self.listed)
             return u8(7) + u32(model.unk), False
+        if isinstance(model, models.ShortestPath):
+            return shortest_path(self.vocabulary, self.sections), False
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
             return u8(2), False

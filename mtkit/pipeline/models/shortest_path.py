@@ -21,12 +21,14 @@ from mtkit.spec import TokenType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import TokenizerSpec, Vocabulary
 
 SCALE = 10_000
 UNKNOWN_COST = 10_000_000
 TOO_MUCH = 20_000_000
 """A piece of this cost is never taken."""
+LEAST = -(1 << 31)
+"""Costs have 32 bits."""
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -35,23 +37,13 @@ class ShortestPath:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.vocabulary = vocabulary = spec.vocabulary
-        scores = vocabulary.scores or [0.0] * len(vocabulary)
         self.costs: dict[str, tuple[int, int]] = {}
         """Text -> (cost, id)."""
-        bytes_found: dict[bytes, int] = {}
-        for token_id, piece in enumerate(vocabulary.pieces):
-            role = vocabulary.type_of(token_id)
-            if role is TokenType.BYTE:
-                bytes_found.setdefault(piece, token_id)
-            elif role is not TokenType.ABSENT and piece:
-                cost = _cost(scores[token_id])
-                if cost < TOO_MUCH:
-                    text = piece.decode("utf-8", "surrogateescape")
-                    self.costs.setdefault(text, (cost, token_id))
-        missing = [piece for piece in BYTE_PIECES if piece not in bytes_found]
-        if missing:
-            raise FormatError(f"has no BYTE token {missing[0].decode()}", field="vocabulary")
-        self.byte_ids = [bytes_found[piece] for piece in BYTE_PIECES]
+        for token_id, cost in costs(vocabulary).items():
+            text = vocabulary.pieces[token_id].decode("utf-8", "surrogateescape")
+            if text:
+                self.costs.setdefault(text, (cost, token_id))
+        self.byte_ids = byte_tokens(vocabulary)
         self.longest = max(map(len, self.costs), default=0)
 
     def encode(self, word: str) -> list[Symbol]:
@@ -87,9 +79,34 @@ class ShortestPath:
         return WordTrace((), (), piece_steps(self.vocabulary, self.encode(word)))
 
 
-def _cost(score: float) -> int:
+def byte_tokens(vocabulary: Vocabulary) -> list[int]:
+    """Return the BYTE token of each byte.
+
+    Raises:
+        FormatError: One is missing.
+    """
+    found: dict[bytes, int] = {}
+    for token_id, piece in enumerate(vocabulary.pieces):
+        if vocabulary.type_of(token_id) is TokenType.BYTE:
+            found.setdefault(piece, token_id)
+    missing = [piece for piece in BYTE_PIECES if piece not in found]
+    if missing:
+        raise FormatError(f"has no BYTE token {missing[0].decode()}", field="vocabulary")
+    return [found[piece] for piece in BYTE_PIECES]
+
+
+def costs(vocabulary: Vocabulary) -> dict[int, int]:
+    """Return what the pieces that can be taken cost, by id."""
+    never = TokenType.BYTE, TokenType.ABSENT
+    scores = vocabulary.scores or [0.0] * len(vocabulary)
+    priced = enumerate(map(cost_of, scores))
+    return {i: cost for i, cost in priced if cost < TOO_MUCH and vocabulary.type_of(i) not in never}
+
+
+def cost_of(score: float) -> int:
+    """Return the cost of a piece with a score."""
     if not math.isfinite(score):
         return TOO_MUCH
     scaled = score * SCALE
     rounded = math.floor(abs(scaled) + 0.5)
-    return rounded if scaled <= 0 else -rounded
+    return rounded if scaled <= 0 else max(-rounded, LEAST)

@@ -1,0 +1,126 @@
+"""The rarer models in the core: ids, offsets, errors and traces of damage, as by the pipeline."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("mtkit._native")
+from test_engine import (
+    ADDED,
+    NORMALIZERS,
+    POST,
+    PRE_TOKENIZERS,
+    TEXTS,
+    answer,
+    random_texts,
+    random_vocabulary,
+)
+
+from mtkit.engine import Engine, load_engine, tables
+from mtkit.errors import MtkitError
+from mtkit.packed import Numbers, Pieces
+from mtkit.pipeline import Pipeline
+from mtkit.spec import TokenizerSpec, models
+from mtkit.spec.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BYTES = [b"<0x%02X>" % byte for byte in range(256)]
+ODD_SCORES = (
+    *(-2000.0, -1999.99995, -3000.0, -999.99995, -1000.00005, 0.00005, 1e30, -1e30),
+    *(float("inf"), float("-inf"), float("nan")),
+)
+
+
+def with_bytes(rng: random.Random, *more: bytes) -> tuple[list[bytes], list[int], list[float]]:
+    """Return pieces, types and scores: all byte tokens, then others."""
+    drawn = random_vocabulary(rng, "\u2581")
+    pieces = [*BYTES, *more, *drawn.pieces]
+    assert drawn.types is not None
+    types = [6] * 256 + [1] * len(more) + list(drawn.types)
+    scores = [-rng.random() * 1500 for _ in pieces]
+    return pieces, types, scores
+
+
+def shortest_path(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    # Pieces that begin or end inside a character are found only where the text is broken, too.
+    pieces, types, scores = with_bytes(rng, b"\xe4", b"\xe4\xb8", b"\xff", "\ufeff".encode(), b"")
+    odd = [rng.choice(ODD_SCORES) if rng.random() < 0.1 else score for score in scores]
+    return vocabulary_of(pieces, types, odd), models.ShortestPath()
+
+
+def vocabulary_of(pieces: list[bytes], types: list[int], scores: list[float]) -> Vocabulary:
+    return Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("d", scores))
+
+
+DRAW: dict[str, Callable[[random.Random], tuple[Vocabulary, models.Model]]] = {
+    "ShortestPath": shortest_path,
+}
+MORE = ["\ufeff", "\ufeffab\ufeff", "\ufeff\ufeff a", "\ud7ff\ue000", "a" * 40, "ab" * 60]
+
+
+@pytest.mark.parametrize("name", DRAW)
+@pytest.mark.parametrize("seed", range(12))
+def test_generated_specifications(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    vocabulary, model = DRAW[name](rng)
+    spec = TokenizerSpec(
+        vocabulary,
+        model,
+        normalizer=rng.choice((None, *NORMALIZERS)),
+        pre_tokenizer=rng.choice((None, *PRE_TOKENIZERS)),
+        post_processor=rng.choice(POST),
+        added_tokens=rng.choice(ADDED),
+        invalid_utf8=rng.choice(("error", "replace", "keep", "loose")),
+    )
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    assert isinstance(engine, Engine)
+    for text in TEXTS + MORE + random_texts(seed, 40):
+        expected = answer(pipeline.encode, text)
+        assert answer(engine.encode, text) == expected, text
+        if "a later one changes the whole text" not in str(expected):
+            assert answer(engine.encode_ids, text) == answer(pipeline.encode_ids, text), text
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_the_core_takes_the_texts_itself(name: str) -> None:
+    engine = load_engine(TokenizerSpec(*DRAW[name](random.Random(1)), invalid_utf8="replace"))
+    assert isinstance(engine, Engine)
+    texts: list[object] = [*TEXTS, *MORE]
+    left = [
+        text
+        for text, found in zip(texts, engine._native.encode_tokens(texts, -1), strict=True)
+        if not found
+    ]
+    assert not [text for text in left if not isinstance(answer(engine.encode, text), tuple)]
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_damaged_tables_never_harm(name: str) -> None:
+    spec = TokenizerSpec(*DRAW[name](random.Random(2)), invalid_utf8="keep")
+    good = tables(spec)
+    rng = random.Random(name)
+    answered = refused = 0
+    for _ in range(200):
+        tag = rng.choice(["PROG", *sorted(good)])
+        table = bytearray(good[tag])
+        if rng.random() < 0.3:
+            del table[rng.randrange(len(table) + 1) :]
+        for _ in range(rng.choice((1, 1, 40))):
+            if table:
+                at = rng.randrange(len(table))
+                harm = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f"))
+                table[at : at + 4] = harm[: len(table) - at]
+        try:
+            core = Engine({**good, tag: bytes(table)}, lambda: spec)._native
+            for text in (*TEXTS, *MORE):
+                core.encode_tokens([text], -1)
+            answered += 1
+        except MtkitError:
+            refused += 1
+    assert answered
+    assert refused
