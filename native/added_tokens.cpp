@@ -15,6 +15,7 @@ constexpr std::uint8_t LSTRIP = 2;
 constexpr std::uint8_t RSTRIP = 4;
 constexpr std::uint8_t NORMALIZED = 8;
 constexpr std::uint8_t SPECIAL = 16;
+constexpr std::uint8_t VANISHED = 32;
 
 } // namespace
 
@@ -45,6 +46,7 @@ AddedTokens::AddedTokens(Reader &program) {
         const PrefixFinder::Entry entry{token.text, static_cast<std::uint32_t>(i)};
         const bool normalized = (token.flags & NORMALIZED) != 0 && match_ != Match::LONGEST_FIRST;
         (normalized ? late : raw).push_back(entry);
+        vanished_ = vanished_ || (token.flags & VANISHED) != 0;
         tokens_.push_back(token);
     }
     raw_.build(std::move(raw));
@@ -78,6 +80,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &o
 
 void AddedTokens::cut_normalized(const Part &part, int parse_special,
                                  std::vector<Piece> &out) const {
+    if (vanished_ && !part.text.empty()) throw Deferred();
     if (match_ == Match::LEFTMOST_LONGEST)
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
     else

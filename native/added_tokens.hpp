@@ -95,6 +95,7 @@ class AddedTokens {
 
     Match match_;
     bool parses_;
+    bool vanished_ = false; // a token is nothing once normalized: the pipeline says what is wrong
     CodePointSet space_;
     CodePointSet word_;
     std::vector<Token> tokens_;

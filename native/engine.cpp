@@ -6,9 +6,15 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint32_t PROGRAM_VERSION = 1;
+constexpr std::uint32_t PROGRAM_VERSION = 2;
 constexpr std::string_view MARK = "\xE2\x96\x81";
 constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+
+Frame read_frame(Reader &program, const char *field) {
+    const bool works = read_flag(program, field);
+    auto ids = read_numbers(program, field);
+    return works ? Frame(std::move(ids)) : std::nullopt;
+}
 
 } // namespace
 
@@ -37,8 +43,8 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
     model_ = make_model(program, tables_, vocabulary_);
     prefix_ = read_numbers(program, "prefix_ids");
-    before_ = read_numbers(program, "before");
-    after_ = read_numbers(program, "after");
+    special_ = read_frame(program, "special");
+    plain_ = read_frame(program, "plain");
     if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
 }
 
@@ -47,17 +53,42 @@ void Engine::encode(std::string_view text, const EncodeOptions &options,
     Borrowed borrowed(*this);
     Scratch &scratch = *borrowed;
     scratch.model.places = false;
-    if (options.add_special_tokens) out.insert(out.end(), before_.begin(), before_.end());
+    const Frame &frame = options.add_special_tokens ? special_ : plain_;
+    if (!frame) throw Deferred();
+    constexpr std::size_t NOWHERE = ~std::size_t{0};
+    std::size_t start = NOWHERE;
+    std::size_t size = 0;
+    for (const auto id : *frame) {
+        if (id != NONE) {
+            out.push_back(id);
+        } else if (start == NOWHERE) {
+            start = out.size();
+            one_text(text, options.parse_special, scratch, out);
+            size = out.size() - start;
+        } else {
+            const std::size_t again = out.size();
+            out.resize(again + size);
+            std::copy_n(out.data() + start, size, out.data() + again);
+        }
+    }
+    if (start == NOWHERE) { // it can fail for all that
+        std::vector<std::uint32_t> unused;
+        one_text(text, options.parse_special, scratch, unused);
+    }
+}
+
+// The ids of a text with nothing around it.
+void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
     out.insert(out.end(), prefix_.begin(), prefix_.end());
     const auto valid = checked(text, scratch);
     if (pre_tokenizer_ && pre_tokenizer_->needs_extents()) {
         Tokens tokens;
-        text_tokens(aligned(valid, scratch), options.parse_special, scratch, tokens);
+        text_tokens(aligned(valid, scratch), parse_special, scratch, tokens);
         out.insert(out.end(), tokens.ids.begin(), tokens.ids.end());
     } else {
-        text_ids(valid, options.parse_special, scratch, out);
+        text_ids(valid, parse_special, scratch, out);
     }
-    if (options.add_special_tokens) out.insert(out.end(), after_.begin(), after_.end());
 }
 
 std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {

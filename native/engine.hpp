@@ -32,6 +32,9 @@ struct Tokens {
     std::vector<Spelled> spelled;
 };
 
+// Ids in the order of the result, NONE where the text is; nothing where a post-processor fails.
+using Frame = std::optional<std::vector<std::uint32_t>>;
+
 struct EncodeOptions {
     bool add_special_tokens = true;
     int parse_special = -1; // -1: as the program says
@@ -70,6 +73,8 @@ class Engine {
     };
     class Borrowed;
 
+    void one_text(std::string_view text, int parse_special, Scratch &scratch,
+                  std::vector<std::uint32_t> &out) const;
     std::string_view checked(std::string_view text, Scratch &scratch) const;
     void text_ids(std::string_view text, int parse_special, Scratch &scratch,
                   std::vector<std::uint32_t> &out) const;
@@ -98,8 +103,8 @@ class Engine {
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
     std::unique_ptr<Model> model_;
     std::vector<std::uint32_t> prefix_;
-    std::vector<std::uint32_t> before_; // special tokens in front of a text
-    std::vector<std::uint32_t> after_;  // and behind it
+    Frame special_; // around a text
+    Frame plain_;   // the same without special tokens
 
     static constexpr std::size_t POOL = 16;
     mutable std::mutex mutex_;

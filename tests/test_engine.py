@@ -245,12 +245,26 @@ ADDED = [
         (AddedToken(0, b"a"), AddedToken(1, b"ab"), AddedToken(2, b"'s", special=True)),
         match="first_listed",
     ),
+    AddedTokens((AddedToken(0, b" ", normalized=True), AddedToken(1, b"ab"))),
 ]
 POST = [
     None,
     post.Bert(("</s>", 1), ("<s>", 0)),
     post.Roberta(("</s>", 1), ("<s>", 0)),
     post.Template((post.Slot(ids=(3,)), post.Slot(text=0), post.Slot(ids=(4, 5)))),
+    post.Template((post.Slot(text=0), post.Slot(ids=(3,)), post.Slot(text=0))),
+    post.Template((post.Slot(text=0), post.Slot(text=0)), without="text"),
+    post.Template((post.Slot(ids=(4,)),)),
+    post.Template((post.Slot(text=0), post.Slot(text=1))),
+    post.Sequence((post.Bert(("</s>", 1), ("<s>", 0)), post.Template((post.Slot(text=0),) * 2))),
+    post.Sequence(
+        (
+            post.Template((post.Slot(text=0), post.Slot(ids=(5,)))),
+            post.Template((), (post.Slot(text=1), post.Slot(ids=(6,)), post.Slot(text=0))),
+            post.Roberta(("</s>", 1), ("<s>", 0)),
+        )
+    ),
+    post.Sequence((post.Template((post.Slot(text=0),) * 3), post.Template((post.Slot(text=0),)))),
 ]
 
 
@@ -360,6 +374,10 @@ def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
         assert_equal(TokenizerSpec(vocabulary, model, normalizer=normalizer), texts)
     for pre_tokenizer in PRE_TOKENIZERS:
         assert_equal(TokenizerSpec(vocabulary, model, pre_tokenizer=pre_tokenizer), texts)
+    for processor in POST:
+        for prefix in ((), (2,)):
+            spec = TokenizerSpec(vocabulary, model, post_processor=processor, prefix_ids=prefix)
+            assert_equal(spec, texts[:20])
 
 
 def test_the_default_tokenizer_carries_its_tables() -> None:

@@ -75,7 +75,7 @@ def test_generated_specifications(name: str, seed: int) -> None:
         pre_tokenizer=rng.choice((None, *PRE_TOKENIZERS)),
         post_processor=rng.choice(POST),
         added_tokens=rng.choice(ADDED),
-        invalid_utf8=rng.choice(("error", "replace", "keep", "loose")),
+        invalid_utf8=rng.choice(("error", "replace", "keep", "loose", "wide")),
     )
     engine, pipeline = load_engine(spec), Pipeline(spec)
     assert isinstance(engine, Engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mtkit import _native
+from mtkit.core import native
 from mtkit.engine.encoding import numbers, u8
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ def shortest_path(vocabulary: Vocabulary, sections: Sections) -> bytes:
 
     priced = costs(vocabulary)
     every = range(len(vocabulary))
-    sections["TRIE"], sections["TRID"] = _native.build_trie(
+    sections["TRIE"], sections["TRID"] = native.build_trie(
         sections["PCSB"], sections["PCSE"], bytes(int(i in priced) for i in every)
     )
     sections["COST"] = struct.pack(f"<{len(every)}i", *(priced.get(i, 0) for i in every))

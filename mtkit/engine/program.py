@@ -9,11 +9,11 @@ them. What the core has no step for is ``UnsupportedError``: the pipeline does t
 from __future__ import annotations
 
 from mtkit.engine import VERSION
-from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.engine.encoding import NONE, numbers, text, u8, u32
 from mtkit.engine.scripts import by_characters
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
-from mtkit.spec import models, normalizers, post_processors, pre_tokenizers
+from mtkit.spec import models, normalizers, pre_tokenizers
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mtkit.spec.text import Pattern
 
 
-_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2, "loose": 3}
+_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2, "loose": 3, "wide": 3}
+"""The last two leave a text that is broken to the pipeline."""
 _MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
 _BEHAVIORS = {
     "removed": 0,
@@ -62,9 +63,6 @@ class Program:
     def compile(self, model: bytes, *, cut_at_marks: bool, cacheable: bool) -> bytes:
         """Return the program with the model's part put in."""
         spec = self.spec
-        if spec.invalid_utf8 not in _INVALID_UTF8:
-            raise UnsupportedError(f"the core does not read text as {spec.invalid_utf8!r}")
-        before, after = _around(spec.post_processor)
         return b"".join(
             [
                 u32(VERSION),
@@ -77,8 +75,8 @@ class Program:
                 self._pre_tokenizer(),
                 model,
                 numbers(spec.prefix_ids),
-                numbers(before),
-                numbers(after),
+                _frame(spec.post_processor, add=True),
+                _frame(spec.post_processor, add=False),
             ]
         )
 
@@ -90,8 +88,6 @@ class Program:
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
             normalize = compile_normalizer(self.spec.normalizer)
         contents = Cutter(added, normalize).normalized
-        if any(t.normalized and contents.get(t.id) == "" for t in added.tokens):
-            raise UnsupportedError("an added token is nothing once normalized")
         special = {token.content for token in added.tokens if token.special}
         by_content = added.match != "longest_first"
         tokens = list(added.tokens)
@@ -104,6 +100,7 @@ class Program:
                 | token.rstrip << 2
                 | token.normalized << 3
                 | is_special << 4
+                | (token.normalized and contents.get(token.id) == "") << 5
             )
             content = contents.get(token.id, "") if by_content else token.content
             entries.append(u32(token.id) + u8(flags) + text(content if token.content else b""))
@@ -270,32 +267,13 @@ def _flat(component: PreTokenizer | None) -> list[PreTokenizer]:
     return [component]
 
 
-def _around(component: PostProcessor | None) -> tuple[list[int], list[int]]:
-    """Return the special ids in front of and behind one text."""
-    if component is None or isinstance(component, post_processors.ByteLevel):
-        return [], []
-    if isinstance(component, (post_processors.Bert, post_processors.Roberta)):
-        return [component.cls[1]], [component.sep[1]]
-    if isinstance(component, post_processors.Sequence):
-        before: list[int] = []
-        after: list[int] = []
-        adding = 0
-        for step in component.steps:
-            front, back = _around(step)
-            adding += bool(front or back)
-            before, after = front + before, after + back
-        if adding > 1:
-            # What a second template does to the parts of the first depends on their number.
-            raise UnsupportedError("the core takes one template")
-        return before, after
-    if isinstance(component, post_processors.Template):
-        places = [slot.text for slot in component.single]
-        if places.count(0) != 1 or 1 in places:
-            raise UnsupportedError("the core takes templates with the text once")
-        at = places.index(0)
-        slots = component.single
-        return (
-            [i for slot in slots[:at] for i in slot.ids],
-            [i for slot in slots[at + 1 :] for i in slot.ids],
-        )
-    raise UnsupportedError(f"the core has no step for {type(component).__name__}")
+def _frame(component: PostProcessor | None, *, add: bool) -> bytes:
+    """Return the ids around one text, NONE in its places, as the pipeline lays them out."""
+    from mtkit.pipeline.post_processors import post_process
+    from mtkit.pipeline.tokens import Tokens
+
+    try:
+        framed = post_process(component, [Tokens([NONE], [""], [(0, 0)])], add_special_tokens=add)
+    except UnsupportedError:
+        return u8(0) + numbers(())  # for every text; the pipeline says why
+    return u8(1) + numbers(framed.ids)

@@ -201,14 +201,14 @@ def _precompiled(text: Aligned, charsmap: Charsmap) -> None:
     changes: list[Change] = []
     changed = False
     for cluster in clusters(text.text):
-        data = cluster.encode("utf-8", "surrogateescape")
+        data = to_bytes(cluster)
         found = charsmap.matches(data) if len(data) < 6 else []
         if found:
             changed = True
             _write_over(changes, len(cluster), found[0][1])
             continue
         for character in cluster:
-            found = charsmap.matches(character.encode("utf-8", "surrogateescape"))
+            found = charsmap.matches(to_bytes(character))
             if found:
                 changed = True
                 _write_over(changes, 1, found[0][1])

@@ -12,6 +12,7 @@ Source: google/sentencepiece, normalizer.cc; ggml-org/llama.cpp, llama-vocab.cpp
 from __future__ import annotations
 
 from mtkit.pipeline.charsmap import Charsmap
+from mtkit.pipeline.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def compile_spaces(component: spec.Spaces, pieces: tuple[bytes, ...]) -> Callabl
     rule = _word_rule if component.prefix == "word" else _text_rule
 
     def run(text: Aligned) -> None:
-        data = text.text.encode("utf-8", "surrogateescape")
+        data = to_bytes(text.text)
         if not data and component.prefix == "text":
             return
         written, places = rule(component, space, data, walker)
@@ -156,13 +157,13 @@ def _write_back(text: Aligned, written: bytearray, places: list[int]) -> None:
     """
     character_at = []
     for at, character in enumerate(text.text):
-        character_at += [at] * len(character.encode("utf-8", "surrogateescape"))
+        character_at += [at] * len(to_bytes(character))
     character_at.append(len(text.text))
     starts = [start for start, _ in text.spans] + [text.spans[-1][1] if text.spans else text.start]
     result = written.decode("utf-8", "surrogateescape")
     spans, at = [], 0
     for character in result:
-        after = at + len(character.encode("utf-8", "surrogateescape"))
+        after = at + len(to_bytes(character))
         spans.append((starts[character_at[places[at]]], starts[character_at[places[after]]]))
         at = after
     text.text, text.spans = result, spans
