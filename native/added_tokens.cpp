@@ -55,27 +55,20 @@ AddedTokens::AddedTokens(Reader &program) {
 }
 
 void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &out) const {
-    if (first_) {
-        std::vector<Piece> pieces;
+    std::vector<Piece> pieces;
+    if (first_)
         first_->cut(part, parse_special, pieces);
-        auto own = std::move(pieces);
-        for (const auto &piece : own) {
-            if (piece.id != NONE) {
-                out.push_back(piece);
-                continue;
-            }
-            if (match_ == Match::LONGEST_FIRST)
-                one_by_one(piece.part, parse_special < 0 ? parses_ : parse_special > 0, out);
-            else
-                split(piece.part, raw_, parse_special < 0 ? parses_ : parse_special > 0, out);
-        }
-        return;
-    }
-    const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
-    if (match_ == Match::LONGEST_FIRST)
-        one_by_one(part, parses, out);
     else
-        split(part, raw_, parses, out);
+        pieces.push_back({part, NONE});
+    const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
+    for (const auto &piece : pieces) {
+        if (piece.id != NONE)
+            out.push_back(piece);
+        else if (match_ == Match::LONGEST_FIRST)
+            one_by_one(piece.part, parses, out);
+        else
+            split(piece.part, raw_, parses, out);
+    }
 }
 
 void AddedTokens::cut_normalized(const Part &part, int parse_special,
@@ -117,7 +110,7 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
     const auto text = part.text;
     std::size_t done = 0;
     bool any = false;
-    for (std::size_t at = 0; !finder.empty() && at < text.size();) {
+    for (std::size_t at = finder.next(text, 0); at < text.size(); at = finder.next(text, at)) {
         const Token *best = nullptr;
         finder.at(text, at, [&](const PrefixFinder::Entry &entry) {
             const Token *token = &tokens_[entry.number];
@@ -156,7 +149,7 @@ void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Piece> &
         std::size_t start;
     };
     std::vector<Place> places;
-    for (std::size_t at = 0; !raw_.empty() && at < text.size(); ++at)
+    for (std::size_t at = raw_.next(text, 0); at < text.size(); at = raw_.next(text, at + 1))
         raw_.at(text, at, [&](const PrefixFinder::Entry &entry) {
             if (parses || (tokens_[entry.number].flags & SPECIAL) == 0)
                 places.push_back({entry.text.size(), entry.number, at});

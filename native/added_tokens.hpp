@@ -28,6 +28,13 @@ class PrefixFinder {
     void build(std::vector<Entry> entries);
     [[nodiscard]] bool empty() const { return entries_.empty(); }
 
+    // The first place from `at` on where a text may begin.
+    [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
+        if (entries_.empty()) return text.size();
+        while (at < text.size() && !first_[static_cast<unsigned char>(text[at])]) ++at;
+        return at;
+    }
+
     // Call `found(entry)` for each text that begins at `at`, shortest first.
     template <typename Found> void at(std::string_view text, std::size_t at, Found &&found) const {
         follow(text, at, found);

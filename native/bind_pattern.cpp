@@ -24,12 +24,10 @@ class BoundPattern {
         {
             const std::string_view view(text.c_str(), text.size());
             const nb::gil_scoped_release release;
-            std::vector<mtkit::Pattern::Span> found;
-            pattern_.find(view, found);
-            for (const auto &[start, end] : found) {
+            pattern_.find(view, [&](std::size_t start, std::size_t end) {
                 places.push_back(start);
                 places.push_back(end);
-            }
+            });
         }
         return nb::bytes(places.data(), places.size() * sizeof(std::uint64_t));
     }

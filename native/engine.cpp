@@ -141,10 +141,8 @@ void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint3
         unit_ids(part.text, scratch, out);
         return;
     }
-    auto &words = scratch.words;
-    words.clear();
-    pre_tokenizer_->run(part, scratch.arena, words);
-    for (const auto &word : words) unit_ids(word.text, scratch, out);
+    pre_tokenizer_->run(part, scratch.arena,
+                        [&](const Part &word) { unit_ids(word.text, scratch, out); });
 }
 
 // Where no merge can cross a border between another character and U+2581, each stretch between

@@ -65,7 +65,6 @@ class Engine {
         std::vector<std::uint32_t> packed;
         std::vector<Piece> cut;
         std::vector<Piece> pieces;
-        std::vector<Part> words;
         std::vector<Token> tokens;
         std::vector<std::uint32_t> ids;
         std::string valid;

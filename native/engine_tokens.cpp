@@ -93,10 +93,8 @@ void Engine::part_tokens(const Part &part, Scratch &scratch, Tokens &out) const 
         unit_tokens(part, scratch, out);
         return;
     }
-    auto &words = scratch.words;
-    words.clear();
-    pre_tokenizer_->run(part, scratch.arena, words);
-    for (const auto &word : words) unit_tokens(word, scratch, out);
+    pre_tokenizer_->run(part, scratch.arena,
+                        [&](const Part &word) { unit_tokens(word, scratch, out); });
 }
 
 void Engine::unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const {

@@ -12,11 +12,11 @@ namespace {
 class TextMatcher final : public Matcher {
   public:
     explicit TextMatcher(Reader &program) : text_(read_text(program, "text")) {}
-    void find(std::string_view text, std::vector<Span> &out) const override {
+    void find(std::string_view text, const PutMatch &put) const override {
         if (text_.empty()) return;
         for (std::size_t at = text.find(text_); at != std::string_view::npos;
              at = text.find(text_, at + text_.size()))
-            out.emplace_back(at, at + text_.size());
+            put(at, at + text_.size());
     }
 
   private:
@@ -26,10 +26,10 @@ class TextMatcher final : public Matcher {
 class SetMatcher final : public Matcher {
   public:
     explicit SetMatcher(Reader &program) : set_(program) {}
-    void find(std::string_view text, std::vector<Span> &out) const override {
+    void find(std::string_view text, const PutMatch &put) const override {
         for (std::size_t at = 0; at < text.size();) {
             const auto c = decode(text, at);
-            if (set_.has(c.value)) out.emplace_back(at, at + c.size);
+            if (set_.has(c.value)) put(at, at + c.size);
             at += c.size;
         }
     }
@@ -42,18 +42,20 @@ class SetMatcher final : public Matcher {
 class WordRuns final : public Matcher {
   public:
     explicit WordRuns(Reader &program) : word_(program), space_(program) {}
-    void find(std::string_view text, std::vector<Span> &out) const override {
+    void find(std::string_view text, const PutMatch &put) const override {
         int before = 0;
+        std::size_t start = 0;
         for (std::size_t at = 0; at < text.size();) {
             const auto c = decode(text, at);
             const int kind = word_.has(c.value) ? 1 : space_.has(c.value) ? 0 : 2;
-            if (kind != 0 && kind == before)
-                out.back().second = at + c.size;
-            else if (kind != 0)
-                out.emplace_back(at, at + c.size);
+            if (kind != before) {
+                if (before != 0) put(start, at);
+                start = at;
+            }
             before = kind;
             at += c.size;
         }
+        if (before != 0) put(start, text.size());
     }
 
   private:
@@ -64,8 +66,8 @@ class WordRuns final : public Matcher {
 class PatternMatcher final : public Matcher {
   public:
     PatternMatcher(Reader &program, Tables &tables) : pattern_(tables_of(program, tables)) {}
-    void find(std::string_view text, std::vector<Span> &out) const override {
-        pattern_.find(text, out);
+    void find(std::string_view text, const PutMatch &put) const override {
+        pattern_.find(text, put);
     }
 
   private:

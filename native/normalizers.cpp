@@ -56,47 +56,54 @@ class Replace final : public Normalizer {
         : matcher_(make_matcher(program, tables)), content_(read_text(program, "content")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty()) return;
-        std::vector<Span> matches;
-        matcher_->find(part.text, matches);
-        if (matches.empty()) return;
         if (part.extents != nullptr) {
-            write_aligned(part, matches, arena);
+            write_aligned(part, arena);
             return;
         }
-        // What stands in front of the text belongs to none of its characters: the reference fails
-        // on it in many later steps, which the pipeline knows.
-        if (matches[0].second == 0 && !content_.empty()) throw Deferred();
-        auto &out = arena.fresh();
+        std::string *out = nullptr;
         std::size_t done = 0;
-        for (const auto &[start, end] : matches) {
-            out += part.text.substr(done, start - done);
-            out += content_;
+        bool head = part.head_at_start;
+        matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
+            // What stands in front of the text belongs to none of its characters: the reference
+            // fails on it in many later steps, which the pipeline knows.
+            if (end == 0 && !content_.empty()) throw Deferred();
+            if (out == nullptr) {
+                out = &arena.fresh();
+                out->reserve(part.text.size() + part.text.size() / 2);
+            }
+            *out += part.text.substr(done, start - done);
+            *out += content_;
+            head = head && !takes_head(part, start, end);
             done = end;
-        }
-        out += part.text.substr(done);
-        keep_head(part, matches);
-        part.text = out;
+        });
+        if (out == nullptr) return;
+        *out += part.text.substr(done);
+        part.head_at_start = head;
+        part.text = *out;
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
   private:
     // What stands for a match belongs to the last character of it; or nothing stands for it.
-    void keep_head(Part &part, const std::vector<Span> &matches) const {
-        const auto [start, end] = matches[0];
-        if (start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size))
-            part.head_at_start = false;
+    [[nodiscard]] bool takes_head(const Part &part, std::size_t start, std::size_t end) const {
+        return start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size);
     }
 
-    void write_aligned(Part &part, const std::vector<Span> &matches, Arena &arena) const {
+    void write_aligned(Part &part, Arena &arena) const {
         AlignedText out(arena);
         std::size_t done = 0;
-        for (const auto &[start, end] : matches) {
+        bool head = part.head_at_start;
+        bool any = false;
+        matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
             out.copy(part, done, start);
             out.add(content_, end == 0 ? nowhere(part) : part.extents[end - 1]);
+            head = head && !takes_head(part, start, end);
             done = end;
-        }
+            any = true;
+        });
+        if (!any) return;
         out.copy(part, done, part.text.size());
-        keep_head(part, matches);
+        part.head_at_start = head;
         out.give(part);
     }
 

@@ -117,7 +117,8 @@ class Pattern::Prepared {
 
 // The search of pattern.py; a place is what `columns` counts in.
 template <typename Columns>
-void Pattern::walk(const Columns &columns, std::size_t length, std::vector<Span> &out) const {
+void Pattern::walk(const Columns &columns, std::size_t length,
+                   const Call<std::size_t, std::size_t> &put) const {
     constexpr auto NOWHERE = static_cast<std::size_t>(-1);
     const std::uint32_t unit = classes_ + 1;
     Failed failed;
@@ -157,21 +158,21 @@ void Pattern::walk(const Columns &columns, std::size_t length, std::vector<Span>
         }
         if (last == NOWHERE || last == place) {
             if (last == place && last != behind && !ignore_empty_)
-                out.emplace_back(columns.byte(place), columns.byte(place));
+                put(columns.byte(place), columns.byte(place));
             const auto next = columns.at(place);
             before = next.column % unit;
             place += next.size;
         } else {
-            out.emplace_back(columns.byte(place), columns.byte(last));
+            put(columns.byte(place), columns.byte(last));
             place = behind = last;
             before = last_symbol;
         }
     }
 }
 
-void Pattern::find(std::string_view text, std::vector<Span> &out) const {
+void Pattern::find(std::string_view text, const Call<std::size_t, std::size_t> &put) const {
     if (oracles_.empty()) {
-        walk(Direct(*this, text), text.size(), out);
+        walk(Direct(*this, text), text.size(), put);
         return;
     }
     std::vector<std::uint32_t> symbols;
@@ -189,7 +190,7 @@ void Pattern::find(std::string_view text, std::vector<Span> &out) const {
     const std::uint32_t unit = classes_ + 1;
     for (std::uint32_t i = 0; i < oracles_.size(); ++i)
         run(oracles_[i], unit, unit << i, columns, symbols);
-    walk(Prepared(std::move(columns), std::move(bytes)), length, out);
+    walk(Prepared(std::move(columns), std::move(bytes)), length, put);
 }
 
 // Add the answers of an oracle to the columns. A backward run meets the character before a place,

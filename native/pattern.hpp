@@ -3,22 +3,20 @@
 
 #include <cstdint>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "call.hpp"
 #include "tables.hpp"
 
 namespace mtkit {
 
 class Pattern {
   public:
-    using Span = std::pair<std::size_t, std::size_t>;
-
     // The tables are used in place; throws FormatError where they do not fit together.
     explicit Pattern(std::span<const std::uint32_t> tables);
 
-    // Matches from left to right, in bytes.
-    void find(std::string_view text, std::vector<Span> &out) const;
+    // Put start and end of each match from left to right, in bytes.
+    void find(std::string_view text, const Call<std::size_t, std::size_t> &put) const;
 
   private:
     struct Automaton {
@@ -42,7 +40,8 @@ class Pattern {
     class Prepared;
 
     template <typename Columns>
-    void walk(const Columns &columns, std::size_t length, std::vector<Span> &out) const;
+    void walk(const Columns &columns, std::size_t length,
+              const Call<std::size_t, std::size_t> &put) const;
     template <typename T>
     std::span<const T> part(std::size_t at, std::size_t count, const char *field) const;
     [[nodiscard]] Automaton automaton(std::size_t at) const;

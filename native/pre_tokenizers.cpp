@@ -20,54 +20,49 @@ enum class Behavior : std::uint8_t {
     GLUED_TO_PREVIOUS,
 };
 
-struct Stretch {
-    std::size_t start;
-    std::size_t end;
-    bool found;
+// Stretches end to end, joined or dropped as the behaviour says.
+class Stretches {
+  public:
+    Stretches(const Part &part, Behavior behavior, const PutPart &put)
+        : part_(part), behavior_(behavior), put_(put) {}
+
+    void add(std::size_t end, bool found) {
+        if (!joins(found)) {
+            flush();
+            start_ = end_;
+        }
+        end_ = end;
+        before_ = found;
+    }
+    void flush() const {
+        if (start_ < end_ && !(before_ && behavior_ == Behavior::REMOVED))
+            put_(part_.cut(start_, end_));
+    }
+    [[nodiscard]] std::size_t end() const { return end_; }
+
+  private:
+    [[nodiscard]] bool joins(bool found) const {
+        switch (behavior_) {
+        case Behavior::MERGED_WITH_PREVIOUS:
+            return found && !before_;
+        case Behavior::MERGED_WITH_NEXT:
+            return !found && before_;
+        case Behavior::CONTIGUOUS:
+            return found == before_;
+        case Behavior::GLUED_TO_PREVIOUS:
+            return found;
+        default:
+            return false;
+        }
+    }
+
+    const Part &part_;
+    Behavior behavior_;
+    const PutPart &put_;
+    std::size_t start_ = 0;
+    std::size_t end_ = 0;
+    bool before_ = false;
 };
-
-void put(const Part &part, std::size_t start, std::size_t end, std::vector<Part> &out) {
-    if (start < end) out.push_back(part.cut(start, end));
-}
-
-// Matches and the stretches between them, joined or dropped as the behaviour says.
-void split(const Part &part, const std::vector<Span> &matches, Behavior behavior, bool invert,
-           std::vector<Part> &out) {
-    std::vector<Stretch> stretches;
-    stretches.reserve(2 * matches.size() + 1);
-    std::size_t done = 0;
-    for (const auto &[start, end] : matches) {
-        if (done != start) stretches.push_back({done, start, invert});
-        stretches.push_back({start, end, !invert});
-        done = end;
-    }
-    if (done != part.text.size()) stretches.push_back({done, part.text.size(), invert});
-    if (behavior == Behavior::REMOVED || behavior == Behavior::ISOLATED) {
-        for (const auto &s : stretches)
-            if (behavior == Behavior::ISOLATED || !s.found) put(part, s.start, s.end, out);
-        return;
-    }
-    const bool backwards = behavior == Behavior::MERGED_WITH_NEXT;
-    std::vector<Span> parts;
-    bool before = false;
-    for (std::size_t i = 0; i < stretches.size(); ++i) {
-        const auto &s = stretches[backwards ? stretches.size() - 1 - i : i];
-        const bool joins = behavior == Behavior::CONTIGUOUS
-                               ? s.found == before
-                               : s.found && (!before || behavior == Behavior::GLUED_TO_PREVIOUS);
-        before = s.found;
-        if (!joins || parts.empty())
-            parts.emplace_back(s.start, s.end);
-        else if (backwards)
-            parts.back().first = s.start;
-        else
-            parts.back().second = s.end;
-    }
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        const auto &[start, end] = parts[backwards ? parts.size() - 1 - i : i];
-        put(part, start, end, out);
-    }
-}
 
 class Split final : public PreTokenizer {
   public:
@@ -78,10 +73,14 @@ class Split final : public PreTokenizer {
         behavior_ = static_cast<Behavior>(behavior);
         invert_ = read_flag(program, "invert");
     }
-    void run(const Part &part, Arena &, std::vector<Part> &out) const override {
-        std::vector<Span> matches;
-        matcher_->find(part.text, matches);
-        split(part, matches, behavior_, invert_, out);
+    void run(const Part &part, Arena &, const PutPart &put) const override {
+        Stretches stretches(part, behavior_, put);
+        matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
+            if (stretches.end() != start) stretches.add(start, invert_);
+            stretches.add(end, !invert_);
+        });
+        if (stretches.end() != part.text.size()) stretches.add(part.text.size(), invert_);
+        stretches.flush();
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
@@ -124,18 +123,19 @@ Part written(const Part &part, std::string_view prefix, std::string_view mark, A
 // A space in front of a part that does not begin with one.
 class PrefixSpace final : public PreTokenizer {
   public:
-    void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
         if (part.text.empty()) return;
-        out.push_back(part.text.front() == ' ' ? part : written(part, " ", " ", arena));
+        put(part.text.front() == ' ' ? part : written(part, " ", " ", arena));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 };
 
 class MapBytes final : public PreTokenizer {
   public:
-    void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
-        out.push_back(part);
-        write_letters(out.back(), arena);
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        Part out = part;
+        write_letters(out, arena);
+        put(out);
     }
     [[nodiscard]] bool aligns() const override { return true; }
 };
@@ -146,7 +146,7 @@ class Metaspace final : public PreTokenizer {
         : mark_(read_text(program, "replacement")),
           scheme_(program.scalar<std::uint8_t>("prepend_scheme")),
           split_(read_flag(program, "split")) {}
-    void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
         if (part.text.empty()) return;
         const bool marked = part.text.front() == ' ' || part.text.starts_with(mark_);
         const bool first = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
@@ -154,16 +154,16 @@ class Metaspace final : public PreTokenizer {
         const Part whole =
             written(part, wanted && !marked ? mark_ : std::string_view(), mark_, arena);
         if (!split_) {
-            out.push_back(whole);
+            put(whole);
             return;
         }
         std::size_t start = 0;
         for (std::size_t at = whole.text.find(mark_, 1); at != std::string_view::npos;
              at = whole.text.find(mark_, at + 1)) {
-            put(whole, start, at, out);
+            put(whole.cut(start, at));
             start = at;
         }
-        put(whole, start, whole.text.size(), out);
+        if (start < whole.text.size()) put(whole.cut(start, whole.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
     [[nodiscard]] bool needs_extents() const override { return scheme_ == FIRST_BY_EXTENT; }
@@ -182,9 +182,9 @@ class MarkSpaces final : public PreTokenizer {
   public:
     explicit MarkSpaces(Reader &program)
         : mark_(read_text(program, "replacement")), prefix_(read_flag(program, "prefix")) {}
-    void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
         const bool wanted = prefix_ && !part.text.empty() && !part.text.starts_with(' ');
-        out.push_back(written(part, wanted ? mark_ : std::string_view(), mark_, arena));
+        put(written(part, wanted ? mark_ : std::string_view(), mark_, arena));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
@@ -196,17 +196,17 @@ class MarkSpaces final : public PreTokenizer {
 class FixedLength final : public PreTokenizer {
   public:
     explicit FixedLength(Reader &program) : length_(program.scalar<std::uint32_t>("length")) {}
-    void run(const Part &part, Arena &, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &, const PutPart &put) const override {
         std::size_t start = 0;
         std::size_t count = 0;
         for (std::size_t at = 0; at < part.text.size();) {
             at += decode(part.text, at).size;
             if (++count != length_) continue;
-            put(part, start, at, out);
+            put(part.cut(start, at));
             start = at;
             count = 0;
         }
-        put(part, start, part.text.size(), out);
+        if (start < part.text.size()) put(part.cut(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
@@ -221,15 +221,8 @@ class Sequence final : public PreTokenizer {
         for (std::size_t i = 0; i < count; ++i)
             steps_.push_back(make_pre_tokenizer(program, tables));
     }
-    void run(const Part &part, Arena &arena, std::vector<Part> &out) const override {
-        std::vector<Part> now{part};
-        std::vector<Part> next;
-        for (const auto &step : steps_) {
-            next.clear();
-            for (const auto &p : now) step->run(p, arena, next);
-            now.swap(next);
-        }
-        out.insert(out.end(), now.begin(), now.end());
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        run_from(0, part, arena, put);
     }
     [[nodiscard]] bool aligns() const override {
         return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
@@ -240,6 +233,14 @@ class Sequence final : public PreTokenizer {
     }
 
   private:
+    void run_from(std::size_t step, const Part &part, Arena &arena, const PutPart &put) const {
+        if (step == steps_.size())
+            put(part);
+        else
+            steps_[step]->run(part, arena,
+                              [&](const Part &p) { run_from(step + 1, p, arena, put); });
+    }
+
     std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 

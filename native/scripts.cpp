@@ -20,20 +20,20 @@ class Scripts final : public PreTokenizer {
             throw FormatError("is not ascending", "scripts");
     }
 
-    void run(const Part &part, Arena &, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &, const PutPart &put) const override {
         std::uint32_t last = 0;
         std::size_t start = 0;
         for (std::size_t at = 0; at < part.text.size();) {
             const auto c = decode(part.text, at);
             const std::uint32_t own = script(c.value);
             if (own != 0 && own != last) {
-                if (last != 0) out.push_back(part.cut(start, at));
+                if (last != 0) put(part.cut(start, at));
                 start = at;
                 last = own;
             }
             at += c.size;
         }
-        if (last != 0) out.push_back(part.cut(start, part.text.size()));
+        if (last != 0) put(part.cut(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
@@ -53,7 +53,7 @@ class DigitGroups final : public PreTokenizer {
   public:
     explicit DigitGroups(Reader &program) : numbers_(program) {}
 
-    void run(const Part &part, Arena &, std::vector<Part> &out) const override {
+    void run(const Part &part, Arena &, const PutPart &put) const override {
         std::vector<std::size_t> ends; // of the characters of one run
         std::size_t start = 0;
         for (std::size_t at = 0; at <= part.text.size();) {
@@ -66,12 +66,12 @@ class DigitGroups final : public PreTokenizer {
             }
             for (std::size_t i = 0; i < ends.size(); ++i) {
                 if ((ends.size() - 1 - i) % 3 != 0) continue;
-                out.push_back(part.cut(start, ends[i]));
+                put(part.cut(start, ends[i]));
                 start = ends[i];
             }
             ends.clear();
         }
-        if (start < part.text.size()) out.push_back(part.cut(start, part.text.size()));
+        if (start < part.text.size()) put(part.cut(start, part.text.size()));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "call.hpp"
 #include "reader.hpp"
 #include "tables.hpp"
 
@@ -37,12 +38,6 @@ struct Part {
                                      : Extent{origin.start, origin.start};
             out.at_start = out.origin.start == 0;
         }
-        return out;
-    }
-    // The same place with new text.
-    [[nodiscard]] Part with(std::string_view changed) const {
-        Part out = *this;
-        out.text = changed;
         return out;
     }
 };
@@ -96,12 +91,16 @@ class Normalizer {
     [[nodiscard]] virtual bool aligns() const { return false; }
 };
 
+// Takes the parts of a text one after the other: they are encoded as they are cut, so that those
+// of a long text never lie in memory together.
+using PutPart = Call<const Part &>;
+
 // Parts to parts.
 class PreTokenizer {
   public:
     virtual ~PreTokenizer() = default;
-    // Append what becomes of one part; empty parts are left out.
-    virtual void run(const Part &part, Arena &arena, std::vector<Part> &out) const = 0;
+    // Put what becomes of one part; empty parts are left out.
+    virtual void run(const Part &part, Arena &arena, const PutPart &put) const = 0;
     // Whether it writes extents, or only cuts.
     [[nodiscard]] virtual bool aligns() const { return false; }
     // Whether what it does depends on extents, even where only ids are wanted.
@@ -121,13 +120,14 @@ std::unique_ptr<Normalizer> make_spaces(Reader &program);
 // Write each byte as its letter of the byte alphabet.
 void write_letters(Part &part, Arena &arena);
 
-using Span = std::pair<std::size_t, std::size_t>;
+// Takes matches one after the other: start and end.
+using PutMatch = Call<std::size_t, std::size_t>;
 
 // Finds matches in a text, left to right, not overlapping.
 class Matcher {
   public:
     virtual ~Matcher() = default;
-    virtual void find(std::string_view text, std::vector<Span> &out) const = 0;
+    virtual void find(std::string_view text, const PutMatch &put) const = 0;
 };
 
 std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables);

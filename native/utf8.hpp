@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -80,14 +81,22 @@ inline std::size_t previous(std::string_view text, std::size_t end) {
     return decode(text, at).size == end - at ? at : end - 1;
 }
 
+// The first byte from `at` on that is not ASCII, or text.size().
+inline std::size_t ascii_end(std::string_view text, std::size_t at) {
+    std::uint64_t eight = 0;
+    while (text.size() - at >= sizeof eight) {
+        std::memcpy(&eight, text.data() + at, sizeof eight);
+        if ((eight & 0x8080808080808080U) != 0) break;
+        at += sizeof eight;
+    }
+    while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+    return at;
+}
+
 // Offset of the first byte that is no valid UTF-8, or text.size().
 inline std::size_t valid_prefix(std::string_view text) {
     std::size_t at = 0;
-    while (at < text.size()) {
-        if (static_cast<unsigned char>(text[at]) < 0x80) {
-            ++at;
-            continue;
-        }
+    while ((at = ascii_end(text, at)) < text.size()) {
         const auto c = decode(text, at);
         if (is_stray(c.value)) return at;
         at += c.size;
