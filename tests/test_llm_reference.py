@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,6 +109,8 @@ def test_perplexity_of_bad_texts(tmp_path: Path, mtkit: Run) -> None:
     assert mtkit("perplexity", "text", "-m", tiny("qwen2")).returncode == 2
     (tmp_path / "text").write_text("some words")
     assert mtkit("perplexity", "text", "-m", tiny(), "--stride", 0).returncode == 2
+    assert mtkit("perplexity", "text", "-m", tiny(), "--ctx", 1).returncode == 2
+    assert mtkit("perplexity", "text", "-m", tiny("qwen2"), "--ctx", 1).returncode == 2
     assert mtkit("perplexity", "nowhere", "-m", tiny()).returncode == 2
     plain = mtkit("perplexity", "text", "-m", tiny()).stdout.decode().split("\t")
     assert len(plain) == 5
@@ -139,3 +142,19 @@ def test_logits(tmp_path: Path, mtkit: Run) -> None:
         str(token["id"]) for token in made["rows"][-1]["tokens"][:2]
     ]
     assert mtkit("logits", "x", "-m", path, "-o", "l.npy").returncode == 2  # it exists
+
+
+def test_logits_go_to_files_alone(tmp_path: Path, mtkit: Run) -> None:
+    import numpy as np
+
+    os.mkfifo(tmp_path / "pipe")
+    done = mtkit("logits", "x", "-m", tiny(), "-o", "pipe", "--force")
+    assert done.returncode == 2, done.stderr
+    assert b"a folder or a device" in done.stderr
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "l.npy").write_bytes(b"")
+    (tmp_path / "link.npy").symlink_to("l.npy")
+    done = mtkit("logits", "x", "-m", tiny(), "-o", "link.npy", "--force")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "link.npy").is_symlink()
+    assert np.load(tmp_path / "l.npy").shape == (1, 1024)

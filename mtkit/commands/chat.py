@@ -39,6 +39,9 @@ def chat(
     stop: Annotated[
         list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
     ] = None,
+    parse_special: Annotated[
+        bool, typer.Option("--parse-special", help="Messages may spell special tokens.")
+    ] = False,
     ctx: option.CTX = None,
     batch: option.BATCH = 512,
     kv_type: option.KV_TYPE = "f16",
@@ -94,6 +97,7 @@ def chat(
         threads=threads,
         wait=wait,
         stops=tuple(stop or ()),
+        parse_special=parse_special,
     )
     own = option.read_text(template) if template is not None else None
     piped = None

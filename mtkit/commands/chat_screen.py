@@ -61,7 +61,9 @@ def opened(
             replace(settings.context, n_ctx=n_ctx), threads=settings.threads
         )
         with Picker(context, settings.sampler) as picker:
-            yield Dialogue(runner, picker, template, system=system)
+            yield Dialogue(
+                runner, picker, template, system=system, parse_special=settings.parse_special
+            )
 
 
 class Conversation:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NO_VOCABULARY = 0
+_UNKNOWN, _CONTROL, _STRIPS_LEFT, _STRIPS_RIGHT = 1 << 0, 1 << 3, 1 << 7, 1 << 8
+"""Bits of llama_token_attr."""
 _BY_BYTES = {1, 4, 5}
 """Types of vocabularies whose tokenizer takes any bytes: SentencePiece's two, RWKV's."""
 _MOST_TEXT_BYTES = (1 << 31) - 1
@@ -130,10 +132,19 @@ class Model:
         return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
 
     def is_control(self, token_id: int) -> bool:
-        """Whether a token is a control token."""
+        """Whether a text gives a token only where special tokens are recognised in it."""
+        return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
+
+    def strips(self, token_id: int) -> tuple[bool, bool]:
+        """Whether a special token takes the white space in front of it, and that behind it."""
+        found = self._attributes(token_id)
+        return bool(found & _STRIPS_LEFT), bool(found & _STRIPS_RIGHT)
+
+    def _attributes(self, token_id: int) -> int:
         self.check_open()
         self.check_ids((token_id,))
-        return bool(self._library.llama_vocab_is_control(self.vocab, token_id))
+        found: int = self._library.llama_vocab_get_attr(self.vocab, token_id)
+        return found
 
     def check_ids(self, ids: Any) -> None:
         """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not.

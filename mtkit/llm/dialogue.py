@@ -8,6 +8,7 @@ oldest exchange is forgotten; the system message stays.
 from __future__ import annotations
 
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.llm.message_ids import message_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +33,22 @@ class Dialogue:
     """
 
     def __init__(
-        self, runner: Runner, picker: Picker, template: str | None, *, system: str | None = None
+        self,
+        runner: Runner,
+        picker: Picker,
+        template: str | None,
+        *,
+        system: str | None = None,
+        parse_special: bool = False,
     ) -> None:
         """Begin a conversation.
+
+        Args:
+            runner: A model with an open context.
+            picker: Chooses the tokens.
+            template: The chat template.
+            system: The system message.
+            parse_special: Special tokens that messages spell are special tokens.
 
         Raises:
             UnsupportedError: There is no template.
@@ -48,6 +62,7 @@ class Dialogue:
         self._runner = runner
         self._picker = picker
         self._template = template
+        self._parse_special = parse_special
         self.messages: list[dict[str, Any]] = []
         self.reused = 0
         self.forgotten = 0
@@ -136,6 +151,16 @@ class Dialogue:
 
     def tokens(self, messages: Sequence[Any]) -> list[int]:
         """Return the tokens of a conversation, the opening of an answer included."""
+        model = self._runner.model
+        if self._parse_special:
+            ids = model.tokenize(self._rendered(messages), add_special=False)
+        else:
+            ids = message_ids(model, messages, self._rendered)
+        if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
+            ids = [model.bos, *ids]
+        return ids
+
+    def _rendered(self, messages: Sequence[Any]) -> str:
         from mtkit.chat import render
 
         model = self._runner.model
@@ -145,11 +170,7 @@ class Dialogue:
             return piece.decode("utf-8", "replace")
 
         values = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
-        made = render(self._template, messages, add_generation_prompt=True, values=values)
-        ids = model.tokenize(made.text, add_special=False, parse_special=True)
-        if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
-            ids = [model.bos, *ids]
-        return ids
+        return render(self._template, messages, add_generation_prompt=True, values=values).text
 
 
 def check_messages(messages: Any) -> list[dict[str, Any]]:
