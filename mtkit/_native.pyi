@@ -33,8 +33,8 @@ def build_offers(
 ) -> tuple[bytes, float]:
     """What each id counts in a Unigram, and an unknown character."""
 
-def has_inner_mark(blob: object, ends: object) -> bool:
-    """Whether some piece has U+2581 behind another character."""
+def crossed(blob: object, ends: object, names: list[bytes]) -> bytes | None:
+    """The bytes that some piece has in front of a run of U+2581; None: one of the names."""
 
 class Engine:
     """A tokenizer from its tables; used by any thread."""

@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 1
+INTERFACE = 2
 """Of ``_native.pyi``, raised with each change of it; native/module.cpp has the same number."""
 
 if os.environ.get("MTKIT_PURE"):

@@ -107,10 +107,17 @@ Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wi
     return Offers(nb::make_tuple(to_bytes(offers), unknown));
 }
 
-bool has_inner_mark(nb::handle blob, nb::handle ends) {
-    const Buffer blob_view(blob);
-    const Buffer ends_view(ends);
-    return mtkit::has_inner_mark({blob_view.text(), ends_view.numbers()});
+std::optional<nb::bytes> crossed(nb::handle blob, nb::handle ends,
+                                 const nb::typed<nb::list, nb::bytes> &names) {
+    const Buffer views[] = {Buffer(blob), Buffer(ends)};
+    std::vector<std::string_view> texts;
+    for (const nb::handle name : names) {
+        const auto text = nb::borrow<nb::bytes>(name);
+        texts.emplace_back(text.c_str(), text.size());
+    }
+    const auto found = mtkit::crossed({views[0].text(), views[1].numbers()}, texts);
+    if (!found) return std::nullopt;
+    return nb::bytes(found->data(), found->size());
 }
 
 } // namespace
@@ -129,6 +136,6 @@ void bind_build(nb::module_ &m) {
     m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,
           "user_defined"_a, "every"_a,
           "What each id counts in a Unigram, and an unknown character.");
-    m.def("has_inner_mark", &has_inner_mark, "blob"_a, "ends"_a,
-          "Whether some piece has U+2581 behind another character.");
+    m.def("crossed", &crossed, "blob"_a, "ends"_a, "names"_a,
+          "The bytes that some piece has in front of a run of U+2581; None: one of the names.");
 }

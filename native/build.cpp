@@ -103,14 +103,22 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
     return out;
 }
 
-bool has_inner_mark(const PieceTable &pieces) {
+std::optional<std::string> crossed(const PieceTable &pieces,
+                                   std::span<const std::string_view> names) {
     static constexpr std::string_view MARK = "\xE2\x96\x81";
+    std::string out;
     for (std::size_t number = 0; number < pieces.size(); ++number) {
-        auto piece = pieces[number];
-        while (piece.starts_with(MARK)) piece.remove_prefix(MARK.size());
-        if (piece.find(MARK) != std::string_view::npos) return true;
+        const auto piece = pieces[number];
+        for (auto at = piece.find(MARK, 1); at != std::string_view::npos;
+             at = piece.find(MARK, at + 1)) {
+            const auto front = piece.substr(0, at);
+            if (front.ends_with(MARK)) continue;
+            for (const auto name : names)
+                if (front.ends_with(name)) return std::nullopt;
+            if (out.find(front.back()) == std::string::npos) out.push_back(front.back());
+        }
     }
-    return false;
+    return out;
 }
 
 } // namespace mtkit

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +45,9 @@ std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const dou
 std::vector<double> build_offers(const PieceTable &pieces, std::span<const double> scores,
                                  std::span<const std::uint8_t> types, int user_defined, bool any);
 
-// Whether some piece has U+2581 behind another character.
-bool has_inner_mark(const PieceTable &pieces);
+// The bytes that some piece has in front of a U+2581 that does not follow another one; nothing
+// where one of `names` ends there: symbols with such a name are not spelled as their text.
+std::optional<std::string> crossed(const PieceTable &pieces,
+                                   std::span<const std::string_view> names);
 
 } // namespace mtkit

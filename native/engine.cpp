@@ -6,7 +6,7 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint32_t PROGRAM_VERSION = 2;
+constexpr std::uint32_t PROGRAM_VERSION = 3;
 constexpr std::string_view MARK = "\xE2\x96\x81";
 constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 
@@ -32,6 +32,8 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cut_at_marks_ = read_flag(program, "cut_at_marks");
+    for (const char byte : read_text(program, "crossed"))
+        crossed_[static_cast<unsigned char>(byte)] = true;
     cacheable_ = read_flag(program, "cacheable");
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
@@ -145,22 +147,25 @@ void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint3
                         [&](const Part &word) { unit_ids(word.text, scratch, out); });
 }
 
-// Where no merge can cross a border between another character and U+2581, each stretch between
-// such borders is a word of its own.
+// Where no token can cross a border between another character and U+2581, each stretch between
+// such borders is a word of its own; see sections.py.
+std::size_t Engine::word_end(std::string_view text, const Scratch &scratch) const {
+    if (!scratch.cut_at_marks) return text.size();
+    for (std::size_t at = 0;;) {
+        while (text.substr(at).starts_with(MARK)) at += MARK.size();
+        at = text.find(MARK, at);
+        if (at == std::string_view::npos) return text.size();
+        if (at > 0 && !crossed_[static_cast<unsigned char>(text[at - 1])]) return at;
+    }
+}
+
 void Engine::unit_ids(std::string_view text, Scratch &scratch,
                       std::vector<std::uint32_t> &out) const {
-    if (scratch.cut_at_marks) {
-        std::size_t at = 0;
-        while (true) {
-            while (text.substr(at).starts_with(MARK)) at += MARK.size();
-            const std::size_t next = text.find(MARK, at);
-            if (next == std::string_view::npos) break;
-            word_ids(text.substr(0, next), scratch, out);
-            text.remove_prefix(next);
-            at = 0;
-        }
+    while (!text.empty()) {
+        const std::size_t end = word_end(text, scratch);
+        word_ids(text.substr(0, end), scratch, out);
+        text.remove_prefix(end);
     }
-    word_ids(text, scratch, out);
 }
 
 void Engine::encode_word(std::string_view word, Scratch &scratch) const {
@@ -177,7 +182,6 @@ void Engine::encode_word(std::string_view word, Scratch &scratch) const {
 
 void Engine::word_ids(std::string_view word, Scratch &scratch,
                       std::vector<std::uint32_t> &out) const {
-    if (word.empty()) return;
     const bool cached = cacheable_ && word.size() <= WordCache::LONGEST;
     if (cached) {
         std::size_t count = 0;

@@ -4,6 +4,7 @@
 // working memory, with a cache of words, from a pool.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -79,6 +80,7 @@ class Engine {
                   std::vector<std::uint32_t> &out) const;
     void part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const;
     void encode_word(std::string_view word, Scratch &scratch) const;
     void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     static Part aligned(std::string_view text, Scratch &scratch);
@@ -95,7 +97,8 @@ class Engine {
     Tables tables_;
     Vocabulary vocabulary_;
     InvalidUtf8 invalid_utf8_ = InvalidUtf8::ERROR;
-    bool cut_at_marks_ = false; // words can be cut before each run of U+2581
+    bool cut_at_marks_ = false;       // words can be cut before runs of U+2581
+    std::array<bool, 256> crossed_{}; // but not where this byte stands before the run
     bool cacheable_ = false;
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;

@@ -10,8 +10,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
-
 // Tokens end to end are remembered as id and size in one number.
 constexpr unsigned ID_BITS = 24;
 static_assert(WordCache::LONGEST < 1U << (32 - ID_BITS));
@@ -101,20 +99,12 @@ void Engine::unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const 
     // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
     if (vocabulary_.raw) require_whole(word);
     auto text = word.text;
-    const Extent *extents = word.extents;
-    if (scratch.cut_at_marks) {
-        std::size_t at = 0;
-        while (true) {
-            while (text.substr(at).starts_with(MARK)) at += MARK.size();
-            const std::size_t next = text.find(MARK, at);
-            if (next == std::string_view::npos) break;
-            word_tokens(text.substr(0, next), extents, scratch, out);
-            text.remove_prefix(next);
-            extents += next;
-            at = 0;
-        }
+    for (const Extent *extents = word.extents; !text.empty();) {
+        const std::size_t end = word_end(text, scratch);
+        word_tokens(text.substr(0, end), extents, scratch, out);
+        text.remove_prefix(end);
+        extents += end;
     }
-    word_tokens(text, extents, scratch, out);
 }
 
 // The tokens of a word, in the scratch memory.
@@ -141,7 +131,6 @@ void Engine::find_tokens(std::string_view word, Scratch &scratch) const {
 
 void Engine::word_tokens(std::string_view word, const Extent *extents, Scratch &scratch,
                          Tokens &out) const {
-    if (word.empty()) return;
     find_tokens(word, scratch);
     for (const auto &token : scratch.tokens) put_token(word, extents, token, out);
 }

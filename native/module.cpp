@@ -51,7 +51,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi; mtkit/core.py has the same number.
-constexpr int INTERFACE = 1;
+constexpr int INTERFACE = 2;
 
 } // namespace
 

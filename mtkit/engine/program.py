@@ -60,15 +60,22 @@ class Program:
         )
         self._steps = steps
 
-    def compile(self, model: bytes, *, cut_at_marks: bool, cacheable: bool) -> bytes:
-        """Return the program with the model's part put in."""
+    def compile(self, model: bytes, *, crossed: bytes | None, cacheable: bool) -> bytes:
+        """Return the program with the model's part put in.
+
+        Args:
+            model: The model's part.
+            crossed: Words are cut before runs of U+2581 but behind these bytes; None: nowhere.
+            cacheable: Words may be remembered.
+        """
         spec = self.spec
         return b"".join(
             [
                 u32(VERSION),
                 u8(_INVALID_UTF8[spec.invalid_utf8]),
                 u8(self.raw),
-                u8(cut_at_marks),
+                u8(crossed is not None),
+                text(crossed or b""),
                 u8(cacheable),
                 self._added(spec.added_tokens),
                 self.normalizer(spec.normalizer) if spec.normalizer else u8(0),

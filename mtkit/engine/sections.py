@@ -14,6 +14,7 @@ from mtkit.engine.encoding import NONE, f64, text, u8, u32
 from mtkit.engine.model_tables import shortest_path
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
+from mtkit.pipeline.models.words import BYTE_PIECES
 from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType, models
 
@@ -50,8 +51,8 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         for token_id in spec.vocabulary.hidden:
             marks[token_id] = 0
         listed = bytes(marks)
-    part, cut = _Model(spec, sections, listed, raw=program.raw).compile()
-    sections["PROG"] = program.compile(part, cut_at_marks=cut, cacheable=True)
+    part, crossed = _Model(spec, sections, listed, raw=program.raw).compile()
+    sections["PROG"] = program.compile(part, crossed=crossed, cacheable=True)
     sections.update(program.sections)
     # Decoders that the core lacks are the pipeline's.
     with suppress(UnsupportedError):
@@ -73,56 +74,82 @@ class _Model:
         types = spec.vocabulary.types
         self.types = b"" if types is None else bytes(types.data)
 
-    def compile(self) -> tuple[bytes, bool]:
-        """Return the program's part, and whether words can be cut before runs of U+2581."""
+    def compile(self) -> tuple[bytes, bytes | None]:
+        """Return the program's part, and behind which bytes words are not cut before U+2581."""
         model = self.spec.model
         unk = getattr(model, "unk", None)
         if unk is not None and not 0 <= unk < NONE:
             # Where it is needed the pipeline says what is wrong.
             raise UnsupportedError("the unknown token is outside the vocabulary")
         if isinstance(model, models.BPE):
-            return self._bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
+            return self._bpe(model), self._crossed(model.unk, byte_fallback=model.byte_fallback)
         if isinstance(model, models.ScoreBPE):
-            return self._score_bpe(model), self._cuts(model.unk, byte_fallback=model.byte_fallback)
+            return self._score_bpe(model), self._crossed(
+                model.unk, byte_fallback=model.byte_fallback
+            )
         if isinstance(model, models.Unigram):
-            return self._unigram(model), False
+            return self._unigram(model), None
         if isinstance(model, (models.Characters, models.Words)):
             self._roles(everything=False)
             by_word = isinstance(model, models.Words)
-            return u8(8) + u8(by_word) + u32(model.unk) + u8(model.byte_fallback), False
+            return u8(8) + u8(by_word) + u32(model.unk) + u8(model.byte_fallback), None
         if isinstance(model, models.Trie):
             self._trie(self.listed)
-            return u8(7) + u32(model.unk), False
+            return u8(7) + u32(model.unk), None
         if isinstance(model, models.ShortestPath):
-            return shortest_path(self.vocabulary, self.sections), False
+            return shortest_path(self.vocabulary, self.sections), None
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
-            return u8(2), False
+            return u8(2), None
         if isinstance(model, models.WordPiece):
-            return self._word_piece(model), False
+            return self._word_piece(model), None
         if isinstance(model, models.WordLevel):
-            return u8(6) + u32(model.unk), False
+            return u8(6) + u32(model.unk), None
         raise UnsupportedError(f"the core has no model {type(model).__name__}")
 
-    def _cuts(self, unk: int | None, *, byte_fallback: bool) -> bool:
-        """Tell whether nothing crosses a border between another character and U+2581.
+    def _crossed(self, unk: int | None, *, byte_fallback: bool) -> bytes | None:
+        """Return the bytes behind which a word is not cut before U+2581; None: it never is.
 
-        The mark itself must be a token: an unknown one could be fused with what stands before.
+        A border lies between another character and a run of U+2581. If no symbol ever reaches over
+        it, what merges on one side does not depend on the other: the lowest rank comes first, of
+        equal ones the leftmost, and that order among the merges of one side is the same alone.
+        The text of a symbol is a piece or a part of a merge, so one that reaches over a border has
+        it inside; and where the byte in front of it stands in front of no U+2581 in any of them,
+        nothing reaches over. User-defined pieces are found from the left, the longest first: where
+        none reaches over the border, one begins anew behind it.
+
+        Symbols may have another name than their text: byte tokens, the unknown one. Where a piece
+        has such a name in front of U+2581, nothing is cut. And every character must be a symbol,
+        for neighbours of one that is left out meet; U+2581 must be a token, for an unknown
+        character is fused with unknown ones before it.
         """
-        model = self.spec.model
-        if self.raw or (unk is None and not byte_fallback):
+        model, pieces = self.spec.model, self.vocabulary.pieces
+        names = list(BYTE_PIECES) if byte_fallback else []
+        if unk is not None and unk < len(pieces):
+            names.append(pieces[unk])
+        elif not (byte_fallback and all(map(self._is_token, names))):
+            return None
+        if self.raw or not self._is_token(MARK, TokenType.NORMAL, TokenType.USER_DEFINED):
+            return None
+        sections, behind = self.sections, b""
+        if isinstance(model, models.BPE):
+            if model.continuing_subword_prefix or model.end_of_word_suffix or model.ignore_merges:
+                return None
+            if model.whole_newlines:  # a word of newlines alone is looked up as it is
+                behind = b"\n"
+        for blob, ends in (("PCSB", "PCSE"), ("XTRB", "XTRE")):
+            found = native.crossed(sections.get(blob, b""), sections.get(ends, b""), names)
+            if found is None:
+                return None
+            behind += found
+        return behind
+
+    def _is_token(self, piece: bytes, *roles: int) -> bool:
+        """Tell whether a piece is found; with roles: and has one of them."""
+        token_id = self.vocabulary.pieces.ids.get(piece)
+        if token_id is None or (self.listed and not self.listed[token_id]):
             return False
-        if isinstance(model, models.BPE) and (
-            model.continuing_subword_prefix
-            or model.end_of_word_suffix
-            or model.ignore_merges
-            or model.whole_newlines
-        ):
-            return False
-        if any(self._of_role(TokenType.USER_DEFINED)):
-            return False
-        pieces, ends = self.sections["PCSB"], self.sections["PCSE"]
-        return MARK in self.vocabulary.pieces.ids and not native.has_inner_mark(pieces, ends)
+        return not (roles and self.types) or self.types[token_id] in roles
 
     def _of_role(self, *roles: int) -> bytes:
         """Return for each id whether it has one of the roles (and is listed)."""
