@@ -16,6 +16,7 @@ import lzma
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,20 @@ def shared_json_lines(path: str) -> list[Any]:
     data = stored.read_bytes()
     text = (gzip.decompress(data) if stored.suffix == ".gz" else data).decode("utf-8")
     return [json.loads(line) for line in text.split("\n") if line]
+
+
+@cache
+def golden_inputs() -> list[str]:
+    """Return the texts that stored answers of tokenizers count."""
+    found: list[str] = json.loads(shared("tokenizers/golden/inputs.json").read_bytes())["inputs"]
+    return found
+
+
+def golden_names(kind: str) -> list[str]:
+    """Return the tokenizers that have stored answers of a kind, or one that is absent."""
+    end = f".{kind}.jsonl.gz"
+    files = (SHARED / "tokenizers" / "golden").glob(f"*{end}")
+    return sorted(file.name.removesuffix(end) for file in files) or ["none"]
 
 
 def reference(name: str) -> ModuleType:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-from functools import lru_cache
 
 import pytest
-from support import FIXTURES
+from engine_cases import FILES, answer, fixture
 
-from mtkit import formats
-from mtkit.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import MtkitError, UsageError
 from mtkit.packed import Numbers, Pieces
@@ -30,28 +27,6 @@ from mtkit.spec.vocabulary import Vocabulary
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine
-
-FILES = [
-    "bbpe-8k/tokenizer.json",
-    "spm-bpe/tokenizer.model",
-    "spm-unigram/tokenizer.model",
-    "spm-unigram-id/tokenizer.model",
-    "wordpiece/tokenizer.json",
-]
-
-
-@lru_cache(maxsize=8)
-def fixture(name: str) -> TokenizerSpec:
-    _, reading = formats.read(Source.open(str(FIXTURES / name)))
-    return reading.spec
-
-
-def answer(call, *args, **kwargs):
-    """A result, or what went wrong, in words."""
-    try:
-        return call(*args, **kwargs)
-    except MtkitError as error:
-        return type(error).__name__, str(error)
 
 
 def assert_equal(spec: TokenizerSpec, sequences: list[list[int]], *, native: bool = True) -> None:

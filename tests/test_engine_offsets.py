@@ -7,23 +7,21 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_cases import letters, pipeline_of, text
-from pipeline_tokenizers import draw_tokenizer
-from support import SHARED, absent, shared_json_lines, shared_tokenizer
-from test_engine import (
-    ADDED,
+from engine_cases import (
     ALPHABET,
     FILES,
     NORMALIZERS,
-    POST,
     PRE_TOKENIZERS,
     TEXTS,
     answer,
     fixture,
-    random_model,
+    random_spec,
     random_texts,
     random_vocabulary,
 )
+from pipeline_cases import letters, pipeline_of, text
+from pipeline_tokenizers import draw_tokenizer
+from support import SHARED, absent, shared_json_lines, shared_tokenizer
 
 from mtkit.binary import Source
 from mtkit.engine import Engine, load_engine
@@ -107,18 +105,7 @@ def test_every_stage_keeps_places() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_specifications(seed: int) -> None:
-    rng = random.Random(seed + 5000)
-    vocabulary = random_vocabulary(rng, "\u2581")
-    spec = TokenizerSpec(
-        vocabulary,
-        random_model(rng, vocabulary),
-        normalizer=rng.choice(NORMALIZERS),
-        pre_tokenizer=rng.choice(PRE_TOKENIZERS),
-        post_processor=rng.choice(POST),
-        added_tokens=rng.choice(ADDED),
-        invalid_utf8=rng.choice(("error", "replace", "keep", "loose")),
-        prefix_ids=rng.choice(((), (2,))),
-    )
+    spec = random_spec(random.Random(seed + 5000))
     assert not differences(spec, TEXTS + random_texts(seed + 100, 25))
 
 

@@ -10,9 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import SHARED, absent, shared_json_lines, shared_tokenizer
+from support import FIXTURES, golden_inputs, golden_names, shared_json_lines, shared_tokenizer
 
 import mtkit
+from mtkit.pipeline import Pipeline
 from mtkit.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -27,19 +28,6 @@ FILES = {
 }
 SAMPLED = 5
 """The pipeline gives every so manieth answer."""
-
-
-def stored() -> list[tuple[str, str]]:
-    """Return name and kind of every file of answers but tokenizer.json's."""
-    folder = SHARED / "tokenizers" / "golden"
-    names = [file.name.split(".jsonl")[0].rsplit(".", 1) for file in folder.glob("*.jsonl.gz")]
-    return sorted((name, kind) for name, kind in names if kind != "hf") or [("none", "spm")]
-
-
-def inputs() -> list[str]:
-    file = SHARED / "tokenizers" / "golden" / "inputs.json"
-    found: list[str] = json.loads(file.read_text(encoding="utf-8"))["inputs"]
-    return found
 
 
 def checks(tokenizer: Tokenizer, kind: str, text: str, row: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -62,18 +50,16 @@ def checks(tokenizer: Tokenizer, kind: str, text: str, row: Any) -> Iterator[tup
         yield "pieces", row["p"], tokenizer.encode(text).tokens
 
 
-@pytest.mark.parametrize(("name", "kind"), stored())
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for kind in FILES for name in golden_names(kind)]
+)
 def test_stored_answers(name: str, kind: str) -> None:
-    if name == "none":
-        absent("the shared answers are not here", "MTKIT_REQUIRE_SHARED")
     folder = shared_tokenizer(name)
     path = next(folder / file for file in FILES[kind] if (folder / file).exists())
     tokenizer = mtkit.load(path)
     assert tokenizer.format_name == kind
-    from mtkit.pipeline import Pipeline
-
     pipeline = Tokenizer(tokenizer.spec, engine=Pipeline(tokenizer.spec))
-    texts = inputs()
+    texts = golden_inputs()
     rows = shared_json_lines(f"tokenizers/golden/{name}.{kind}.jsonl.gz")
     rows = [row for row in rows if "ids" in row]
     assert len(rows) > 500
@@ -85,3 +71,15 @@ def test_stored_answers(name: str, kind: str) -> None:
                 if made != expected:
                     unlike.append((made_by.engine.name, what, text, expected, made))
     assert unlike[:3] == []
+
+
+@pytest.mark.parametrize("name", ["spm-bpe", "spm-unigram", "spm-unigram-id"])
+def test_own_models(name: str) -> None:
+    """Answers of sentencepiece that need no shared folder."""
+    tokenizer = mtkit.load(FIXTURES / name / "tokenizer.model")
+    pipeline = Pipeline(tokenizer.spec)
+    lines = (FIXTURES / name / "cases.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) > 100
+    for case in map(json.loads, lines):
+        assert tokenizer.encode_ids(case["text"]) == case["ids"], case["text"]
+        assert pipeline.encode_ids(case["text"]) == case["ids"], case["text"]

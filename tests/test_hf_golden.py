@@ -5,11 +5,10 @@ Ids with and without special tokens, offsets, decoding, pairs, padding and trunc
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import SHARED, absent, shared_json_lines, shared_tokenizer
+from support import golden_inputs, golden_names, shared_json_lines, shared_tokenizer
 
 from mtkit.binary import Source
 from mtkit.engine import load_engine
@@ -18,18 +17,6 @@ from mtkit.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def stored() -> list[str]:
-    """Return the names of the tokenizers with answers, or one to be skipped."""
-    folder = SHARED / "tokenizers" / "golden"
-    names = [file.name.removesuffix(".hf.jsonl.gz") for file in folder.glob("*.hf.jsonl.gz")]
-    return sorted(names) or ["none"]
-
-
-def inputs() -> list[str]:
-    file = SHARED / "tokenizers" / "golden" / "inputs.json"
-    return json.loads(file.read_text(encoding="utf-8"))["inputs"]
 
 
 def differences(pipeline: Any, texts: list[str], answers: list[Any]) -> Iterator[tuple[Any, ...]]:
@@ -70,15 +57,13 @@ def differences(pipeline: Any, texts: list[str], answers: list[Any]) -> Iterator
                 yield (kind, number, made, right)
 
 
-@pytest.mark.parametrize("name", stored())
+@pytest.mark.parametrize("name", golden_names("hf"))
 def test_stored_answers(name: str) -> None:
-    if name == "none":
-        absent("the shared answers are not here", "MTKIT_REQUIRE_SHARED")
     answers = shared_json_lines(f"tokenizers/golden/{name}.hf.jsonl.gz")
     source = Source.open(str(shared_tokenizer(name) / "tokenizer.json"))
     spec = hf.read(source, {}).spec
     assert len(answers) >= 500
-    assert list(differences(Pipeline(spec), inputs(), answers))[:3] == []
+    assert list(differences(Pipeline(spec), golden_inputs(), answers))[:3] == []
     engine = load_engine(spec)
     if not isinstance(engine, Pipeline):
-        assert list(differences(engine, inputs(), answers))[:3] == []
+        assert list(differences(engine, golden_inputs(), answers))[:3] == []

@@ -6,25 +6,17 @@ that spell out special tokens or U+2581; docs/llama-2.md explains each class.
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from support import SHARED, shared, shared_json_lines, shared_tokenizer
+from support import golden_inputs, shared, shared_json_lines, shared_tokenizer
 
 import mtkit
 from mtkit.conversion import convert
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def _inputs() -> list[str]:
-    shared("tokenizers/golden/inputs.json")
-    text = (SHARED / "tokenizers" / "golden" / "inputs.json").read_text("utf-8")
-    inputs: list[str] = json.loads(text)["inputs"]
-    return inputs
 
 
 def _golden(kind: str) -> dict[int, list[int]]:
@@ -55,7 +47,7 @@ def test_references_differ_on_few() -> None:
 
 def test_the_document_names_every_class() -> None:
     """Texts on which references differ: who stands alone there, and why."""
-    inputs = _inputs()
+    inputs = golden_inputs()
     answers = {"spm": _golden("spm"), "hf": _golden("hf"), "llama2c": _golden("llama2c"),
                "llama.cpp": _llama_cpp()}  # fmt: skip
     counts = {"special": 0, "U+2581": 0, "NUL": 0}
@@ -85,7 +77,7 @@ def test_the_document_names_every_class() -> None:
 )
 def test_where_they_differ_the_files_own_reference_counts(name: str, kind: str) -> None:
     tokenizer = mtkit.load(shared_tokenizer("llama-2") / name)
-    wanted, inputs = _golden(kind), _inputs()
+    wanted, inputs = _golden(kind), golden_inputs()
     for number in set(wanted) - set(agreed()):
         ids = tokenizer.encode_ids(inputs[number], add_special_tokens=False)
         assert ids == wanted[number], inputs[number]
@@ -104,7 +96,7 @@ def test_ids_are_the_same(name: str, tmp_path: Path) -> None:
     else:
         path = folder / name
     tokenizer = mtkit.load(path)
-    inputs = _inputs()
+    inputs = golden_inputs()
     unlike = [
         i
         for i, ids in agreed().items()

@@ -1,4 +1,4 @@
-"""tiktoken, tekken and RWKV files encode and decode as their own libraries do."""
+"""tiktoken, tekken and RWKV files: random ranks as tiktoken has them, writing, damage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from support import SHARED, reference, shared, shared_json_lines, shared_tokenizer
+from support import reference, shared_tokenizer
 
 import mtkit
 from mtkit.binary import Source
@@ -24,51 +24,6 @@ NASTY = [
     "", " ", "\n\n", "a  b", "don't", "naïve", "日本語 テスト", "👨\u200d👩\u200d👧", "x\u0301y",
     "1234567", "\x00\x01", "ſ's",
 ]  # fmt: skip
-
-
-def inputs() -> list[str]:
-    shared("tokenizers/golden/inputs.json")
-    text = (SHARED / "tokenizers" / "golden" / "inputs.json").read_text("utf-8")
-    found: list[str] = json.loads(text)["inputs"]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "file"),
-    [
-        ("cl100k_base", "tiktoken", "tokenizer.tiktoken"),
-        ("o200k_base", "tiktoken", "tokenizer.tiktoken"),
-        ("kimi-k2", "tiktoken", "tokenizer.tiktoken"),
-        ("claude-legacy", "tiktoken", "tokenizer.tiktoken"),
-        ("tekken-240718", "tekken", "tekken.json"),
-        ("rwkv-world", "rwkv", "rwkv_vocab_v20230424.txt"),
-    ],
-)
-def test_golden_answers(name: str, kind: str, file: str) -> None:
-    tokenizer = mtkit.load(shared_tokenizer(name) / file)
-    assert tokenizer.format_name == kind
-    texts = inputs()
-    rows = shared_json_lines(f"tokenizers/golden/{name}.{kind}.jsonl.gz")
-    assert len(rows) > 500
-    unlike = []
-    for row in rows:
-        if "ids" not in row:
-            continue
-        text = texts[row["i"]]
-        ids = tokenizer.encode_ids(text, add_special_tokens=False, parse_special=False)
-        if kind == "tiktoken":
-            more = tokenizer.encode_ids(text, add_special_tokens=False, parse_special=True)
-        else:
-            more = tokenizer.encode_ids(text)
-        decoded = row.get("d", text)
-        given = row.get("sp", row["ids"]) if kind == "tiktoken" else row["ids"]
-        if (
-            ids != row["ids"]
-            or more != row.get("sp", row["ids"])
-            or tokenizer.decode(given, skip_special_tokens=False) != decoded
-        ):
-            unlike.append(text)
-    assert not unlike
 
 
 PATTERNS = [

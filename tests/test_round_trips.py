@@ -7,15 +7,13 @@ mtkit gives for the file. ``MTKIT_FULL=1`` also takes the largest vocabularies t
 
 from __future__ import annotations
 
-import json
 import os
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from llama import Llama
 from round_trips import WRITABLE, trip, written
-from support import FIXTURES, SHARED, shared, shared_tokenizer
+from support import FIXTURES, SHARED, golden_inputs, shared_tokenizer
 
 import mtkit
 from mtkit import probes
@@ -55,14 +53,6 @@ def stored() -> list[str]:
     return sorted(names) or ["none/tokenizer.json"]
 
 
-@cache
-def inputs() -> list[str]:
-    stored: list[str] = json.loads(shared("tokenizers/golden/inputs.json").read_text("utf-8"))[
-        "inputs"
-    ]
-    return stored
-
-
 def goals(tokenizer: Tokenizer, path: Path) -> tuple[str, ...]:
     if FULL or path.stat().st_size < LARGE_BYTES:
         return WRITABLE
@@ -94,7 +84,7 @@ def test_own_fixture(name: str) -> None:
 @pytest.mark.parametrize("name", stored())
 def test_shared_tokenizer(name: str) -> None:
     folder, file = name.split("/")
-    check(shared_tokenizer(folder) / file, inputs())
+    check(shared_tokenizer(folder) / file, golden_inputs())
 
 
 @pytest.mark.parametrize("name", stored())
@@ -112,7 +102,7 @@ def test_llama_cpp_gives_what_mtkit_gives_for_the_file(name: str, tmp_path: Path
     back = mtkit.load(target)
     llama = Llama(target)
     try:
-        for text in inputs():
+        for text in golden_inputs():
             for add, parse in ((False, False), (True, True)):
                 ids = back.encode_ids(text, add_special_tokens=add, parse_special=parse)
                 assert ids == llama.encode(text.encode(), add=add, parse=parse), text

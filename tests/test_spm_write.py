@@ -10,8 +10,7 @@ import json
 import struct
 
 import pytest
-from support import FIXTURES, reference, shared, shared_tokenizer
-from test_spm_golden import MODELS, OWN
+from support import FIXTURES, golden_names, reference, shared, shared_tokenizer
 
 from mtkit.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
@@ -24,6 +23,7 @@ from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, fields,
 from mtkit.spec import models as spec_models
 from mtkit.spec.normalizers import Spaces
 
+OWN = ["spm-bpe", "spm-unigram", "spm-unigram-id"]
 TEXTS = ["Hello  world", " é日本🙂\n\t", "\u2581a\u2581", "<s><unk>1234", "", "aaaaaaaaab"]
 
 
@@ -48,7 +48,7 @@ def tiny() -> bytes:
     return b"".join([*pieces, trainer, field(3, field(1, b"identity") + field(3, 1))])
 
 
-@pytest.mark.parametrize("name", [*MODELS, *OWN])
+@pytest.mark.parametrize("name", [*golden_names("spm"), *OWN])
 def test_bytes_come_back(name: str) -> None:
     folder = FIXTURES / name if name in OWN else shared_tokenizer(name)
     data = (folder / "tokenizer.model").read_bytes()
