@@ -147,6 +147,45 @@ def test_no_color(tmp_path: Path, env: dict[str, str], bold: bool) -> None:
     assert ("\x1b[1m" in start) is bold
 
 
+@pytest.mark.parametrize(("env", "dim"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_an_echoed_prompt_stands_out(tmp_path: Path, env: dict[str, str], dim: bool) -> None:
+    child = terminal(
+        tmp_path, "generate", "Hi", "-m", reciting(), "-n", 1, "--echo", "-q", "--no-special", **env
+    )
+    child.expect("Hi")
+    child.expect("\n")
+    text = child.before
+    assert ended(child) == 0
+    assert ("\x1b[0m" in text) is dim
+
+
+def test_text_cannot_steer_the_terminal() -> None:
+    from mtkit.commands.generate_screen import _shown
+
+    family = "\U0001f468\u200d\U0001f469 \t语\n"  # a joiner is no danger
+    assert _shown(family) == family
+    assert _shown("a\x1b[2J\u202e\r") == "a\\x1b[2J\\u202e\\r"
+
+
+def test_notes_break_between_words(tmp_path: Path) -> None:
+    import pexpect
+
+    narrow: dict[str, Any] = {"columns": 24, "COLUMNS": "24", "NO_COLOR": "1"}
+    child = terminal(tmp_path, "chat", "-m", chatting(), **narrow)
+    child.expect("> ")
+    child.sendline("/help")
+    child.expect("> ")
+    help_lines = child.before.splitlines()
+    child.sendeof()
+    assert ended(child) == 0
+    child = terminal(tmp_path, "generate", "Hi", "-m", tiny(), "-n", 1, **narrow)
+    child.expect(pexpect.EOF)
+    lines = [*help_lines, *child.before.splitlines()]
+    assert [line for line in lines if len(line) > 24] == []
+    assert "      system message;" in lines
+    assert any(line.endswith("tokens/s") for line in lines)
+
+
 def test_ctrl_c_ends_generate(tmp_path: Path) -> None:
     child = terminal(tmp_path, "generate", "Hello", "-m", tiny(), "-n", 100000, "--ignore-eos")
     time.sleep(2)

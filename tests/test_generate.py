@@ -246,12 +246,21 @@ def test_echo_and_ids_and_lines(mtkit: Run) -> None:
 def test_context_overflow_says_what_helps(mtkit: Run) -> None:
     done = mtkit("generate", "word " * 50, "-m", tiny(), "--ctx", 20)
     assert done.returncode == 5
-    assert b"the context holds 20; --ctx" in done.stderr
+    assert b"the context holds 20 tokens, the prompt alone has" in done.stderr
+    assert b"; --ctx" in done.stderr
     made = answer(mtkit("generate", "Hello", "-m", tiny(), "--ctx", 9, "-n", 100, "--json"))
     assert made["end"] == "context"
     assert len(made["prompt_ids"]) + len(made["ids"]) == 10
     endless = answer(mtkit("generate", "Hello", "-m", tiny(), "--ctx", 9, "-n", -1, "--json"))
     assert endless["ids"] == made["ids"]
+
+
+def test_settings_without_effect_are_named(mtkit: Run) -> None:
+    options = ("generate", "Hello", "-m", tiny(), "-n", 1, "--top-k", 5, "--seed", 3)
+    assert b"whatever --top-k, --seed says" in mtkit(*options).stderr
+    assert b"warning" not in mtkit(*options, "--temp", 1).stderr
+    assert b"warning" not in mtkit(*options, "--mirostat", 2).stderr
+    assert mtkit(*options, "-q").stderr == b""
 
 
 def test_without_the_library(mtkit: Run, tmp_path: Path) -> None:

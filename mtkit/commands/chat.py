@@ -30,19 +30,19 @@ def chat(
         str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
     ] = None,
     tokens: Annotated[int, typer.Option("-n", "--tokens", help="Of an answer; -1: any.")] = -1,
-    temperature: option.TEMPERATURE = None,
-    top_k: Annotated[int, typer.Option("--top-k", help="Keep the K most likely; 0: all.")] = 40,
-    top_p: Annotated[float, typer.Option("--top-p", help="Keep this probability; 1: all.")] = 0.95,
-    min_p: Annotated[float, typer.Option("--min-p", help="Keep this part of the highest.")] = 0.05,
-    repeat_penalty: Annotated[float, typer.Option("--repeat-penalty", help="1: none.")] = 1.0,
+    temperature: option.TEMPERATURE = 0.0,
+    top_k: option.TOP_K = 40,
+    top_p: option.TOP_P = 0.95,
+    min_p: option.MIN_P = 0.05,
+    repeat_penalty: option.REPEAT_PENALTY = 1.0,
     seed: option.SEED = None,
-    stop: Annotated[
-        list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
-    ] = None,
+    stop: option.STOP = None,
     parse_special: Annotated[
         bool, typer.Option("--parse-special", help="Messages may spell special tokens.")
     ] = False,
-    ctx: option.CTX = None,
+    ctx: Annotated[
+        int | None, typer.Option("-c", "--ctx", metavar="N", help="Of context; none: up to 4096.")
+    ] = None,
     batch: option.BATCH = 512,
     kv_type: option.KV_TYPE = "f16",
     flash_attention: option.FLASH = "on",
@@ -53,7 +53,7 @@ def chat(
     tensor_split: option.SPLIT = None,
     mmap: option.MMAP = None,
     backends: option.BACKENDS = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: option.JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
@@ -68,7 +68,8 @@ def chat(
       echo '[{"role": "user", "content": "Hello!"}]' | mtkit chat -m model.gguf
     """
     from mtkit.commands import chat_screen
-    from mtkit.llm.backend import ContextSettings, LoadSettings, log
+    from mtkit.commands.generate_screen import warn_unused
+    from mtkit.llm.backend import ContextSettings, log
     from mtkit.llm.generate_settings import GenerateSettings
     from mtkit.llm.locate import locate_model
     from mtkit.llm.sampler_settings import SamplerSettings
@@ -78,16 +79,10 @@ def chat(
     settings = GenerateSettings(
         n_predict=tokens,
         n_ctx=ctx,
-        load=LoadSettings(
-            gpu_layers=gpu_layers,
-            devices=tuple(device or ()),
-            tensor_split=option.split_of(tensor_split),
-            mmap=mmap,
-            backends=backends,
-        ),
+        load=option.load_of(gpu_layers, device, tensor_split, mmap, backends),
         context=ContextSettings(n_batch=batch, kv_type=kv_type, flash_attention=flash_attention),
         sampler=SamplerSettings(
-            temperature=temperature or 0.0,
+            temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             min_p=min_p,
@@ -99,6 +94,8 @@ def chat(
         stops=tuple(stop or ()),
         parse_special=parse_special,
     )
+    if not quiet:
+        warn_unused(settings.sampler, seed)
     own = option.read_text(template) if template is not None else None
     piped = None
     if message is None and not sys.stdin.isatty():

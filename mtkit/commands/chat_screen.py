@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager, suppress
 
 from mtkit.commands import output
-from mtkit.commands.generate_screen import Progress, TextOut, note
+from mtkit.commands.generate_screen import Progress, TextOut, folded, note
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.dialogue import Dialogue, read_messages
 
@@ -28,8 +28,9 @@ _HELP = """\
 /save FILE     write the conversation as JSON
 /load FILE     go on with a conversation from a file
 /quit          end; Ctrl-D does it, too
-A line that ends with \\ goes on in the next; \"\"\" begins and ends a block of lines.
-Ctrl-C stops an answer.
+\\ at the end  the line goes on in the next
+\"\"\"            begins and ends a block of lines
+Ctrl-C         stop an answer
 """
 
 
@@ -126,7 +127,7 @@ class Conversation:
         rest = rest.strip()
         dialogue = self._dialogue
         if name == "/help":
-            sys.stderr.write(_HELP)
+            sys.stderr.writelines(folded(line, 15) + "\n" for line in _HELP.splitlines())
         elif name == "/reset":
             dialogue.reset()
             note("forgotten")

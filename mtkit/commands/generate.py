@@ -19,13 +19,13 @@ def generate(
         str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the prompt from it.")
     ] = None,
     tokens: option.N_PREDICT = 128,
-    temperature: option.TEMPERATURE = None,
-    top_k: Annotated[int, typer.Option("--top-k", help="Keep the K most likely; 0: all.")] = 40,
-    top_p: Annotated[float, typer.Option("--top-p", help="Keep this probability; 1: all.")] = 0.95,
-    min_p: Annotated[float, typer.Option("--min-p", help="Keep this part of the highest.")] = 0.05,
+    temperature: option.TEMPERATURE = 0.0,
+    top_k: option.TOP_K = 40,
+    top_p: option.TOP_P = 0.95,
+    min_p: option.MIN_P = 0.05,
     typical: Annotated[float, typer.Option("--typical", help="Typical tokens; 1: all.")] = 1.0,
     top_n_sigma: Annotated[float, typer.Option("--top-n-sigma", help="0: all.")] = 0.0,
-    repeat_penalty: Annotated[float, typer.Option("--repeat-penalty", help="1: none.")] = 1.0,
+    repeat_penalty: option.REPEAT_PENALTY = 1.0,
     frequency_penalty: Annotated[float, typer.Option("--frequency-penalty", help="0: none.")] = 0.0,
     presence_penalty: Annotated[float, typer.Option("--presence-penalty", help="0: none.")] = 0.0,
     penalty_last: Annotated[
@@ -50,9 +50,7 @@ def generate(
         typer.Option("--logit-bias", metavar="ID=N", help="Or TEXT=N; false: never. Repeatable."),
     ] = None,
     seed: option.SEED = None,
-    stop: Annotated[
-        list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
-    ] = None,
+    stop: option.STOP = None,
     ignore_eos: Annotated[
         bool, typer.Option("--ignore-eos", help="Never choose a token that ends.")
     ] = False,
@@ -92,7 +90,7 @@ def generate(
     ] = False,
     echo: Annotated[bool, typer.Option("--echo", help="Show the prompt's tokens first.")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: option.JSON = False,
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print one JSON line a token.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No timings.")] = False,
     verbose: Annotated[
@@ -117,7 +115,7 @@ def generate(
         return
     from mtkit.commands import generate_screen as screen
     from mtkit.commands import output
-    from mtkit.llm.backend import ContextSettings, LoadSettings
+    from mtkit.llm.backend import ContextSettings
     from mtkit.llm.generate import run
     from mtkit.llm.generate_settings import GenerateSettings
     from mtkit.llm.locate import locate_model
@@ -126,7 +124,7 @@ def generate(
     path = locate_model(model)
     text = option.prompt_of(prompt, file, may_be_none=load_session is not None)
     sampler = SamplerSettings(
-        temperature=temperature or 0.0,
+        temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         min_p=min_p,
@@ -152,13 +150,7 @@ def generate(
     settings = GenerateSettings(
         n_predict=tokens,
         n_ctx=ctx,
-        load=LoadSettings(
-            gpu_layers=gpu_layers,
-            devices=tuple(device or ()),
-            tensor_split=option.split_of(tensor_split),
-            mmap=mmap,
-            backends=backends,
-        ),
+        load=option.load_of(gpu_layers, device, tensor_split, mmap, backends),
         context=ContextSettings(
             n_batch=batch, n_ubatch=ubatch, kv_type=kv_type, flash_attention=flash_attention
         ),
@@ -177,6 +169,8 @@ def generate(
         logprobs=as_json or as_jsonl,
     )
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
+    if not quiet:
+        screen.warn_unused(sampler, seed)
     watcher = screen.Screen(echo=echo, verbose=verbose, quiet=quiet, form=form, ids=ids)
     try:
         made = run(path, text, settings, watcher)

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.llm.backend import LoadSettings
     from mtkit.llm.runner import Runner
 
 MODEL = Annotated[
@@ -25,7 +26,8 @@ N_PREDICT = Annotated[
     int, typer.Option("-n", "--tokens", help="Tokens at most; -1: until the end.")
 ]
 CTX = Annotated[
-    int | None, typer.Option("--ctx", metavar="N", help="Tokens of context; none: what it needs.")
+    int | None,
+    typer.Option("-c", "--ctx", metavar="N", help="Tokens of context; none: what it needs."),
 ]
 BATCH = Annotated[int, typer.Option("--batch", metavar="N", help="Tokens given at once.")]
 UBATCH = Annotated[int, typer.Option("--ubatch", metavar="N", help="Tokens computed at once.")]
@@ -58,12 +60,39 @@ BACKENDS = Annotated[
     str | None, typer.Option("--backends", metavar="DIR", help="Folder of more back ends.")
 ]
 TEMPERATURE = Annotated[
-    float | None, typer.Option("--temp", metavar="T", help="0: the most likely always.")
+    float, typer.Option("--temp", metavar="T", help="0: the most likely always.")
 ]
+TOP_K = Annotated[int, typer.Option("--top-k", help="Keep the K most likely; 0: all.")]
+TOP_P = Annotated[float, typer.Option("--top-p", help="Keep this probability; 1: all.")]
+MIN_P = Annotated[float, typer.Option("--min-p", help="Keep this part of the highest.")]
+REPEAT_PENALTY = Annotated[float, typer.Option("--repeat-penalty", help="1: none.")]
+STOP = Annotated[
+    list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
+]
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 SEED = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of the random numbers.")]
 
 
-def split_of(text: str | None) -> tuple[float, ...]:
+def load_of(
+    gpu_layers: int,
+    device: list[str] | None,
+    tensor_split: str | None,
+    mmap: bool | None,
+    backends: str | None,
+) -> LoadSettings:
+    """Return how the model is loaded."""
+    from mtkit.llm.backend import LoadSettings
+
+    return LoadSettings(
+        gpu_layers=gpu_layers,
+        devices=tuple(device or ()),
+        tensor_split=_split_of(tensor_split),
+        mmap=mmap,
+        backends=backends,
+    )
+
+
+def _split_of(text: str | None) -> tuple[float, ...]:
     """Return the parts of ``--tensor-split``."""
     if text is None:
         return ()

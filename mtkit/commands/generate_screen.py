@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.sampler_settings import SamplerSettings
     from mtkit.llm.sampling import Picker
 
 _FLUSH_SECONDS = 0.02
@@ -22,6 +23,7 @@ _SHOW_AFTER_SECONDS = 0.5
 _BAR = 24
 _AROUND = 10
 """Characters around the bar and its name; one is left free at the end."""
+_PLAIN = "\n\t\u200c\u200d"
 
 
 class Progress:
@@ -89,13 +91,13 @@ class TextOut:
 
 
 def _shown(text: str) -> str:
-    """Escape what would steer a terminal; line breaks and tabs stay."""
+    """Escape what would steer a terminal; line breaks, tabs and joiners stay."""
     from mtkit.escape import printable
 
     if text.isprintable():
         return text
     return "".join(
-        part if part in ("\n", "\t") or part.isprintable() else printable(part) for part in text
+        part if part in _PLAIN or part.isprintable() else printable(part) for part in text
     )
 
 
@@ -135,8 +137,12 @@ class Screen(Watcher):
             note(f"prompt: {len(ids)} tokens: {' '.join(map(str, ids))}")
         if self._echo and self._form == "text":
             stream = b"".join(runner.model.piece(token_id, special=True) for token_id in ids)
+            if output.wants_color():  # where the prompt ends and the model begins
+                output.write("\x1b[2m")
             self.out.write(stream.decode("utf-8", "replace"))
             self.out.flush()
+            if output.wants_color():
+                output.write("\x1b[0m")
 
     def ready(self, runner: Runner, picker: Picker) -> None:
         """Say what the context and the sampler are."""
@@ -151,7 +157,8 @@ class Screen(Watcher):
         if self._verbose:
             s = context.settings
             note(
-                f"context: {context.n_ctx} tokens, batch {s.n_batch}, ubatch {s.n_ubatch}, "
+                f"context: {context.n_ctx} tokens, batch {context.n_batch}, "
+                f"ubatch {min(s.n_ubatch, context.n_batch)}, "
                 f"kv {s.kv_type}, flash attention {s.flash_attention}, threads {s.threads}"
             )
             note(f"sampler: {' -> '.join(picker.steps)}")
@@ -180,7 +187,30 @@ def note(text: str) -> None:
     """Write a line to stderr."""
     from mtkit.escape import printable
 
-    sys.stderr.write(f"mtkit: {printable(text)}\n")
+    sys.stderr.write(folded(f"mtkit: {printable(text)}", 7) + "\n")
+
+
+def folded(line: str, indent: int) -> str:
+    """Break a line between words where a terminal is too narrow for it."""
+    if not sys.stderr.isatty() or len(line) <= (width := get_terminal_size().columns):
+        return line
+    from textwrap import fill
+
+    return fill(
+        line,
+        width,
+        subsequent_indent=" " * min(indent, width // 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def warn_unused(sampler: SamplerSettings, seed: int | None) -> None:
+    """Say which settings of a random choice were given where there is none."""
+    names = [*sampler.unused(), *(["seed"] if seed is not None and sampler.is_greedy else [])]
+    if names:
+        shown = ", ".join("--" + name.replace("_", "-") for name in names)
+        note(f"warning: without --temp the most likely token is taken, whatever {shown} says")
 
 
 def show_timings(timings: Timings) -> None:
@@ -195,7 +225,7 @@ def show_timings(timings: Timings) -> None:
         if tokens is not None:
             rate = tokens / seconds if seconds > 0 else 0.0
             text += f" {tokens:6d} tokens {rate:9.1f} tokens/s"
-        sys.stderr.write(f"mtkit: {text}\n")
+        note(text)
 
 
 def document(made: Generation, *, seed: int, model: str) -> dict[str, object]:

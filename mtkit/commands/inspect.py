@@ -34,7 +34,7 @@ def inspect(
         bool, typer.Option("--plan", help="Only what running the model will take of memory.")
     ] = False,
     ctx: Annotated[
-        int | None, typer.Option("--ctx", metavar="N", help="Tokens of context, for --plan.")
+        int | None, typer.Option("-c", "--ctx", metavar="N", help="Tokens of context, for --plan.")
     ] = None,
     kv_type: Annotated[
         str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")

@@ -30,7 +30,9 @@ def show_plan(
         output.write_json(_document(plan, kv_type, allowed))
     elif output.is_terminal():
         console = output.console()
-        console.print(output.table(console, ("what", "size>", "of"), _summary(plan, allowed)))
+        console.print(
+            output.table(console, ("what", "size>", "of"), _summary(plan, allowed), elastic=2)
+        )
         columns = ("layer>", "kind", "cells>", "bytes>", "on")
         console.print()
         console.print(output.table(console, columns, _layers(plan), elastic=1))

@@ -41,7 +41,7 @@ def logits(
     threads: option.THREADS = None,
     wait: option.WAIT = "auto",
     gpu_layers: option.GPU_LAYERS = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: option.JSON = False,
 ) -> None:
     """Show which tokens a model expects behind a text, with their logits and probabilities.
 

@@ -17,7 +17,7 @@ def perplexity(
     model: option.MODEL = None,
     ctx: Annotated[
         int | None,
-        typer.Option("--ctx", metavar="N", help="Tokens of a window; none: 512."),
+        typer.Option("-c", "--ctx", metavar="N", help="Tokens of a window; none: 512."),
     ] = None,
     stride: Annotated[
         int | None, typer.Option("--stride", metavar="N", help="From window to window; none: half.")
@@ -28,7 +28,7 @@ def perplexity(
     threads: option.THREADS = None,
     wait: option.WAIT = "auto",
     gpu_layers: option.GPU_LAYERS = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: option.JSON = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
     """Compute the perplexity of a text: e to the power of the mean loss.

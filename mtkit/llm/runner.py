@@ -265,7 +265,7 @@ def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: in
         asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
     if n_prompt > asked:
         raise ResourceError(
-            f"the prompt has {n_prompt} tokens, the context holds {asked}",
+            f"the context holds {asked} tokens, the prompt alone has {n_prompt}",
             hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
         )
     return max(asked, 1)

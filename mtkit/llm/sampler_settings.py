@@ -77,6 +77,15 @@ class SamplerSettings(Record):
         """Whether always the most likely token is chosen."""
         return self.temperature == 0 and not self.mirostat
 
+    def unused(self) -> list[str]:
+        """Return the fields that say how to choose at random, where nothing is."""
+        default = SamplerSettings()
+        return [
+            name
+            for name in _AT_RANDOM
+            if self.is_greedy and getattr(self, name) != getattr(default, name)
+        ]
+
     @property
     def has_penalties(self) -> bool:
         """Whether tokens seen before count."""
@@ -88,6 +97,7 @@ class SamplerSettings(Record):
         )
 
 
+_AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_threshold")
 _RANGES = (
     ("temperature", 0, 1000),
     ("top_k", 0, 1 << 30),
