@@ -57,6 +57,22 @@ class MtkitError(Exception):
         return f"{message}; {self.hint}" if self.hint else message
 
 
+class Naming:
+    """Adds the path of a file to errors about its content that are raised within ``with``."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, (FormatError, UnsupportedError)):
+            error.located(self.source)
+
+
 class AnswerNo(MtkitError):
     """The work is done and its answer is no."""
 

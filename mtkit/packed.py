@@ -80,7 +80,7 @@ class Pieces(Sequence[bytes]):
             at += len(item)
             ends.append(at)
         if at >= 1 << 32:
-            raise FormatError(f"the pieces are {at} bytes long together, the limit is 4 GiB")
+            raise FormatError(f"has {at} bytes, the limit is 4 GiB", field="vocabulary")
         return cls(b"".join(items), Numbers.of("I", ends))
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
-from mtkit.errors import UsageError
+from mtkit.errors import Naming, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Tokenizer:
         self.format_name = format_name
         self.assumptions = assumptions
         self._spelled: Spelling | None = None
+        self._naming = Naming(source)  # what a file asks for may turn out only when it is used
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
@@ -63,7 +64,8 @@ class Tokenizer:
         if self._engine is None:
             from mtkit.engine import load_engine
 
-            self._engine = load_engine(self.spec)
+            with self._naming:
+                self._engine = load_engine(self.spec)
         return self._engine
 
     @property
@@ -112,9 +114,10 @@ class Tokenizer:
             UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
                 refuses that.
         """
-        return self.engine.encode_ids(
-            text, add_special_tokens=add_special_tokens, parse_special=parse_special
-        )
+        with self._naming:
+            return self.engine.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
 
     def encode_array(
         self,
@@ -124,9 +127,10 @@ class Tokenizer:
         parse_special: bool | None = None,
     ) -> memoryview:
         """Return the ids of a text as a buffer of int32, without a Python object for each."""
-        return self.engine.encode_array(
-            text, add_special_tokens=add_special_tokens, parse_special=parse_special
-        )
+        with self._naming:
+            return self.engine.encode_array(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
 
     def encode(
         self,
@@ -148,14 +152,15 @@ class Tokenizer:
             padding: "file": fill up as the file asks.
             truncation: "file": cut as the file asks.
         """
-        encoded = self.engine.encode(
-            text,
-            pair,
-            add_special_tokens=add_special_tokens,
-            parse_special=parse_special,
-            padding=padding,
-            truncation=truncation,
-        )
+        with self._naming:
+            encoded = self.engine.encode(
+                text,
+                pair,
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+                padding=padding,
+                truncation=truncation,
+            )
         return self._encoding(encoded)
 
     def encode_batch(
@@ -168,13 +173,14 @@ class Tokenizer:
         truncation: Literal["file"] | None = None,
     ) -> list[Encoding]:
         """Encode many texts or pairs; padding fills them up to a common length."""
-        encoded = self.engine.encode_batch(
-            list(texts),
-            add_special_tokens=add_special_tokens,
-            parse_special=parse_special,
-            padding=padding,
-            truncation=truncation,
-        )
+        with self._naming:
+            encoded = self.engine.encode_batch(
+                list(texts),
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+                padding=padding,
+                truncation=truncation,
+            )
         return [self._encoding(one) for one in encoded]
 
     def _encoding(self, encoded: Encoded) -> Encoding:
@@ -235,9 +241,10 @@ class Tokenizer:
         parse_special: bool | None = None,
     ) -> Trace:
         """Encode a text and keep what every stage made of it."""
-        return self.engine.trace(
-            text, add_special_tokens=add_special_tokens, parse_special=parse_special
-        )
+        with self._naming:
+            return self.engine.trace(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
 
     def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
         """Decode ids and keep what every stage made of them."""

@@ -8,11 +8,13 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from support import FIXTURES
 
 from mtkit.binary import Source
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
-from mtkit.formats import hf
+from mtkit.formats import hf, strict_json
+from mtkit.formats.hf_numbers import read_float
 from mtkit.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -202,3 +204,17 @@ def test_a_fixture_with_damage_in_its_middle() -> None:
         at = seeded.randrange(len(data))
         assert outcome(data[:at]) == "FormatError"
         outcome(data[:at] + bytes([seeded.randrange(256)]) + data[at + 1 :])
+
+
+def test_a_number_that_is_none_is_shown_with_its_place() -> None:
+    for number, what in (
+        ("NaN", "NaN is no JSON number"),
+        ("-Infinity", "-Infinity is no JSON number"),
+        ("1e999", "the number 1e999 is out of range"),
+        ("9" * 5000, "(5000 digits) is out of range"),
+    ):
+        text = '{"é NaN \\" 1e999": [0.5, "' + "9" * 5000 + '", ' + number + "]}"
+        with pytest.raises(FormatError) as caught:
+            strict_json.parse(text.encode(), parse_float=read_float)
+        assert what in caught.value.what
+        assert caught.value.offset == len(text[: text.rindex(number)].encode())

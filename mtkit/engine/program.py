@@ -230,7 +230,7 @@ class Program:
             return [self._split_set(set_of("white_space"), "removed")]
         if isinstance(component, pre_tokenizers.CharDelimiterSplit):
             return [self._split(u8(1) + text(component.delimiter), "removed")]
-        if isinstance(component, pre_tokenizers.FixedLength):
+        if isinstance(component, pre_tokenizers.FixedLength) and component.length:
             return [u8(8) + u32(component.length)]
         return [by_characters(component)]
 

@@ -78,5 +78,5 @@ def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple
     spec = reading.spec
     if is_sparse(spec.vocab_size, len(spec.vocabulary) + len(spec.added_tokens.tokens)):
         what = f"the highest id is {spec.vocab_size - 1}, there are far fewer tokens"
-        raise FormatError(what, source=source.name)
+        raise FormatError(what, source=source.name, field="vocabulary")
     return module, reading

@@ -78,7 +78,10 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     tokens = list(_tokens(reader))
     if len(tokens) <= EOS:
         raise FormatError(
-            f"has {len(tokens)} tokens, BOS and EOS are ids 1 and 2", hint="the file is cut"
+            f"there are {len(tokens)}, BOS and EOS are ids 1 and 2",
+            field="tokens",
+            offset=len(source.data),
+            hint="the file is cut",
         )
     longest = Reader(source.data).u32("max_token_length")
     pieces = [raw for _, raw in tokens]

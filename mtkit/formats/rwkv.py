@@ -66,10 +66,10 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             found[token_id] = piece
         at += len(line) + 1
     if not found:
-        raise FormatError("holds no token")
+        raise FormatError("holds no token", field="line 1")
     size = max(found) + 1
     if is_sparse(size, len(found)):
-        raise FormatError(f"has id {size - 1} and only {len(found)} tokens")
+        raise FormatError(f"the highest is {size - 1}, there are {len(found)}", field="ids")
     types = bytearray([TokenType.ABSENT]) * size
     for token_id in found:
         types[token_id] = TokenType.NORMAL

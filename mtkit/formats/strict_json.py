@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 DEPTH_LIMIT = 128
 U32 = (1 << 32) - 1
 U64 = (1 << 64) - 1
+_MOST_DIGITS = 4300
+"""Of an integer that Python reads; a double is full long before."""
 REQUIRED: Any = object()
 
 
@@ -56,9 +58,27 @@ def parse(
         ) from None
     except RecursionError:
         raise FormatError(f"nests deeper than {DEPTH_LIMIT} levels", field=name) from None
-    except ValueError as error:  # NaN, or a number of thousands of digits
-        raise FormatError(f"is no JSON: {error}", field=name) from None
+    except ValueError:
+        what, place = _wrong_number(text)
+        at = len(text[:place].encode("utf-8"))
+        raise FormatError(f"is no JSON: {what}", field=name, offset=at) from None
     return value
+
+
+def _wrong_number(text: str) -> tuple[str, int]:
+    """Return what is wrong with the first number that JSON or a double cannot hold, and where."""
+    import re
+
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|-?\d[\d.eE+-]*', text):
+        token = found[0]
+        if token[-1] in "Ny":
+            return f"{token} is no JSON number", found.start()
+        if token[0] != '"' and (
+            len(token) > _MOST_DIGITS or float(token) in (float("inf"), -float("inf"))
+        ):
+            shown = token if len(token) <= 40 else f"{token[:20]}… ({len(token)} digits)"
+            return f"the number {shown} is out of range", found.start()
+    return "a number is out of range", 0
 
 
 def _refuse_constant(name: str) -> NoReturn:

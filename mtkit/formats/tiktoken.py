@@ -136,8 +136,11 @@ def parse_ranks(data: bytes) -> dict[bytes, int]:
                 raise FormatError(what, field="line", offset=at)
             ranks[piece] = rank
         at += len(line) + 1
-    if not all(bytes([byte]) in ranks for byte in range(256)):
-        raise FormatError("the ranks lack a byte", hint="the file is probably cut")
+    lacking = next((byte for byte in range(256) if bytes([byte]) not in ranks), None)
+    if lacking is not None:
+        raise FormatError(
+            f"lack the byte 0x{lacking:02x}", field="ranks", hint="the file is probably cut"
+        )
     return ranks
 
 

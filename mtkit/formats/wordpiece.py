@@ -72,7 +72,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     for token_id, line in enumerate(lines):
         ids[line] = token_id  # of equal lines the last counts
     if _UNK not in ids:
-        raise FormatError("has no [UNK] line", hint="is it a BERT vocabulary?")
+        raise FormatError("is on no line", field="[UNK]", hint="is it a BERT vocabulary?")
     hidden = tuple(at for at, line in enumerate(lines) if ids[line] != at)
     lower, said = _lower_case(source)
     present = sorted((ids[name], name) for name in _SPECIAL if name in ids)

@@ -75,7 +75,7 @@ def pack(reader: ArrayReader, start: int, end: int, count: int) -> Pieces:
     """
     length = reader.length
     if end - start - length.size * count >= 1 << 32:
-        raise FormatError("has strings of more than 4 GiB", offset=start)
+        raise FormatError("has strings of more than 4 GiB", field="array", offset=start)
     native = _native(count)
     if native is not None:
         blob, ends = native.pack_strings(

@@ -71,6 +71,8 @@ def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
         return _unicode_scripts
     if isinstance(component, spec.FixedLength):
         length = component.length
+        if not length:
+            raise UnsupportedError("pieces of 0 characters never end", field="pre_tokenizer.length")
         return lambda text: [text.part(at, at + length) for at in range(0, len(text.text), length)]
     if isinstance(component, spec.DigitGroups):
         return _digit_groups
