@@ -134,6 +134,12 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["decode", "99999999"], 2, "no id 99999999"),
         (["convert", str(BBPE)], 2, "--to is missing"),
         (["convert", str(BBPE), "--to", "nothing"], 2, "no format is called"),
+        (["convert", str(BBPE), "--to", "gguf", "--allow-loss", "id"], 2, "no loss is called"),
+        (["convert", str(BBPE), "--to", "gguf", "--tables"], 2, "--to mtok"),
+        (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not into a pipe"),
+        (["compare", str(BBPE), str(BBPE), "-n", "-1"], 2, "-1"),
+        (["encode", "x", "--encoding", "gpt2"], 2, "no .tiktoken file"),
+        (["encode", "x", "-t", str(SPM), "--bos", "--trace"], 2, "without --bos"),
         (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
         (["dump", "merges", str(SPM)], 4, "no merge list"),
@@ -260,6 +266,41 @@ def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None
     done = mtkit("convert", copy, "--to", "hf", "--force")
     assert "source itself" in one_line(done, 2)
     assert copy.read_bytes() == BBPE.read_bytes()
+
+
+def test_only_files_are_replaced_and_links_stay_links(mtkit: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "a device" in one_line(mtkit("convert", BBPE, "--to", "hf", "-o", pipe, "--force"), 2)
+    assert pipe.is_fifo()
+    real, link = tmp_path / "real.mtok", tmp_path / "link.mtok"
+    real.write_bytes(b"old")
+    link.symlink_to(real.name)
+    assert mtkit("convert", SPM, "--to", "mtok", "-o", link, "--force").returncode == 0
+    assert link.is_symlink()
+    assert real.read_bytes().startswith(b"430 ")
+
+
+def test_a_fault_that_shows_only_in_use_names_the_file(mtkit: Run, tmp_path: Path) -> None:
+    document = json.loads(BBPE.read_bytes())
+    for fault, says in (
+        ({"type": "FixedLength", "length": 0}, "pieces of 0 characters never end"),
+        (
+            {
+                "type": "Split",
+                "pattern": {"Regex": "(a)\\1"},
+                "behavior": "Isolated",
+                "invert": False,
+            },
+            "cannot be run exactly",
+        ),
+    ):
+        file = tmp_path / "tokenizer.json"
+        file.write_text(json.dumps({**document, "pre_tokenizer": fault}))
+        for last in ([], ["--trace"]):
+            line = one_line(mtkit("encode", "ab", "-t", file, *last), 4)
+            assert line.startswith(f"mtkit: {file}: ")
+            assert says in line
 
 
 def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:

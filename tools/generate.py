@@ -16,6 +16,7 @@ import sys
 from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
 from mtkit.formats import FORMATS, get_format
+from mtkit.formats.contract import LOSS_CODES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
@@ -88,7 +89,6 @@ def loss_table() -> str:
     return "\n".join(out)
 
 
-WORST_FIRST = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadata")
 FIXTURE_FILES = (
     "bbpe-8k/tokenizer.json",
     "bbpe-8k/vocab.json",
@@ -130,8 +130,8 @@ def loss_matrix() -> str:
             except UnsupportedError:
                 cells.append("refused")
                 continue
-            worst = min((WORST_FIRST.index(loss.code) for loss in losses), default=None)
-            cells.append("whole" if worst is None else WORST_FIRST[worst])
+            worst = min((LOSS_CODES.index(loss.code) for loss in losses), default=None)
+            cells.append("whole" if worst is None else LOSS_CODES[worst])
         out.append(f"| `{file}` | {' | '.join(cells)} |")
     return "\n".join([*out, ""])
 

@@ -33,7 +33,9 @@ def compare(
         str | None,
         typer.Option("--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
     ] = None,
-    most: Annotated[int, typer.Option("-n", "--most", help="Differences to show.")] = 10,
+    most: Annotated[
+        int, typer.Option("-n", "--most", metavar="N", min=0, help="Differences to show.")
+    ] = 10,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     download: DOWNLOAD = False,

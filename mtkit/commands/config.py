@@ -38,9 +38,12 @@ def config(
     if value is not None or unset:
         if key is None or (value is not None and unset):
             raise UsageError("name one setting, and a value or --unset")
-        if value is not None and os.path.exists(os.path.expanduser(value)):
-            value = os.path.abspath(os.path.expanduser(value))
-        settings.write(key, value)
+        is_path = value is not None and os.path.exists(os.path.expanduser(value))
+        settings.write(key, os.path.abspath(os.path.expanduser(str(value))) if is_path else value)
+        if value is not None and not is_path:
+            from mtkit.commands import output
+
+            output.warn(value, ["no such file; kept as the name of a model repository"])
         return
     if key is not None and key not in settings.KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")

@@ -82,12 +82,19 @@ def convert(
     """
     from mtkit.errors import UsageError
     from mtkit.formats import FORMATS
-    from mtkit.formats.contract import WriteOptions
+    from mtkit.formats.contract import LOSS_CODES, WriteOptions
 
-    if target == "":
-        raise UsageError("-o is empty", hint="name a file, or a folder with / behind it")
+    for code in allow_loss or ():
+        if code not in LOSS_CODES:
+            what = f"--allow-loss: no loss is called {code!r}"
+            raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
+    if target in ("", "-"):
+        what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
+        raise UsageError(what, hint="name a file, or a folder with / behind it")
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(FORMATS)}")
+    if (tables or no_extension) and (to != "mtok" or (tables and no_extension)):
+        raise UsageError("--tables or --no-extension goes with --to mtok, one of them")
     options = WriteOptions(
         add_bos=bos,
         add_eos=eos,
@@ -120,7 +127,7 @@ def _run(
     from mtkit.errors import UsageError
 
     if vocabulary is None:
-        is_file = source is not None and os.path.isfile(source)
+        is_file = source not in (None, "-") and os.path.isfile(str(source))
         if source is not None and is_file and checkpoints.sniff(Source.open(source)):
             raise UsageError(
                 "is a llama2.c checkpoint, which holds no tokenizer",

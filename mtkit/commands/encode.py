@@ -87,6 +87,8 @@ def encode(
         raise UsageError("--parse-special and --no-parse-special exclude each other")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
         raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
+    if trace and (bos or eos):
+        raise UsageError("--trace shows the file's own template, without --bos and --eos")
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos)
     source = load_named(tokenizer, as_mnn=as_reader == "mnn", encoding=encoding, download=download)
@@ -107,7 +109,10 @@ def encode(
 
         for one in texts:
             ids = to_ids(one)
-            output.write(f"{len(ids)}\n" if count else " ".join(map(str, ids)) + "\n")
+            if count and as_json:
+                output.write_json({"schema": "mtkit.encode/1", "count": len(ids)})
+            else:
+                output.write(f"{len(ids)}\n" if count else " ".join(map(str, ids)) + "\n")
         return
     form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
     printer = _Printer(source, to_encoding, form)

@@ -41,7 +41,7 @@ def locate_named(name: str | None, *, download: bool = False) -> str:
     from mtkit.loading import locate
 
     path = locate(name, download=download)
-    if name is not None and path != "-" and not os.path.isfile(os.path.expanduser(name)):
+    if name is not None and path != os.path.expanduser(name):
         sys.stderr.write(f"mtkit: taking {path}\n")
     return path
 
@@ -55,8 +55,13 @@ def load_named(
 ) -> Tokenizer:
     """Load a tokenizer for a command."""
     from mtkit.binary import Source
+    from mtkit.errors import UsageError
     from mtkit.loading import load_source
 
     overrides = {"encoding": encoding} if encoding is not None else None
     source = Source.open(locate_named(name, download=download))
-    return load_source(source, overrides=overrides, as_mnn=as_mnn)
+    tokenizer = load_source(source, overrides=overrides, as_mnn=as_mnn)
+    if encoding is not None and tokenizer.format_name != "tiktoken":
+        what, hint = "is no .tiktoken file", "only those take --encoding"
+        raise UsageError(what, source=source.name, hint=hint)
+    return tokenizer

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from mtkit.record import Record
 
+LOSS_CODES = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadata")
+"""Of ``Loss.code``, the worst first."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
