@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 # It is read when numpy is imported, which no test module does before this one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Programs that tests start in the root of a checkout take the mtkit that is tested, which may be an
+# installed one, not the folder of that name there (Python before 3.11 does not know the variable).
+os.environ["PYTHONSAFEPATH"] = "1"
+
 
 def pytest_configure() -> None:
     """Start from the same conditions everywhere.
