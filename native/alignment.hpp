@@ -4,6 +4,8 @@
 // the pipeline answers with an error, or in an odd way, is Deferred to it.
 #pragma once
 
+#include <optional>
+
 #include "errors.hpp"
 #include "steps.hpp"
 #include "utf8.hpp"
@@ -47,6 +49,50 @@ inline void require_whole(const Part &part) {
         (part.origin.empty() || part.extents->empty()))
         throw Deferred();
 }
+
+// Changes to a part, from left to right; what lies between is copied, in both texts and extents.
+class Rewrite {
+  public:
+    Rewrite(Part &part, Arena &arena) : part_(part), arena_(arena) {}
+
+    // The bytes from start to end become `text`, which stands for `owner`.
+    void replace(std::size_t start, std::size_t end, std::string_view text, Extent owner) {
+        if (part_.extents != nullptr) {
+            if (!aligned_) aligned_.emplace(arena_);
+            aligned_->copy(part_, done_, start);
+            aligned_->add(text, owner);
+        } else {
+            if (text_ == nullptr) {
+                text_ = &arena_.fresh();
+                text_->reserve(part_.text.size() + part_.text.size() / 2);
+            }
+            *text_ += part_.text.substr(done_, start - done_);
+            *text_ += text;
+        }
+        done_ = end;
+    }
+    // What the character at a byte stands for.
+    [[nodiscard]] Extent at(std::size_t place) const {
+        return part_.extents == nullptr ? Extent{0, 0} : part_.extents[place];
+    }
+    // Give the part its new text, if there is one.
+    void give() {
+        if (aligned_) {
+            aligned_->copy(part_, done_, part_.text.size());
+            aligned_->give(part_);
+        } else if (text_ != nullptr) {
+            *text_ += part_.text.substr(done_);
+            part_.text = *text_;
+        }
+    }
+
+  private:
+    Part &part_;
+    Arena &arena_;
+    std::optional<AlignedText> aligned_;
+    std::string *text_ = nullptr;
+    std::size_t done_ = 0;
+};
 
 // A new text in terms of the old one, see Aligned.transform.
 class Transform {

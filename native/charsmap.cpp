@@ -26,7 +26,9 @@ constexpr std::size_t LONGEST_ENTRY = 256;
 class Precompiled final : public Normalizer {
   public:
     explicit Precompiled(Reader &program)
-        : graphemes_(program), map_(read_text(program, "charsmap")) {}
+        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()) {
+        for (char32_t c = 0; c < 0x80; ++c) inert_[c] = inert_[c] && graphemes_.stands_alone(c);
+    }
 
     void run(Part &part, Arena &arena) const override {
         auto &out = arena.fresh();
@@ -66,6 +68,12 @@ class Precompiled final : public Normalizer {
     bool walk(std::string_view text, std::string &out, const Note &note) const {
         bool changed = false;
         for (std::size_t at = 0; at < text.size();) {
+            // What follows the last of a run may join it.
+            while (is_inert(text, at) && (at + 1 == text.size() || is_inert(text, at + 1))) {
+                out.push_back(text[at]);
+                note(text.substr(at++, 1), false);
+            }
+            if (at == text.size()) break;
             const std::size_t end = graphemes_.end(text, at);
             const auto cluster = text.substr(at, end - at);
             if (end - at < SHORT_CLUSTER && replace(cluster, out)) {
@@ -84,6 +92,10 @@ class Precompiled final : public Normalizer {
             }
         }
         return changed;
+    }
+
+    [[nodiscard]] bool is_inert(std::string_view text, std::size_t at) const {
+        return at < text.size() && inert_[static_cast<unsigned char>(text[at])];
     }
 
     static int count(std::string_view text) {
@@ -117,6 +129,7 @@ class Precompiled final : public Normalizer {
 
     Graphemes graphemes_;
     Charsmap map_;
+    std::array<bool, 256> inert_;
 };
 
 class Spaces final : public Normalizer {
@@ -132,6 +145,9 @@ class Spaces final : public Normalizer {
         const auto count = program.count(program.scalar<std::uint32_t>("kept"), 4, "kept");
         std::vector<PrefixFinder::Entry> kept;
         for (std::uint32_t i = 0; i < count; ++i) kept.push_back({read_text(program, "kept"), i});
+        inert_ = map_.inert();
+        for (const auto &entry : kept)
+            if (!entry.text.empty()) inert_[static_cast<unsigned char>(entry.text[0])] = false;
         kept_.build(std::move(kept));
     }
 
@@ -181,6 +197,9 @@ class Spaces final : public Normalizer {
     };
 
     [[nodiscard]] Step step(std::string_view text, std::size_t at) const {
+        if (inert_[static_cast<unsigned char>(text[at])] &&
+            (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80))
+            return {1, text.substr(at, 1)};
         std::size_t size = 0;
         if (!kept_.empty()) {
             if (paths_)
@@ -276,6 +295,7 @@ class Spaces final : public Normalizer {
     bool paths_;
     bool by_word_;
     Charsmap map_;
+    std::array<bool, 256> inert_;
     PrefixFinder kept_;
 };
 

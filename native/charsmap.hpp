@@ -4,6 +4,7 @@
 // pipeline/charsmap.py. Damage found on the way is a FormatError.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -30,19 +31,42 @@ class Charsmap {
     [[nodiscard]] bool empty() const { return count_ == 0; }
 
     // Call `found(length, replacement)` for every entry that `key` begins with, shortest first,
-    // until it says false.
-    template <typename Found> void matches(std::string_view key, Found &&found) const {
+    // until it says false. How many bytes of the key some entry begins with.
+    template <typename Found> std::size_t matches(std::string_view key, Found &&found) const {
         std::size_t node = offset(unit(0));
-        for (std::size_t at = 0; at < key.size(); ++at) {
+        std::size_t at = 0;
+        while (at < key.size()) {
             const auto byte = static_cast<unsigned char>(key[at]);
-            if (byte == 0) return;
+            if (byte == 0) break;
             node ^= byte;
             const std::uint32_t label = unit(node);
-            if ((label & 0x800000FF) != byte) return;
+            if ((label & 0x800000FF) != byte) break;
             node ^= offset(label);
-            if ((label >> 8 & 1) != 0 && !found(at + 1, replacement(unit(node) & 0x7FFFFFFF)))
-                return;
+            ++at;
+            if ((label >> 8 & 1) != 0 && !found(at, replacement(unit(node) & 0x7FFFFFFF))) break;
         }
+        return at;
+    }
+
+    // ASCII characters that stay as they are in front of any other: no entry is one of them or
+    // begins with it and another one. None where the trie is damaged: that is told when it is met.
+    [[nodiscard]] std::array<bool, 256> inert() const {
+        std::array<bool, 256> out{};
+        try {
+            for (unsigned first = 1; first < 0x80; ++first) {
+                out[first] = true;
+                for (unsigned second = 1; second < 0x80 && out[first] && !empty(); ++second) {
+                    const char pair[] = {static_cast<char>(first), static_cast<char>(second)};
+                    const auto found = [&](std::size_t, std::string_view) {
+                        return out[first] = false;
+                    };
+                    if (matches({pair, 2}, found) == 2) out[first] = false;
+                }
+            }
+        } catch (const FormatError &) {
+            out.fill(false);
+        }
+        return out;
     }
 
   private:

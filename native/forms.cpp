@@ -51,6 +51,7 @@ class Form final : public Normalizer {
         const std::size_t hangul = composed_ ? V_BASE : S_BASE;
         const std::size_t end = composed_ ? T_BASE + T_COUNT : S_BASE + S_COUNT;
         for (std::size_t c = hangul; c < end; ++c) active_[c] = true;
+        for (std::size_t c = 0; c < 0x80; ++c) ascii_ = ascii_ || active_[c];
     }
 
     void run(Part &part, Arena &arena) const override {
@@ -87,6 +88,11 @@ class Form final : public Normalizer {
         std::vector<Marked> marks;
         while (at < text.size()) {
             const auto c = decode(text, at);
+            if (c.value < 0x80 && !ascii_) {
+                at = ascii_end(text, at);
+                inert = at - 1;
+                continue;
+            }
             if (!active_[c.value]) {
                 inert = at;
                 at += c.size;
@@ -210,6 +216,7 @@ class Form final : public Normalizer {
     std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
     std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
     std::bitset<LIMIT> active_;               // characters that a form may change
+    bool ascii_ = false;                      // whether some of them are ASCII
 };
 
 } // namespace

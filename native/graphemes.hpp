@@ -39,6 +39,12 @@ class Graphemes {
             throw FormatError("is not ascending", "graphemes");
     }
 
+    // Whether the character is a cluster by itself between others of which that is true.
+    [[nodiscard]] bool stands_alone(char32_t c) const {
+        const auto kind = kind_of(c);
+        return kind == OTHER || kind == LF || kind == CONTROL;
+    }
+
     // End of the cluster that begins at `at`.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t at) const {
         State state;

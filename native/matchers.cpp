@@ -27,10 +27,10 @@ class SetMatcher final : public Matcher {
   public:
     explicit SetMatcher(Reader &program) : set_(program) {}
     void find(std::string_view text, const PutMatch &put) const override {
-        for (std::size_t at = 0; at < text.size();) {
-            const auto c = decode(text, at);
-            if (set_.has(c.value)) put(at, at + c.size);
-            at += c.size;
+        for (std::size_t at = set_.next(text, 0); at < text.size();) {
+            const std::size_t end = at + decode(text, at).size;
+            put(at, end);
+            at = set_.next(text, end);
         }
     }
 

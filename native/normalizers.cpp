@@ -17,35 +17,19 @@ class Prepend final : public Normalizer {
         : text_(read_text(program, "text")), empty_(read_flag(program, "empty")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty() && !empty_) return;
-        if (part.extents != nullptr) {
-            write_aligned(part, arena);
-            return;
-        }
-        auto &out = arena.fresh();
-        out.reserve(text_.size() + part.text.size());
-        out += text_;
-        out += part.text;
-        part.text = out;
+        Rewrite out(part, arena);
+        const auto text = part.text;
+        // It belongs to the first character; the reference loses that where it writes nothing.
+        const std::size_t head = text_.empty() && !text.empty() ? decode(text, 0).size : 0;
+        if (head != 0)
+            out.replace(0, head, text.substr(0, head), nowhere(part));
+        else
+            out.replace(0, 0, text_, text.empty() ? nowhere(part) : out.at(0));
+        out.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
   private:
-    // It belongs to the first character; the reference loses that where it writes nothing.
-    void write_aligned(Part &part, Arena &arena) const {
-        AlignedText out(arena);
-        std::size_t head = 0;
-        if (part.text.empty()) {
-            out.add(text_, nowhere(part));
-        } else if (text_.empty()) {
-            head = decode(part.text, 0).size;
-            out.add(part.text.substr(0, head), nowhere(part));
-        } else {
-            out.add(text_, part.extents[0]);
-        }
-        out.copy(part, head, part.text.size());
-        out.give(part);
-    }
-
     std::string_view text_;
     bool empty_;
 };
@@ -56,57 +40,23 @@ class Replace final : public Normalizer {
         : matcher_(make_matcher(program, tables)), content_(read_text(program, "content")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty()) return;
-        if (part.extents != nullptr) {
-            write_aligned(part, arena);
-            return;
-        }
-        std::string *out = nullptr;
-        std::size_t done = 0;
+        Rewrite out(part, arena);
         bool head = part.head_at_start;
         matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
             // What stands in front of the text belongs to none of its characters: the reference
             // fails on it in many later steps, which the pipeline knows.
-            if (end == 0 && !content_.empty()) throw Deferred();
-            if (out == nullptr) {
-                out = &arena.fresh();
-                out->reserve(part.text.size() + part.text.size() / 2);
-            }
-            *out += part.text.substr(done, start - done);
-            *out += content_;
-            head = head && !takes_head(part, start, end);
-            done = end;
+            if (end == 0 && !content_.empty() && part.extents == nullptr) throw Deferred();
+            // What stands for a match belongs to the last character of it; or nothing does.
+            if (start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size))
+                head = false;
+            out.replace(start, end, content_, end == 0 ? nowhere(part) : out.at(end - 1));
         });
-        if (out == nullptr) return;
-        *out += part.text.substr(done);
+        out.give();
         part.head_at_start = head;
-        part.text = *out;
     }
     [[nodiscard]] bool aligns() const override { return true; }
 
   private:
-    // What stands for a match belongs to the last character of it; or nothing stands for it.
-    [[nodiscard]] bool takes_head(const Part &part, std::size_t start, std::size_t end) const {
-        return start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size);
-    }
-
-    void write_aligned(Part &part, Arena &arena) const {
-        AlignedText out(arena);
-        std::size_t done = 0;
-        bool head = part.head_at_start;
-        bool any = false;
-        matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
-            out.copy(part, done, start);
-            out.add(content_, end == 0 ? nowhere(part) : part.extents[end - 1]);
-            head = head && !takes_head(part, start, end);
-            done = end;
-            any = true;
-        });
-        if (!any) return;
-        out.copy(part, done, part.text.size());
-        part.head_at_start = head;
-        out.give(part);
-    }
-
     std::unique_ptr<Matcher> matcher_;
     std::string_view content_;
 };

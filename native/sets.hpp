@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reader.hpp"
+#include "utf8.hpp"
 
 namespace mtkit {
 
@@ -29,9 +30,24 @@ class CodePointSet {
         if (!std::is_sorted(edges_.begin(), edges_.end()))
             throw FormatError("is not ascending", "set");
         for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
+        ascii_ = std::find(low_.begin(), low_.begin() + 0x80, true) != low_.begin() + 0x80;
     }
 
     [[nodiscard]] bool has(char32_t c) const { return c < low_.size() ? low_[c] : search(c); }
+
+    // The first place from `at` on with a character of the set, or the end of the text.
+    [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
+        while (at < text.size()) {
+            const auto c = decode(text, at);
+            if (c.value < 0x80 && !ascii_) {
+                at = ascii_end(text, at);
+                continue;
+            }
+            if (has(c.value)) break;
+            at += c.size;
+        }
+        return at;
+    }
 
   private:
     [[nodiscard]] bool search(char32_t c) const {
@@ -41,6 +57,7 @@ class CodePointSet {
 
     std::vector<std::uint32_t> edges_;
     std::array<bool, 0x300> low_{};
+    bool ascii_ = false; // whether some character of it is ASCII
 };
 
 // Code point -> text: ascending code points, then the end of each text, then the texts.
@@ -55,6 +72,8 @@ class CodePointMap {
             !std::is_sorted(ends_.begin(), ends_.end()) ||
             (!ends_.empty() && ends_.back() > texts_.size()))
             throw FormatError("is no ascending table", "map");
+        for (const auto key : keys_)
+            if (key < low_.size()) low_[key] = true;
     }
 
     [[nodiscard]] bool empty() const { return keys_.empty(); }
@@ -65,7 +84,7 @@ class CodePointMap {
 
     // Whether the map has a text for the code point.
     bool find(char32_t c, std::string_view &text) const {
-        if (keys_.empty() || c < keys_.front()) return false;
+        if (c < low_.size() && !low_[c]) return false;
         const auto at = std::lower_bound(keys_.begin(), keys_.end(), c);
         if (at == keys_.end() || *at != c) return false;
         const auto i = static_cast<std::size_t>(at - keys_.begin());
@@ -78,6 +97,7 @@ class CodePointMap {
     std::vector<std::uint32_t> keys_;
     std::vector<std::uint32_t> ends_;
     std::string_view texts_;
+    std::array<bool, 0x300> low_{};
 };
 
 } // namespace mtkit
