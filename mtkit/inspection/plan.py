@@ -1,12 +1,13 @@
 """What running a model will take: weights, memory of the tokens, room to compute.
 
 All of it from the metadata and the tensor table. Weights and the memory of the tokens are what
-llama.cpp will allocate; the room to compute is an estimate of its order.
+llama.cpp will allocate; the room to compute is an estimate.
 """
 
 from __future__ import annotations
 
 from mtkit.errors import ResourceError, UsageError
+from mtkit.inspection.compute import compute_bytes
 from mtkit.inspection.layers import Layer, layers
 from mtkit.inspection.limits import limits
 from mtkit.record import Record
@@ -24,7 +25,6 @@ KV_BITS = {
 """Bits of one stored element by type."""
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
-_ENCODERS = {"t5", "t5encoder"}
 _FIXED = 16 << 20
 """Code, vocabulary, graphs: what a process takes besides (measured: 10 to 20 MB)."""
 
@@ -39,6 +39,7 @@ class PlanSettings(Record):
         n_ubatch: Tokens computed at once.
         n_seq: Sequences.
         swa_full: Layers with a window keep the whole context, too.
+        flash_attention: Attention in one kernel.
     """
 
     n_ctx: int | None = None
@@ -47,6 +48,7 @@ class PlanSettings(Record):
     n_ubatch: int = 512
     n_seq: int = 1
     swa_full: bool = True
+    flash_attention: bool = True
 
 
 class LayerPlan(Record):
@@ -122,7 +124,14 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
     )
     weights = sum(tensor.n_bytes for tensor in tensors)
     on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t.name, len(found), settings.gpu_layers))
-    compute = _compute(metadata, tensors, rounded, min(settings.n_ubatch, n_ctx))
+    compute = compute_bytes(
+        metadata,
+        tensors,
+        found,
+        n_ctx=rounded,
+        n_ubatch=min(settings.n_ubatch, n_ctx),
+        flash_attention=settings.flash_attention,
+    )
     return Plan(rounded, weights, on_gpu, planned, compute)
 
 
@@ -148,26 +157,6 @@ def _is_on_gpu(name: str, count: int, gpu_layers: int) -> bool:
         number = name.split(".")[1]
         return number.isdecimal() and int(number) >= first
     return name.startswith("output") and first <= count and gpu_layers != 0
-
-
-def _compute(metadata: Any, tensors: tuple[Tensor, ...], n_ctx: int, n_ubatch: int) -> int:
-    """Room for the widest step: logits of every token, or the feed-forward part."""
-    name = metadata.get("general.architecture")
-
-    def number(suffix: str) -> int:
-        value = metadata.get(f"{name}.{suffix}")
-        return value if type(value) is int and 0 < value < 1 << 32 else 0
-
-    table = next((t for t in tensors if t.name == "token_embd.weight"), None)
-    n_vocab = table.shape[-1] if table is not None and table.shape else 0
-    width = number("embedding_length")
-    inner = max(number("feed_forward_length"), 2 * number("ssm.inner_size"))
-    inner = max(inner, number("expert_feed_forward_length") * number("expert_used_count"))
-    widest = max(n_vocab + width, 3 * inner + 2 * width)
-    if name in _ENCODERS:  # the whole prompt at once, and attention with a bias for every pair
-        n_ubatch = n_ctx
-        widest += 3 * n_ctx * number("attention.head_count")
-    return n_ubatch * (4 * widest + 6 * n_ctx)
 
 
 def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:

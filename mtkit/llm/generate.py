@@ -144,6 +144,7 @@ def plan_settings(settings: GenerateSettings, n_ctx: int) -> PlanSettings:
         gpu_layers=settings.load.gpu_layers,
         n_ubatch=context.n_ubatch,
         swa_full=context.swa_full,
+        flash_attention=context.flash_attention != "off",
     )
 
 
