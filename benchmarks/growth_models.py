@@ -44,7 +44,7 @@ def small_models() -> list[tuple[str, TokenizerSpec]]:
         "WordLevel": models.WordLevel(unk=0),
         "Trie": models.Trie(unk=0),
         "ShortestPath": models.ShortestPath(),
-        "SectionBPE": models.SectionBPE(bpe, pre.WhitespaceSplit(), ids["<s>"], 0, 0),
+        "SectionBPE": models.SectionBPE(bpe, pre.WhitespaceSplit(), ids["<|"], ids["7"], 0),
         "Checksum": models.Checksum(),
     }
     found = [(name, TokenizerSpec(vocabulary, model)) for name, model in made.items()]

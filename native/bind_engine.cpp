@@ -72,6 +72,7 @@ class BoundEngine {
   private:
     // A new reference to an id's number.
     PyObject *number(std::uint32_t id) {
+        if (id == mtkit::NONE) return PyLong_FromLong(-1); // a byte that has no token
         if (id >= MOST_NUMBERS) return PyLong_FromUnsignedLong(id);
         if (id >= numbers_.size()) numbers_.resize(id + 1);
         PyObject *&number = numbers_[id];

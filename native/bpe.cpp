@@ -26,6 +26,7 @@ class Bpe final : public Model {
           ignore_merges_(read_flag(program, "ignore_merges")),
           after_(read_flag(program, "missing")),
           whole_newlines_(read_flag(program, "whole_newlines")),
+          refuses_(read_flag(program, "without_unk")),
           prefix_(read_text(program, "continuing_subword_prefix")),
           suffix_(read_text(program, "end_of_word_suffix")), literal_(ByteIds::literal(vocabulary)),
           named_(ByteIds::named(vocabulary)) {}
@@ -50,6 +51,7 @@ class Bpe final : public Model {
             [&](Symbol &l, const Symbol &r) {
                 l.id = pairs_.made(l.rank);
                 l.end = r.end;
+                return true;
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
@@ -71,7 +73,7 @@ class Bpe final : public Model {
                 flush(unknown, scratch.symbols);
                 add(scratch.symbols, id, 1);
             } else {
-                put_unknown(unknown, 1, scratch);
+                put_unknown(unknown, {&c, 1}, 1, scratch);
             }
         }
         flush(unknown, scratch.symbols);
@@ -96,7 +98,7 @@ class Bpe final : public Model {
                 flush(unknown, scratch.symbols);
                 add(scratch.symbols, id, size);
             } else if (!spell(text, scratch.symbols)) {
-                put_unknown(unknown, size, scratch);
+                put_unknown(unknown, text, size, scratch);
             }
             at = end;
         }
@@ -105,8 +107,10 @@ class Bpe final : public Model {
 
     // An unknown character waits for its neighbours; byte tokens overtake it, as in the reference.
     // `unknown` has the bytes that wait.
-    void put_unknown(std::uint32_t &unknown, std::uint32_t size, ModelScratch &scratch) const {
+    void put_unknown(std::uint32_t &unknown, std::string_view text, std::uint32_t size,
+                     ModelScratch &scratch) const {
         if (unk_ == NONE) {
+            if (refuses_) throw NoToken(text);
             // What follows moves up, in the bytes of the pipeline's word.
             if (scratch.places && (vocabulary_.raw || byte_fallback_)) throw Deferred();
             return;
@@ -129,7 +133,7 @@ class Bpe final : public Model {
     }
 
     void emit(std::string_view word, const Symbol &symbol, std::vector<Token> &out) const {
-        if (symbol.id < vocabulary_.pieces.size()) {
+        if (!after_ || symbol.id < vocabulary_.pieces.size()) {
             out.push_back({symbol.id, symbol.start, symbol.end});
             return;
         }
@@ -150,6 +154,7 @@ class Bpe final : public Model {
     bool ignore_merges_;
     bool after_;
     bool whole_newlines_;
+    bool refuses_; // a character without any token is an error
     std::string_view prefix_;
     std::string_view suffix_;
     ByteIds literal_;
@@ -185,6 +190,7 @@ class RankBpe final : public Model {
             [&](Symbol &l, const Symbol &r) {
                 l.id = l.rank;
                 l.end = r.end;
+                return true;
             });
         for (const auto &symbol : scratch.symbols)
             out.push_back({symbol.id, symbol.start, symbol.end});

@@ -111,7 +111,8 @@ void Engine::unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const 
 void Engine::find_tokens(std::string_view word, Scratch &scratch) const {
     auto &tokens = scratch.tokens;
     tokens.clear();
-    const bool cached = cacheable_ && word.size() <= WordCache::LONGEST;
+    // A model that is asked for ids alone may give any places.
+    const bool cached = cacheable_ && scratch.model.places && word.size() <= WordCache::LONGEST;
     std::size_t count = 0;
     if (cached) {
         if (const auto *packed = scratch.places.find(word, count)) {
@@ -140,7 +141,7 @@ void Engine::put_token(std::string_view word, const Extent *extents, const Token
     const std::size_t last = word.size() - 1;
     const std::size_t first = std::min<std::size_t>(token.start, last);
     const std::size_t end = std::min<std::size_t>(token.end, word.size()) - 1;
-    if (token.id == model_->spelled_as_found()) {
+    if (token.id == model_->spelled_as_found() && token.id != NONE) {
         const std::size_t from = character_start(word, first);
         const std::size_t at = character_start(word, end);
         std::string text(word.substr(from, at + decode(word, at).size - from));

@@ -3,7 +3,7 @@
 // Words of a few symbols are scanned for the lowest rank; longer ones keep a heap of
 // (rank, position), whose stale entries are recognised when they come up.
 // `ranks` is called with two symbols and gives the rank of their merge or NONE; `join` makes the
-// left symbol the union of both.
+// left symbol the union of both, or is false: then no more is merged.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void merge_by_scan(std::vector<ModelScratch::Symbol> &symbols, const Ranks &rank
         for (std::size_t i = 1; i + 1 < count; ++i)
             if (symbols[i].rank < symbols[best].rank) best = i;
         if (symbols[best].rank == NONE) break;
-        join(symbols[best], symbols[best + 1]);
+        if (!join(symbols[best], symbols[best + 1])) break;
         std::copy(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 2,
                   symbols.begin() + static_cast<std::ptrdiff_t>(count),
                   symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
@@ -64,7 +64,7 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
         // A symbol that was merged away, or whose neighbours changed since, has another rank.
         if (left.rank != static_cast<std::uint32_t>(top >> 32)) continue;
         auto &right = symbols[left.next];
-        join(left, right);
+        if (!join(left, right)) break;
         left.next = right.next;
         right.rank = NONE;
         right.start = NONE;

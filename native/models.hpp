@@ -100,8 +100,20 @@ std::unique_ptr<Model> make_characters(Reader &program, Tables &tables,
                                        const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_trie(Reader &program, Tables &tables);
 std::unique_ptr<Model> make_shortest_path(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_loose_bpe(Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_lattice_unigram(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_section_bpe(Reader &program, Tables &tables,
+                                        const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_checksum(const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
+
+// Stands for an id that is none, for example an unknown token of number -1: where a text needs it,
+// the pipeline says what is wrong.
+inline constexpr std::uint32_t OUTSIDE = 0xFFFFFFFE;
+
+// Added to the kind of a model that may give OUTSIDE.
+inline constexpr std::uint8_t GUARDED = 0x80;
 
 // Kinds of models in the program; program.py has the same numbers.
 enum class ModelKind : std::uint8_t {
@@ -114,6 +126,10 @@ enum class ModelKind : std::uint8_t {
     TRIE = 7,
     CHARACTERS = 8,
     SHORTEST_PATH = 9,
+    LOOSE_BPE = 10,
+    LATTICE_UNIGRAM = 11,
+    SECTION_BPE = 12,
+    CHECKSUM = 13,
 };
 
 // A string of the program: u32 length, bytes.

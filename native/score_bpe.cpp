@@ -46,6 +46,7 @@ class ScoreBpe final : public Model {
             [&](Symbol &l, const Symbol &r) {
                 if (before_) l.id = made(word, l, r, scratch);
                 l.end = r.end;
+                return true;
             });
         if (before_) {
             for (const auto &s : scratch.symbols) out.push_back({s.id, s.start, s.end});

@@ -11,7 +11,8 @@
 //   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
 //   KIND            u8 type of each piece
 //   RSVD            WORD of the pieces that segmentation never makes
-//   RANK            u32 place of each piece in the order of scores
+//   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE
+//   RUNS            WORD of the pieces that stand for runs
 //   TRIE TRID OFRS  see trie.hpp; f64 what each piece counts
 //   COST            i32 what each piece costs
 //   PT00 PT01 ...   split patterns, see pattern.hpp

@@ -176,7 +176,7 @@ def random_merges(rng: random.Random, vocabulary: Vocabulary) -> models.Merges:
     ids = vocabulary.pieces.ids
     pairs = []
     for piece in vocabulary.pieces:
-        text = piece.decode()
+        text = piece.decode("utf-8", "replace")
         for cut in range(1, len(text)):
             left, right = ids.get(text[:cut].encode()), ids.get(text[cut:].encode())
             if left is not None and right is not None and rng.random() < 0.7:

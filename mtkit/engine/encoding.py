@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NONE = 0xFFFFFFFF
-"""An id that does not exist."""
+"""No id."""
+OUTSIDE = 0xFFFFFFFE
+"""An id that is none: where a text needs it, the pipeline says what is wrong."""
 
 
 def u8(value: int) -> bytes:

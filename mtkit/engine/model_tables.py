@@ -5,13 +5,27 @@ from __future__ import annotations
 import struct
 
 from mtkit.core import native
-from mtkit.engine.encoding import numbers, u8
+from mtkit.engine.encoding import NONE, OUTSIDE, f64, numbers, text, u8, u32
+from mtkit.errors import FormatError
+from mtkit.spec import models, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.engine.program import Program
     from mtkit.spec import Vocabulary
 
     Sections = dict[str, bytes]
+
+
+def guarded(model: models.Model) -> tuple[models.Model, bool]:
+    """Return a model with OUTSIDE for ids that are none, and whether it has such ids."""
+    names = [name for name in ("unk", "unknown") if hasattr(model, name)]
+    bad = [name for name in names if not 0 <= (getattr(model, name) or 0) < OUTSIDE]
+    changed: models.Model = replace(model, **dict.fromkeys(bad, OUTSIDE))
+    if isinstance(changed, models.SectionBPE):
+        inner, is_bad = guarded(changed.bpe)
+        return replace(changed, bpe=inner), is_bad or bool(bad)
+    return changed, bool(bad)
 
 
 def shortest_path(vocabulary: Vocabulary, sections: Sections) -> bytes:
@@ -25,3 +39,68 @@ def shortest_path(vocabulary: Vocabulary, sections: Sections) -> bytes:
     )
     sections["COST"] = struct.pack(f"<{len(every)}i", *(priced.get(i, 0) for i in every))
     return u8(9) + numbers(byte_tokens(vocabulary))
+
+
+def loose_bpe(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections) -> bytes:
+    """Make the tables of ``LooseBPE``: the pairs that can come up, and the rank of each."""
+    found = set(vocabulary.ids.values())
+    order = {rank: place for place, rank in enumerate(sorted(set(model.ranks)))}
+    parts = iter(model.pairs)
+    pairs: list[int] = []
+    ranks: list[int] = []
+    for left, right, rank in zip(parts, parts, model.ranks, strict=False):
+        if left in found and right in found:
+            pairs += left, right
+            ranks.append(order[rank])
+    sections["PAIR"], sections["MRGD"] = native.build_pairs(
+        struct.pack(f"<{len(pairs)}I", *pairs), dict[str, object](sections), 0, True
+    )
+    sections["RANK"] = struct.pack(f"<{len(ranks)}I", *ranks)
+    return u8(10)
+
+
+def lattice_unigram(
+    vocabulary: Vocabulary, model: models.LatticeUnigram, sections: Sections
+) -> bytes:
+    """Make the scores of ``LatticeUnigram`` as f64."""
+    from mtkit.pipeline.models.words import BYTE_PIECES
+
+    size = len(vocabulary)
+    if not 0 <= model.unk < size:
+        raise FormatError(f"{model.unk} is outside the {size} ids", field="model.unk")
+    scores = list(vocabulary.scores or [0.0] * size)
+    sections["OFRS"] = struct.pack(f"<{size}d", *scores)
+    ids = vocabulary.ids
+    return b"".join(
+        [
+            u8(11),
+            u32(model.unk),
+            f64(scores[model.unk]),
+            u8(model.byte_fallback),
+            numbers(ids.get(piece, NONE) for piece in BYTE_PIECES),
+        ]
+    )
+
+
+def section_bpe(program: Program, model: models.SectionBPE, sections: Sections) -> bytes:
+    """Make the table of runs of ``SectionBPE``; its BPE stands behind, without its kind."""
+    from mtkit.pipeline.models.section_bpe import MARK, RUN_BYTES
+
+    pieces = program.spec.vocabulary.pieces
+    for token_id in (model.begin, model.end):
+        if not 0 <= token_id < len(pieces) or not pieces[token_id]:
+            raise FormatError(f"{token_id} is no token with a text", field="model")
+    size = RUN_BYTES + len(MARK)
+    runs = bytes(int(len(piece) == size and piece.endswith(MARK)) for piece in pieces)
+    sections["RUNS"] = native.build_words(sections["PCSB"], sections["PCSE"], b"", b"", runs)
+    return b"".join(
+        [
+            u8(12),
+            u32(model.begin),
+            text(pieces[model.begin]),
+            u32(model.end),
+            text(pieces[model.end]),
+            u32(model.unknown),
+            program.inner(model.words),
+        ]
+    )

@@ -20,7 +20,8 @@ class Spelling(dict[int, str]):
         self._pieces = spec.vocabulary.pieces
 
     def __missing__(self, token_id: int) -> str:
-        piece = self._pieces[token_id] if token_id < len(self._pieces) else b""
+        known = 0 <= token_id < len(self._pieces)
+        piece = self._pieces[token_id] if known else b""
         text = self[token_id] = str(piece, "utf-8", "surrogateescape")
         return text
 

@@ -13,7 +13,7 @@ from mtkit.engine.encoding import NONE, numbers, text, u8, u32
 from mtkit.engine.scripts import by_characters
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
-from mtkit.spec import models, normalizers, pre_tokenizers
+from mtkit.spec import models, normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
@@ -138,6 +138,13 @@ class Program:
         if len(joined) == 1:
             return joined[0]
         return u8(2) + u32(len(joined)) + b"".join(joined)
+
+    def inner(self, component: PreTokenizer) -> bytes:
+        """Return a pre-tokenizer that a model has of its own, for texts as they stand."""
+        plain = replace(self.spec, pre_tokenizer=component, normalizer=None)
+        program = Program(plain)
+        program.sections, program.patterns = self.sections, self.patterns
+        return program._pre_tokenizer()
 
     def normalizer(self, component: Normalizer) -> bytes:
         """Return the steps of a normalizer as one."""

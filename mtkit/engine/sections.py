@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mtkit.core import native
+from mtkit.engine import model_tables
 from mtkit.engine.decode_program import DecodeProgram
-from mtkit.engine.encoding import NONE, f64, text, u8, u32
-from mtkit.engine.model_tables import shortest_path
+from mtkit.engine.encoding import f64, text, u8, u32
 from mtkit.engine.program import Program
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.models.words import BYTE_PIECES
@@ -26,6 +26,8 @@ MARK = "\u2581".encode()
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
 RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
+GUARDED = 0x80
+"""Added to the kind of a model that may give OUTSIDE."""
 _USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
 
 
@@ -51,7 +53,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         for token_id in spec.vocabulary.hidden:
             marks[token_id] = 0
         listed = bytes(marks)
-    part, crossed = _Model(spec, sections, listed, raw=program.raw).compile()
+    part, crossed = _Model(spec, program, sections, listed).compile()
     sections["PROG"] = program.compile(part, crossed=crossed, cacheable=True)
     sections.update(program.sections)
     # Decoders that the core lacks are the pipeline's.
@@ -64,23 +66,28 @@ class _Model:
     """Makes the tables of the model and its part of the program."""
 
     def __init__(
-        self, spec: TokenizerSpec, sections: dict[str, bytes], listed: bytes, *, raw: bool
+        self,
+        spec: TokenizerSpec,
+        program: Program,
+        sections: dict[str, bytes],
+        listed: bytes,
     ) -> None:
         self.spec = spec
+        self.program = program
         self.vocabulary = spec.vocabulary
         self.sections = sections
         self.listed = listed
-        self.raw = raw
+        self.raw = program.raw
         types = spec.vocabulary.types
         self.types = b"" if types is None else bytes(types.data)
 
     def compile(self) -> tuple[bytes, bytes | None]:
         """Return the program's part, and behind which bytes words are not cut before U+2581."""
-        model = self.spec.model
-        unk = getattr(model, "unk", None)
-        if unk is not None and not 0 <= unk < NONE:
-            # Where it is needed the pipeline says what is wrong.
-            raise UnsupportedError("the unknown token is outside the vocabulary")
+        model, is_guarded = model_tables.guarded(self.spec.model)
+        part, crossed = self._compile(model)
+        return u8(part[0] | GUARDED) + part[1:] if is_guarded else part, crossed
+
+    def _compile(self, model: models.Model) -> tuple[bytes, bytes | None]:
         if isinstance(model, models.BPE):
             return self._bpe(model), self._crossed(model.unk, byte_fallback=model.byte_fallback)
         if isinstance(model, models.ScoreBPE):
@@ -97,10 +104,20 @@ class _Model:
             self._trie(self.listed)
             return u8(7) + u32(model.unk), None
         if isinstance(model, models.ShortestPath):
-            return shortest_path(self.vocabulary, self.sections), None
+            return model_tables.shortest_path(self.vocabulary, self.sections), None
+        if isinstance(model, models.LatticeUnigram):
+            self._trie(self.listed)
+            return model_tables.lattice_unigram(self.vocabulary, model, self.sections), None
+        if isinstance(model, models.Checksum):
+            return u8(13), None
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
             return u8(2), None
+        if isinstance(model, models.LooseBPE):
+            return model_tables.loose_bpe(self.vocabulary, model, self.sections), None
+        if isinstance(model, models.SectionBPE):
+            head = model_tables.section_bpe(self.program, model, self.sections)
+            return head + self._bpe(model.bpe)[1:], None
         if isinstance(model, models.WordPiece):
             return self._word_piece(model), None
         if isinstance(model, models.WordLevel):
@@ -247,10 +264,9 @@ class _Model:
 
     def _bpe(self, model: models.BPE) -> bytes:
         if model.dropout:
+            # The pipeline refuses a text, for the same reason: nobody encodes exactly with it.
             raise UnsupportedError("the core skips no merges")
         unlisted = model.merges.unlisted
-        if model.without_unk != "left_out":
-            raise UnsupportedError("the core leaves unknown characters out")
         if len(unlisted):
             if self.raw:
                 blob, ends, _ = native.raw_pieces(unlisted.blob, unlisted.ends.data)
@@ -273,6 +289,7 @@ class _Model:
                 u8(model.ignore_merges),
                 u8(model.missing == "after"),
                 u8(model.whole_newlines),
+                u8(model.without_unk == "error"),
                 text(model.continuing_subword_prefix),
                 text(model.end_of_word_suffix),
             ]

@@ -5,6 +5,7 @@ Source: ggml-org/llama.cpp, llama-vocab.cpp, ``llm_tokenizer_test``.
 
 from __future__ import annotations
 
+from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.words import lay_out, piece_steps
 from mtkit.pipeline.utf8 import to_bytes
@@ -23,6 +24,8 @@ class Checksum:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.vocabulary = spec.vocabulary
+        if not len(self.vocabulary):
+            raise FormatError("is empty", field="vocabulary")
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the checksums of a text."""
