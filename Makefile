@@ -44,17 +44,20 @@ native: $(VENV)/lint
 	$(BIN)/python -m tools.native
 
 clean:
-	rm -rf $(VENV) build demo-out
+	rm -rf "$(VENV)" build demo-out
 
 $(VENV)/bin/python:
-	@$(PYTHON) -m venv $(VENV) || { echo "python needs its venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "mtkit needs Python 3.10 or newer: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; \
+	  echo "python needs its venv module (Debian: apt-get install python3-venv)"; exit 1; }
 	@$(PIP) install --upgrade pip
 
 SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -name '*.so' ! -name '*.pyc')
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "installing mtkit into $(VENV) …"
-	@$(PIP) install .
+	@$(PIP) install . || { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }
 	@touch $@
 
 $(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
