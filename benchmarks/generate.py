@@ -99,7 +99,7 @@ def loop(model: str, lengths: list[int]) -> None:
             inside += time.thread_time() - start
             return code
 
-        context._decode_call = clocked  # type: ignore[method-assign]  # noqa: SLF001
+        context._decode_call = clocked  # noqa: SLF001
         with Picker(context, SamplerSettings()) as picker:
             for length in lengths:
                 best = float("inf")

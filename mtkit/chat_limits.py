@@ -101,18 +101,18 @@ def timed(values: Iterable[Any]) -> Iterator[Any]:
 class Checks(NodeTransformer):
     """Put the checks around loops, concatenations and filters."""
 
-    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802  the name of the node
         """Check the time at each loop."""
         self.generic_visit(node)
         node.iter = _through("mtkit_looped", node.iter)
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802  the name of the node
         """Check the length of a concatenation."""
         self.generic_visit(node)
         return _through("mtkit_sized", node)
 
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Expr:  # noqa: N802
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Expr:  # noqa: N802  the name of the node
         """Check what a filter takes and gives."""
         self.generic_visit(node)
         node.args = [_through("mtkit_counted", argument) for argument in node.args]
@@ -126,7 +126,7 @@ class Checks(NodeTransformer):
 
 def _through(name: str, node: nodes.Node) -> nodes.Filter:
     made = nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-    made.set_environment(node.environment)  # type: ignore[arg-type]
+    made.set_environment(node.environment)  # type: ignore[arg-type]  # the parser has set it
     return made
 
 

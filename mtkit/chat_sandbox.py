@@ -53,7 +53,7 @@ class _Generation(Extension):
         return block.set_lineno(line)
 
     @pass_eval_context
-    def _mark(self, context: nodes.EvalContext, caller: Callable[[], str]) -> str:  # noqa: ARG002
+    def _mark(self, context: nodes.EvalContext, caller: Callable[[], str]) -> str:  # noqa: ARG002  called by jinja2
         text = caller()
         budget = BUDGET.get()
         if budget is not None:

@@ -66,7 +66,7 @@ def _open_closed() -> None:
     """Open what the caller closed (``mtkit … >&-``), so that no file gets its descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  open until the end
 
 
 def main(argv: list[str] | None = None) -> int:

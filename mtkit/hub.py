@@ -110,7 +110,7 @@ def download(name: str) -> str:
         folder: str = snapshot_download(
             repository, revision=revision, allow_patterns=list(TOKENIZER_FILES)
         )
-    except Exception as error:  # noqa: BLE001 - the client's errors have several roots; all say why
+    except Exception as error:  # noqa: BLE001  the client's errors have several roots; all say why
         what = str(error).split("\n")[0][:200] or type(error).__name__
         raise UsageError(f"cannot be downloaded: {what}", source=name) from None
     return folder

@@ -29,7 +29,7 @@ class Numbers(Sequence["Any"]):
     def __init__(self, code: str, data: Buffer) -> None:
         self.code = code
         self.data = memoryview(data).cast("B").toreadonly()
-        self.view = self.data.cast(code)  # type: ignore[call-overload]
+        self.view = self.data.cast(code)  # type: ignore[call-overload]  # any of these
 
     @classmethod
     def of(cls, code: str, values: Iterable[Any]) -> Numbers:

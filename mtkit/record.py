@@ -89,7 +89,7 @@ class Record:
 
 def fields(record: Record | type[Record]) -> tuple[str, ...]:
     """Names of a record's fields, in order."""
-    names: tuple[str, ...] = record.__match_args__  # type: ignore[union-attr]
+    names: tuple[str, ...] = record.__match_args__  # type: ignore[union-attr]  # every record has it
     return names
 
 

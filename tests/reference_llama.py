@@ -137,7 +137,7 @@ class Llama:
         logits = self.logits(ids[:-1]).astype(np.float64)
         highest = logits.max(axis=-1, keepdims=True)
         total = np.log(np.exp(logits - highest).sum(axis=-1)) + highest[:, 0]
-        return total - logits[np.arange(len(ids) - 1), ids[1:]]  # type: ignore[no-any-return]
+        return total - logits[np.arange(len(ids) - 1), ids[1:]]
 
 
 def rms_norm(x: Array, weight: Array, epsilon: np.float32) -> Array:

@@ -26,7 +26,7 @@ def entries(pieces: list[bytes], ids: list[int], *, with_score: bool) -> bytes:
 
 def outcome(parse: object, *arguments: object) -> object:
     try:
-        return parse(*arguments)  # type: ignore[operator]
+        return parse(*arguments)
     except FormatError as error:
         return error.what, error.field, error.offset
 

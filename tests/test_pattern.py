@@ -82,7 +82,7 @@ def test_random_patterns_as_tokenizers_runs_them() -> None:
         pattern = random_pattern(rng, 3)
         try:
             expression = tokenizers.Regex(pattern)
-        except Exception:  # noqa: BLE001  # the library raises Exception itself
+        except Exception:  # noqa: BLE001  the library raises Exception itself
             continue
         split = tokenizers.pre_tokenizers.Split(expression, "removed", invert=True)
         try:

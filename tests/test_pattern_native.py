@@ -42,7 +42,7 @@ def test_native_matcher_is_the_readable_one() -> None:
     for pattern in patterns:
         for empty in ("kept", "ignored"):
             try:
-                matcher = compile_pattern(Regex(pattern, empty=empty))  # type: ignore[arg-type]
+                matcher = compile_pattern(Regex(pattern, empty=empty))
             except UnsupportedError:
                 continue
             compared += 1

@@ -36,7 +36,7 @@ def allocated(path: Path, **options: Any) -> dict[str, float]:
         lines.append((text or b"").decode("utf-8", "replace"))
         taken(level, text, data)
 
-    log.take = take  # type: ignore[method-assign]
+    log.take = take
     from mtkit.llm import backend_library
 
     lib = backend_library.library()
@@ -46,7 +46,7 @@ def allocated(path: Path, **options: Any) -> dict[str, float]:
         with Model(str(path)) as model, Context(model, ContextSettings(**options)):
             pass
     finally:
-        log.take = taken  # type: ignore[method-assign]
+        log.take = taken
         lib.llama_log_set(backend_library._loaded["log"], None)
     found = {}
     for kind in ("KV", "RS", "compute", "model"):

@@ -53,7 +53,7 @@ def together(make: Any, texts: list[str]) -> list[dict[int, Any]]:
         gate.wait()
         try:
             found[number] = answers(tokenizer, number * len(texts) // THREADS, texts)
-        except BaseException as error:  # noqa: BLE001 - shown by the test
+        except BaseException as error:  # noqa: BLE001  shown by the test
             found[number] = error
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]

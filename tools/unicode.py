@@ -65,8 +65,9 @@ process.stdout.write(JSON.stringify(out));
 def load(root: str, version: str, paths: list[str]) -> dict[str, list[Any]]:
     """Read several tables of one version."""
     command = ["node", "--input-type=module", "-e", NODE, root, version, *paths]
-    found: Any = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return found  # type: ignore[no-any-return]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found: dict[str, list[Any]] = json.loads(done.stdout)
+    return found
 
 
 def names_of(root: str, version: str, folder: str) -> list[str]:
@@ -74,8 +75,9 @@ def names_of(root: str, version: str, folder: str) -> list[str]:
     index = f"{root}/@unicode/unicode-{version}/index.mjs"
     code = f"import i from '{index}'; process.stdout.write(JSON.stringify(i['{folder}']))"
     command = ["node", "--input-type=module", "-e", code]
-    found: Any = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-    return found  # type: ignore[no-any-return]
+    done = subprocess.run(command, check=True, capture_output=True)
+    found: list[str] = json.loads(done.stdout)
+    return found
 
 
 def categories(root: str, version: str) -> bytearray:

@@ -81,7 +81,7 @@ def _lines(path: str) -> Iterator[bytes]:
         return
     try:
         size = os.path.getsize(path)
-        file = open(path, "rb")  # noqa: SIM115 - closed below, opened here for the message
+        file = open(path, "rb")  # noqa: SIM115  closed below, opened here for the message
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
     with file:

@@ -137,7 +137,7 @@ def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator
         yield from raw.splitlines() if lines else [raw]
         return
     try:
-        file = standard_input() if text == "-" else open(str(input_file), "rb")  # noqa: SIM115
+        file = standard_input() if text == "-" else open(str(input_file), "rb")  # noqa: SIM115  closed below
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=str(input_file)) from None
     with file:

@@ -122,8 +122,8 @@ def console() -> Console:
     """Return rich's console for stdout, which never reads markup in what it prints."""
     from rich.console import Console
 
-    color = "auto" if wants_color() else None
-    return Console(color_system=color, markup=False, emoji=False, highlight=False)  # type: ignore[arg-type]
+    color: Literal["auto"] | None = "auto" if wants_color() else None
+    return Console(color_system=color, markup=False, emoji=False, highlight=False)
 
 
 def table(

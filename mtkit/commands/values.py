@@ -18,10 +18,11 @@ FIRST = 6
 
 def whole(value: object, type_name: str = "") -> str:
     """Return a value as one line: ``3``, ``text``, ``[1, 2]``, ``["a", "b"]``."""
-    if not isinstance(value, GgufArray):
-        is_f32 = type_name == "f32" and isinstance(value, float)
-        return float32_text(value) if is_f32 else cell(value)  # type: ignore[arg-type]
-    return f"[{', '.join(_elements(value))}]"
+    if isinstance(value, GgufArray):
+        return f"[{', '.join(_elements(value))}]"
+    if type_name == "f32" and isinstance(value, float):
+        return float32_text(value)
+    return cell(value)
 
 
 def shortened(value: object, type_name: str = "") -> str:

@@ -137,7 +137,7 @@ def _bpe(frame: Frame) -> dict[str, Any]:
     found: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
     begin, end, unknown = (frame.vocabulary.pieces.ids.get(text) for text in SECTION)
     if frame.kind.model == "hybriddna" and None not in {begin, end, unknown}:
-        found = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]
+        found = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]  # no None
     return {
         **found,
         "normalizer": parts[0] if parts else None,

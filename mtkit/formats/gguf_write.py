@@ -113,8 +113,9 @@ def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
         text = b"[PAD%d]" % number
         found[number] = text if text not in taken else b"[PAD_%d]" % number
     if len(set(found)) != len(found):
-        seen: set[bytes] = set()
-        twice = next(text for text in found if text in seen or seen.add(text))  # type: ignore[func-returns-value]
+        from collections import Counter
+
+        twice = next(text for text, count in Counter(found).items() if count > 1)
         raise UnsupportedError(
             f"two ids have the text {twice[:40].decode('utf-8', 'backslashreplace')!r}",
             field="vocabulary.pieces",

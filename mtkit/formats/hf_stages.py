@@ -17,7 +17,7 @@ from mtkit.spec.text import Regex, Text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Literal
 
     from mtkit.formats.contract import LossCode
     from mtkit.record import Record
@@ -131,8 +131,8 @@ def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:
     def lower(component: Any) -> tuple[Record, ...]:
         if isinstance(component, pre_tokenizers.MarkSpaces):
             add("ids-possible", "pre_tokenizer", "an empty text gets no mark")
-            scheme = "always" if component.prefix else "never"
-            return (pre_tokenizers.Metaspace(component.replacement, scheme, split=False),)  # type: ignore[arg-type]
+            scheme: Literal["always", "never"] = "always" if component.prefix else "never"
+            return (pre_tokenizers.Metaspace(component.replacement, scheme, split=False),)
         if isinstance(component, pre_tokenizers.DigitGroups):
             raise UnsupportedError("tokenizer.json has no component that groups digits from behind")
         if isinstance(component, pre_tokenizers.Split) and component.behavior.startswith("glued"):

@@ -17,10 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.formats.contract import LossCode
     from mtkit.spec import TokenizerSpec
 
 BYTE_PIECES = [b"<0x%02X>" % byte for byte in range(256)]
-PLAIN: dict[str, tuple[str, str]] = {
+PLAIN: dict[str, tuple[LossCode, str]] = {
     "pre_tokenizer": ("ids", "the text is not split into words"),
     "post_processor": ("metadata", "BOS and nothing else is added"),
     "decoder": ("decoding", "only behind BOS a leading space goes; bytes stay as they are"),
@@ -104,7 +105,7 @@ def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterato
         )
     elif not (name == "pre_tokenizer" and space_rule(spec)):
         code, effect = PLAIN[name]
-        yield Loss(code, name, effect)  # type: ignore[arg-type]
+        yield Loss(code, name, effect)
     else:
         yield Loss("ids-special", name, "spaces are marked in the whole text at once")
 

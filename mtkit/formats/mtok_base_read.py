@@ -38,6 +38,8 @@ from mtkit.spec.post_processors import Slot, Template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mtkit.binary import Buffer
     from mtkit.formats.mnn_header import Header
     from mtkit.formats.mtok_models import ModelReading
@@ -150,7 +152,7 @@ def _read_added(reader: Reader) -> list[AddedToken]:
 
 def _read_tail(reader: Reader) -> Tail:
     """Read the blocks that are there; each may be the first that is missing."""
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     if reader.left:
         values["template"] = reader.take(reader.u32("chat template length"), "chat template")
     if reader.left:
@@ -161,7 +163,7 @@ def _read_tail(reader: Reader) -> Tail:
         values["bos"] = string(reader, "bos text")
     if reader.left:
         values["program"] = _read_program(reader)
-    return Tail(**values)  # type: ignore[arg-type]
+    return Tail(**values)
 
 
 def _read_program(reader: Reader) -> tuple[int | None, ...]:

@@ -126,7 +126,7 @@ def _correct(
         inside = token_id < len(vocabulary)
         if token_id == unk:
             scores[token_id] = lowest
-        elif value is not None and spec.model.byte_fallback:  # type: ignore[union-attr]
+        elif value is not None and getattr(spec.model, "byte_fallback", False):
             scores[token_id] = 0.0 if 0x80 <= value < 0xC0 else lowest
         elif not inside or vocabulary.type_of(token_id) in never:
             scores[token_id] = -1e9

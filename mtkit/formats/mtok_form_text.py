@@ -95,7 +95,7 @@ def _sequence(component: no.Sequence, losses: Losses) -> Iterator[bytes]:
         if decomposes and isinstance(following, no.StripAccents):
             assert isinstance(step, no.UnicodeForm)
             form = step.form
-            table = _changes(lambda c: "".join(part for part, _ in normal_form(c, form)))  # noqa: B023
+            table = _changes(lambda c: "".join(part for part, _ in normal_form(c, form)))  # noqa: B023  used at once
             yield u8(BERT_TABLE, 0, 0, 1, 0) + _entries(table)
             losses.add("ids-possible", FIELD, "accents go by code points, all marks are dropped")
             at += 2

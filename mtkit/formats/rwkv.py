@@ -19,6 +19,7 @@ from mtkit.spec.vocabulary import is_sparse
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from re import Pattern
 
     from mtkit.formats.contract import WriteOptions
 
@@ -85,12 +86,12 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     return Reading(spec, said)
 
 
-def _unquote(body: bytes, is_bytes: bool, escape: object, at: int) -> bytes:
+def _unquote(body: bytes, is_bytes: bool, escape: Pattern[bytes], at: int) -> bytes:
     r"""Return what a literal stands for: in text ``\xe9`` is a character, in bytes a byte."""
     if b"\\" not in body:
         return body
     out, last = [], 0
-    for match in escape.finditer(body):  # type: ignore[attr-defined]
+    for match in escape.finditer(body):
         out.append(body[last : match.start()])
         last = match.end()
         digits = match[1] or match[2] or match[3]
@@ -106,7 +107,7 @@ def _unquote(body: bytes, is_bytes: bool, escape: object, at: int) -> bytes:
                 raise FormatError("escapes what is no character", field="line", offset=at)
             out.append(chr(code).encode("utf-8"))
     out.append(body[last:])
-    if b"\\" in escape.sub(b"", body):  # type: ignore[attr-defined]
+    if b"\\" in escape.sub(b"", body):
         raise FormatError("has an unknown escape", field="line", offset=at)
     return b"".join(out)
 

@@ -25,6 +25,7 @@ from mtkit.spec.normalizers import Spaces
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
 
     from mtkit.formats.contract import WriteOptions
     from mtkit.formats.spm_wire import Field
@@ -79,7 +80,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     if 5 in parts:
         found = read_spaces(Settings(parts[5], "denormalizer_spec"), suffix=False)
         denormalizer = found if found.charsmap else None
-    leading = "all" if spaces.remove_extra_whitespaces else "none"
+    leading: Literal["all", "first", "none"] = "all" if spaces.remove_extra_whitespaces else "none"
     if leading == "none" and spaces.add_dummy_prefix:
         leading = "first"
     spec = TokenizerSpec(
@@ -88,7 +89,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         normalizer=spaces,
         decoder=Subwords(
             unk_surface=trainer.data(44, UNK_SURFACE),
-            drop_marks=leading,  # type: ignore[arg-type]
+            drop_marks=leading,
             denormalizer=denormalizer,
         ),
         added_tokens=AddedTokens(parse_special=False),

@@ -21,10 +21,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.formats.contract import LossCode
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.models import Model
 
-PLAIN: dict[str, tuple[str, str]] = {
+PLAIN: dict[str, tuple[LossCode, str]] = {
     "post_processor": ("metadata", "encoding adds no special tokens"),
     "decoder": ("decoding", "text is put together as sentencepiece does"),
     "added_tokens": ("ids-special", "special tokens in a text are ordinary text"),
@@ -161,7 +162,7 @@ def losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
             yield Loss("metadata", name, "special tokens in a text are ordinary text")
         else:
             code, effect = PLAIN[name]
-            yield Loss(code, name, effect)  # type: ignore[arg-type]
+            yield Loss(code, name, effect)
 
 
 def vocabulary_losses(old: Vocabulary, new: Vocabulary) -> Iterator[Loss]:

@@ -20,6 +20,7 @@ from mtkit.spec import TokenType, Vocabulary
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from mtkit.formats.spm_wire import Field
 
@@ -35,8 +36,8 @@ UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
 class Column:
     """Ids that share an oddity, as (first, behind the last) ranges."""
 
-    def __init__(self, ranges: object = ()) -> None:
-        self.ranges: list[list[int]] = [list(r) for r in ranges]  # type: ignore[attr-defined]
+    def __init__(self, ranges: Iterable[Iterable[int]] = ()) -> None:
+        self.ranges: list[list[int]] = [list(r) for r in ranges]
 
     def add(self, token_id: int) -> None:
         """Add an id that is higher than all before."""
@@ -88,7 +89,7 @@ def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object
             plain_type.add(token_id)
         if rest:
             unknown.append([token_id, rest.hex()])
-    odd: dict[str, object] = {
+    odd: dict[str, Any] = {
         "no_score": no_score.value(),
         "plain_type": plain_type.value(),
         "piece_fields": unknown,
@@ -97,13 +98,13 @@ def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object
     return vocabulary, {name: value for name, value in odd.items() if value}
 
 
-def write_pieces(vocabulary: Vocabulary, odd: dict[str, object]) -> Iterator[bytes]:
+def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]:
     """Yield the pieces as fields of the model message."""
     no_score, plain_type = (
         Column(odd.get("no_score", ())).ids(),
         Column(odd.get("plain_type", ())).ids(),
     )
-    listed: list[tuple[int, str]] = odd.get("piece_fields", [])  # type: ignore[assignment]
+    listed: list[tuple[int, str]] = odd.get("piece_fields", [])
     unknown = {token_id: bytes.fromhex(data) for token_id, data in listed}
     scores = vocabulary.scores or Numbers("f", bytes(4 * len(vocabulary)))
     types = vocabulary.types or Numbers("B", bytes([TokenType.NORMAL]) * len(vocabulary))

@@ -139,5 +139,5 @@ def find_roles(vocabulary: Vocabulary, trainer: Settings) -> Roles:
     for role, number, _, spelling in ROLES:
         token_id = control.get(trainer.data(number) or spelling)
         if token_id is not None:
-            found[role] = token_id  # type: ignore[literal-required]
+            found[role] = token_id  # type: ignore[literal-required]  # of ROLES
     return found

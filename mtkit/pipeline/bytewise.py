@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.decoders import Bytewise, Decoder
 
 MARK = "\u2581".encode()
@@ -77,11 +77,11 @@ def single(chain: Bytewise, piece: bytes) -> bytes:
 
 def special_ids(spec: TokenizerSpec) -> frozenset[int]:
     """Return the ids that a decoded sequence leaves out."""
-    group = spec.added_tokens
+    group: AddedTokens | None = spec.added_tokens
     found: set[int] = set()
     while group is not None:
         found |= {token.id for token in group.tokens if token.special}
-        group = group.first  # type: ignore[assignment]
+        group = group.first
     return frozenset(found)
 
 

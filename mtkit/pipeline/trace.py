@@ -149,7 +149,7 @@ def trace(
     if spec.added_tokens.tokens or spec.added_tokens.first:
         recorder.add("added tokens", "raw text", "", words)
     for component in _leaves(spec.normalizer):
-        run = compile_normalizer(component, pipeline.user_defined)  # type: ignore[arg-type]
+        run = compile_normalizer(component, pipeline.user_defined)
         for word, token_id in words:
             if token_id is None:
                 run(word)
@@ -163,7 +163,7 @@ def trace(
         if isinstance(component, pre_tokenizers.ByteLevel) and component.use_regex:
             split = byte_level_split(component)
             recorder.add("pre-tokenizer", "ByteLevel", "split", _each(words, _without_ids(split)))
-        cut = compile_pre_tokenizer(component)  # type: ignore[arg-type]
+        cut = compile_pre_tokenizer(component)
         words = _each(words, _without_ids(cut))
         recorder.add("pre-tokenizer", *_name(component), words)
     words = [(word, token_id) for word, token_id in words if word.text]
@@ -195,7 +195,7 @@ def trace_decode(
     else:
         current = decoding.tokens(given, skip_special_tokens=skip_special_tokens)
         for component in _leaves(spec.decoder):
-            current = compile_decoder(component, lossy=True)(current)  # type: ignore[arg-type]
+            current = compile_decoder(component, lossy=True)(current)
             steps.append(DecodeStep(type(component).__name__, tuple(current)))
         if spec.decoder is None:
             steps.append(DecodeStep("join", (spec.join.join(current),)))
@@ -255,7 +255,7 @@ def _word_of(pipeline: Pipeline, word: Aligned, token_id: int | None) -> Word:
     return Word(part, tuple(walked.ids), walked)
 
 
-def _leaves(component: object) -> list[object]:
+def _leaves(component: object) -> list[Any]:
     """Return the components of nested sequences in order."""
     if component is None:
         return []

@@ -239,11 +239,11 @@ def pieces(blob: bytes | memoryview, ends: bytes | memoryview, path: str) -> Pie
     return Pieces(blob, column)
 
 
-def _from_base64(data: object, path: str) -> bytes:
+def _from_base64(data: Any, path: str) -> bytes:
     from base64 import b64decode
 
     try:
-        return b64decode(data, validate=True)  # type: ignore[arg-type]
+        return b64decode(data, validate=True)
     except (TypeError, ValueError):
         raise FormatError("is not base64", field=path) from None
 

@@ -116,7 +116,7 @@ def build(spec: TokenizerSpec) -> ModelEncoder:
     if name not in MODULES:
         raise UnsupportedError(f"no encoder for the model {name}", field="model")
     module = import_module(f"mtkit.pipeline.models.{MODULES[name]}")
-    encoder = getattr(module, name)(spec)
+    encoder = getattr(module, name)(spec, spec.model)
     if TYPE_CHECKING:
         return cast("ModelEncoder", encoder)
     return encoder

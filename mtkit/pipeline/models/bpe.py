@@ -22,6 +22,7 @@ from mtkit.pipeline.utf8 import to_bytes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from mtkit.pipeline.models import Symbol
     from mtkit.pipeline.models.merging import Rank
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 class BPE:
     """Encoder of ``spec.models.BPE``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        model: spec_models.BPE = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.BPE) -> None:
         if model.dropout:
             raise UnsupportedError(
                 f"is {model.dropout}: merges are skipped at random",
@@ -85,13 +85,13 @@ class BPE:
 
     def trace(self, word: str) -> WordTrace:
         """Return the merges of a word in order."""
-        steps: list[object] = []
+        steps: list[Any] = []
         symbols = self._run(word, steps)
-        start: tuple[bytes, ...] = steps[0] if steps else ()  # type: ignore[assignment]
-        merges: tuple[MergeStep, ...] = tuple(steps[1:])  # type: ignore[arg-type]
+        start: tuple[bytes, ...] = steps[0] if steps else ()
+        merges: tuple[MergeStep, ...] = tuple(steps[1:])
         return WordTrace(start, merges, piece_steps(self.vocabulary, symbols))
 
-    def _run(self, word: str, steps: list[object] | None) -> list[Symbol]:
+    def _run(self, word: str, steps: list[Any] | None) -> list[Symbol]:
         """Encode; with ``steps``, append the start symbols and each merge."""
         if not word:
             return []
@@ -105,7 +105,7 @@ class BPE:
             return lay_out(word, self._by_text(word, steps))
         return lay_out(word, self._by_id(word, steps))
 
-    def _by_id(self, word: str, steps: list[object] | None) -> list[tuple[int, int]]:
+    def _by_id(self, word: str, steps: list[Any] | None) -> list[tuple[int, int]]:
         tokens = self._start(word)
         by_id, pieces = self.by_id, self.pieces
 
@@ -168,7 +168,7 @@ class BPE:
             tokens.append((model.unk, waiting))
         return tokens
 
-    def _by_text(self, word: str, steps: list[object] | None) -> list[tuple[int, int]]:
+    def _by_text(self, word: str, steps: list[Any] | None) -> list[tuple[int, int]]:
         by_text = self.by_text
 
         def candidate(left: bytes, right: bytes) -> tuple[int, bytes] | None:

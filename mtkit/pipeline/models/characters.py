@@ -23,8 +23,10 @@ SPACE = "\u2581".encode()
 class Characters:
     """Encoder of ``spec.models.Characters``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.Characters | spec_models.Words = spec.model  # type: ignore[assignment]
+    def __init__(
+        self, spec: TokenizerSpec, model: spec_models.Characters | spec_models.Words
+    ) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
         self.tables = Tables(spec.vocabulary)
         self.byte_ids = self.tables.byte_ids() if self.model.byte_fallback else None

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
     from mtkit.spec import TokenizerSpec
+    from mtkit.spec import models as spec_models
 
 CHUNK_BYTES = 5
 FACTOR = 31
@@ -22,7 +23,7 @@ FACTOR = 31
 class Checksum:
     """Encoder of ``spec.models.Checksum``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
+    def __init__(self, spec: TokenizerSpec, _: spec_models.Checksum) -> None:
         self.vocabulary = spec.vocabulary
         if not len(self.vocabulary):
             raise FormatError("is empty", field="vocabulary")

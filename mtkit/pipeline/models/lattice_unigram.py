@@ -29,8 +29,7 @@ NO_BYTE = -1
 class LatticeUnigram:
     """Encoder of ``spec.models.LatticeUnigram``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        model: spec_models.LatticeUnigram = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.LatticeUnigram) -> None:
         self.model = model
         self.vocabulary = spec.vocabulary
         ids = dict(spec.vocabulary.ids)

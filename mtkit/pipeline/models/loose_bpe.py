@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class LooseBPE:
     """Encoder of ``spec.models.LooseBPE``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        model: spec_models.LooseBPE = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.LooseBPE) -> None:
         self.vocabulary = spec.vocabulary
         self.pieces = list(spec.vocabulary.pieces)
         self.ids = spec.vocabulary.ids

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
     from mtkit.pipeline.models.merging import Rank
     from mtkit.spec import TokenizerSpec
+    from mtkit.spec import models as spec_models
 
 
 class RankBPE:
     """Encoder of ``spec.models.RankBPE``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
+    def __init__(self, spec: TokenizerSpec, _: spec_models.RankBPE) -> None:
         self.vocabulary = spec.vocabulary
         self.ids = spec.vocabulary.ids
 

@@ -91,8 +91,8 @@ class Tables:
 class ScoreBPE:
     """Encoder of ``spec.models.ScoreBPE``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.ScoreBPE = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.ScoreBPE) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
         self.tables = Tables(spec.vocabulary)
         scores = spec.vocabulary.scores

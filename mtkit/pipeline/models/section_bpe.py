@@ -12,7 +12,6 @@ from mtkit.pipeline.models.bpe import BPE
 from mtkit.pipeline.models.words import in_characters, piece_steps
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
 from mtkit.pipeline.utf8 import to_bytes
-from mtkit.spec import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ MARK = "\ue000".encode()
 class SectionBPE:
     """Encoder of ``spec.models.SectionBPE``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.SectionBPE = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.SectionBPE) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
-        self.bpe = BPE(replace(spec, model=self.model.bpe))
+        self.bpe = BPE(spec, self.model.bpe)
         self.cut = compile_pre_tokenizer(self.model.words)
         pieces = spec.vocabulary.pieces
         for token_id in (self.model.begin, self.model.end):

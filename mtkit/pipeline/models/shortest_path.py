@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
     from mtkit.spec import TokenizerSpec, Vocabulary
+    from mtkit.spec import models as spec_models
 
 SCALE = 10_000
 UNKNOWN_COST = 10_000_000
@@ -35,7 +36,7 @@ BYTE_ORDER_MARK = "\ufeff"
 class ShortestPath:
     """Encoder of ``spec.models.ShortestPath``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
+    def __init__(self, spec: TokenizerSpec, _: spec_models.ShortestPath) -> None:
         self.vocabulary = vocabulary = spec.vocabulary
         self.costs: dict[str, tuple[int, int]] = {}
         """Text -> (cost, id)."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Trie:
     """Encoder of ``spec.models.Trie``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.Trie = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.Trie) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
         self.prefixes = Prefixes(spec.vocabulary.ids)
 

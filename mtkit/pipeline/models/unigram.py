@@ -48,8 +48,7 @@ def f32(value: float) -> float:
 class Unigram:
     """Encoder of ``spec.models.Unigram``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        model: spec_models.Unigram = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.Unigram) -> None:
         self.model = model
         self.vocabulary = vocabulary = spec.vocabulary
         tables = Tables(vocabulary)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class WordLevel:
     """Encoder of ``spec.models.WordLevel``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.WordLevel = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.WordLevel) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
         self.ids = spec.vocabulary.ids
 

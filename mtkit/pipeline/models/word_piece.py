@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class WordPiece:
     """Encoder of ``spec.models.WordPiece``."""
 
-    def __init__(self, spec: TokenizerSpec) -> None:
-        self.model: spec_models.WordPiece = spec.model  # type: ignore[assignment]
+    def __init__(self, spec: TokenizerSpec, model: spec_models.WordPiece) -> None:
+        self.model = model
         self.vocabulary = spec.vocabulary
         self.ids = spec.vocabulary.ids
         self.prefix = to_bytes(self.model.prefix)
