@@ -13,8 +13,8 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 2
-"""Of ``_native.pyi``, raised with each change of it; native/module.cpp has the same number."""
+INTERFACE = 3
+"""Raised when ``_native.pyi`` or ``engine.VERSION`` changes; native/module.cpp has the same."""
 
 if os.environ.get("MTKIT_PURE"):
     raise ImportError("MTKIT_PURE is set")

@@ -50,8 +50,8 @@ void translate(const std::exception_ptr &pending, void *) {
     }
 }
 
-// Of _native.pyi; mtkit/core.py has the same number.
-constexpr int INTERFACE = 2;
+// Of _native.pyi and programs; mtkit/core.py has the same number.
+constexpr int INTERFACE = 3;
 
 } // namespace
 

@@ -123,7 +123,8 @@ def _decoded(spec: TokenizerSpec, row: dict[str, Any], text: str) -> list[str]:
 def pieces_digest(spec: TokenizerSpec) -> str:
     """Checksum over all pieces, special ones shown."""
     digest = hashlib.sha256()
-    for piece in roles.all_pieces(spec):
+    added = {token.id: token for token in spec.added_tokens.tokens}
+    for piece in (roles.piece_of(spec, added, token_id) for token_id in range(spec.vocab_size)):
         digest.update(struct.pack("<I", len(piece)) + piece)
     return digest.hexdigest()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mtkit
+from mtkit.engine import VERSION
 from mtkit.errors import UsageError
 
 STUB = Path(mtkit.__file__).with_name("_native.pyi").read_text(encoding="utf-8")
@@ -50,8 +51,9 @@ def test_stub_is_what_the_module_says() -> None:
 def test_the_number_of_the_interface_changes_with_it() -> None:
     native = pytest.importorskip("mtkit._native")
     told = "\n".join(f"{name}: {text}" for name, text in sorted(declarations(STUB).items()))
-    assert (native.INTERFACE, zlib.crc32(told.encode())) == (2, 788009312), (
-        "raise INTERFACE in mtkit/core.py and native/module.cpp, and write both numbers here"
+    found = native.INTERFACE, VERSION, zlib.crc32(told.encode())
+    assert found == (3, 3, 788009312), (
+        "raise INTERFACE in mtkit/core.py and native/module.cpp, and write all three numbers here"
     )
 
 

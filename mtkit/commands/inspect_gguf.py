@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from mtkit.gguf import Tensor
     from mtkit.inspection.gguf import GgufReport
 
-SECTIONS = ("summary", "metadata", "tensors", "layers", "places")
 SORT_KEYS = ("name", "type", "offset", "bytes", "parameters")
 
 

@@ -64,12 +64,6 @@ def piece_bytes(spec: TokenizerSpec, token_id: int, *, skip_special_tokens: bool
     return _piece(spec, added, token_id, skip_special_tokens)
 
 
-def all_pieces(spec: TokenizerSpec) -> list[bytes]:
-    """Return the bytes of every token, special ones shown."""
-    added = {token.id: token for token in spec.added_tokens.tokens}
-    return [_piece(spec, added, token_id, False) for token_id in range(spec.vocab_size)]
-
-
 def piece_of(spec: TokenizerSpec, added: dict[int, AddedToken], token_id: int) -> bytes:
     """Return the bytes of one token, special ones shown, with the added tokens by id."""
     return _piece(spec, added, token_id, False)
