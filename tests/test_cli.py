@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import FIXTURES
 
+from mtkit import load
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,6 +78,19 @@ def test_encode_forms(mtkit: Run) -> None:
     assert [row.split("\t")[0] for row in rows] == ids
     trace = json.loads(mtkit("encode", TEXT, "-t", BBPE, "--trace", "--json").stdout)
     assert trace["ids"] == document["ids"]
+
+
+def test_ids_beyond_one_chunk_are_one_line(mtkit: Run) -> None:
+    text = "word " * 70_000
+    surrounded = ["-t", SPM, "--no-parse-special", "--bos", "--eos"]
+    ids = load(str(SPM)).encode_ids(text, add_special_tokens=False, parse_special=False)
+    assert len(ids) > 1 << 16
+    line = " ".join(map(str, [1, *ids, 2])) + "\n"
+    stdin = text.encode()
+    assert mtkit("encode", *surrounded, stdin=stdin).stdout.decode() == line
+    count = mtkit("encode", *surrounded, "--count", stdin=stdin).stdout
+    assert int(count) == len(ids) + 2
+    assert mtkit("encode", "-t", SPM, "--no-special", stdin=b"").stdout == b"\n"
 
 
 def test_text_comes_from_argument_pipe_or_file(mtkit: Run, tmp_path: Path) -> None:

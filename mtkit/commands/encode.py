@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from mtkit.encoding import Encoding
     from mtkit.tokenizer import Tokenizer
 
+    Ids = tuple[list[int], memoryview, list[int]]
+    """What stands in front, the ids of a text (not each a Python object), what stands behind."""
+
 app = application()
 
 
@@ -109,10 +112,13 @@ def encode(
 
         for one in texts:
             ids = to_ids(one)
+            number = sum(map(len, ids))
             if count and as_json:
-                output.write_json({"schema": "mtkit.encode/1", "count": len(ids)})
+                output.write_json({"schema": "mtkit.encode/1", "count": number})
+            elif count:
+                output.write(f"{number}\n")
             else:
-                output.write(f"{len(ids)}\n" if count else " ".join(map(str, ids)) + "\n")
+                output.write_numbers(ids)
         return
     form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
     printer = _Printer(source, to_encoding, form)
@@ -187,7 +193,7 @@ class _Printer:
 
 def _encoder(
     tokenizer: Tokenizer, template: bool, parse_special: bool | None, *, bos: bool, eos: bool
-) -> tuple[Callable[[str | bytes], list[int]], Callable[[str | bytes], Encoding]]:
+) -> tuple[Callable[[str | bytes], Ids], Callable[[str | bytes], Encoding]]:
     """Return how a text becomes ids, and ids with all that is known of them."""
     from mtkit.errors import UsageError
 
@@ -199,9 +205,11 @@ def _encoder(
     front = [] if before is None else [before]
     back = [] if after is None else [after]
 
-    def ids(text: str | bytes) -> list[int]:
-        found = tokenizer.encode_ids(text, add_special_tokens=template, parse_special=parse_special)
-        return [*front, *found, *back] if bos or eos else found
+    def ids(text: str | bytes) -> Ids:
+        found = tokenizer.encode_array(
+            text, add_special_tokens=template, parse_special=parse_special
+        )
+        return front, found, back
 
     def encode(text: str | bytes) -> Encoding:
         found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)

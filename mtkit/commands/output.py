@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _CHUNK_LINES = 4096
+_CHUNK_NUMBERS = 1 << 16
 _GAP = 2
 _NARROWEST = 8
 _F32 = struct.Struct("<f")
@@ -56,6 +57,17 @@ def write_bytes(data: bytes) -> None:
     except BrokenPipeError:  # typer would turn it into exit code 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+
+
+def write_numbers(parts: Iterable[Sequence[int] | memoryview]) -> None:
+    """Write numbers on one line, separated by spaces; never all of them are text at once."""
+    line = ""
+    for part in parts:
+        for at in range(0, len(part), _CHUNK_NUMBERS):
+            if line:
+                write(line + " ")
+            line = " ".join(map(str, part[at : at + _CHUNK_NUMBERS]))
+    write(line + "\n")
 
 
 def write_rows(rows: Iterable[Sequence[object]]) -> None:
