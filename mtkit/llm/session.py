@@ -14,6 +14,7 @@ import os
 import struct
 
 from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.llm.threads import cores
 from mtkit.record import Record
 
 TYPE_CHECKING = False
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
     from mtkit.llm.runner import Runner
 
 MAGIC = b"MTKITSES"
-VERSION = 1
+VERSION = 2
 _HEAD = struct.Struct("<8sII")
 _SUM_BYTES = 32
-_WHOLE_BYTES = 1 << 30
-"""Weights up to this size are hashed whole (a second), larger ones in samples of every tensor."""
-_SAMPLE_BYTES = 1 << 16
+_PART_BYTES = 1 << 24
 
 
 class Session(Record):
@@ -53,21 +52,24 @@ class Session(Record):
 
 
 def model_hash(examined: Examined) -> str:
-    """Return the hash of a model: of its head, and of its weights or samples of them."""
-    digest = hashlib.sha256()
-    files = examined.files
-    total = sum(tensor.n_bytes for file in files for tensor in file.tensors)
-    for file in files:
-        digest.update(file.data[: file.data_offset])
-        for tensor in file.tensors:
-            data = file.tensor_data(tensor)
-            if total <= _WHOLE_BYTES or len(data) <= 3 * _SAMPLE_BYTES:
-                digest.update(data)
-                continue
-            middle = len(data) // 2
-            for at in (0, middle, len(data) - _SAMPLE_BYTES):
-                digest.update(data[at : at + _SAMPLE_BYTES])
-    return digest.hexdigest()
+    """Return the hash of a model: of every byte of its files, in parts that all cores share."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def hashed(part: memoryview) -> bytes:
+        return hashlib.sha256(part).digest()
+
+    whole = hashlib.sha256()
+    for file in examined.files:
+        data = memoryview(file.data)
+        parts = [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)]
+        with ThreadPoolExecutor(cores()) as pool:
+            try:
+                for digest in pool.map(hashed, parts):
+                    whole.update(digest)
+            except BaseException:  # Ctrl-C does not wait for gigabytes
+                pool.shutdown(cancel_futures=True)
+                raise
+    return whole.hexdigest()
 
 
 def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = False) -> None:
