@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.inspection.control_groups import free_memory
 from mtkit.record import Record
 
 _UNLIMITED = 1 << 60
@@ -37,22 +38,8 @@ def _address_space() -> list[Limit]:
 
 
 def _control_group() -> list[Limit]:
-    found = []
-    for most, now in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        allowed, used = _number(most), _number(now)
-        if allowed is None or allowed >= _UNLIMITED:
-            continue
-        # What the group uses now includes files in the cache, which make room when asked to.
-        own = _status("VmRSS")
-        free = allowed - min(used or 0, own) if used is not None else allowed - own
-        found.append(Limit("the control group", max(free, 0)))
-    return found
+    free = free_memory(_status("VmRSS"))
+    return [Limit("the control group", min(free))] if free else []
 
 
 def _machine() -> list[Limit]:
@@ -76,11 +63,3 @@ def _status(name: str) -> int:
     except (OSError, ValueError, IndexError):
         pass
     return 0
-
-
-def _number(path: str) -> int | None:
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None

@@ -13,6 +13,7 @@ import sys
 import time
 
 from mtkit.errors import UsageError
+from mtkit.inspection.control_groups import allowed_cores
 from mtkit.llm.backend import library
 from mtkit.llm.backend_settings import MOST_THREADS
 
@@ -28,18 +29,14 @@ _PROMPT = 32
 
 
 def cores() -> int:
-    """Return how many cores this process may use, the control group's share counted."""
+    """Return how many cores this process may use, the share of its control groups counted."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
         allowed = os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-        if quota != "max":
-            allowed = min(allowed, max(1, round(int(quota) / int(period))))
-    except (OSError, ValueError):
-        pass
+    share = allowed_cores()
+    if share < allowed:
+        allowed = max(1, round(share))
     return allowed
 
 
