@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
+import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import reference, shared
 
 from mtkit.cli import COMMANDS
 from mtkit.formats import FORMATS
@@ -16,8 +18,10 @@ from mtkit.formats import FORMATS
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from conftest import Run
+
 ROOT = Path(__file__).parent.parent
-TEXTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("docs/**/*.md"))]
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def load_generator() -> ModuleType:
@@ -64,9 +68,15 @@ def test_every_command_has_two_examples() -> None:
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files(path: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
-        if not link.startswith("http"):
-            assert os.path.exists(path.parent / link), link
+    for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf-8")):
+        if link.startswith("http"):
+            continue
+        target = path.parent / link if link else path
+        assert target.exists(), link
+        if anchor:
+            heads = re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), re.M)
+            plain = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+            assert anchor in plain, f"{link}#{anchor}"
 
 
 def test_readme_names_every_format_and_its_commands_exist() -> None:
@@ -77,6 +87,28 @@ def test_readme_names_every_format_and_its_commands_exist() -> None:
     assert used <= set(COMMANDS)
 
 
+def test_readme_shows_what_its_commands_print(mtkit: Run, tmp_path: Path) -> None:
+    reference("llama_cpp")
+    for name in ("stories260K.bin", "tok512.bin"):
+        shutil.copy(shared(f"models/stories260K/{name}"), tmp_path)
+    shutil.copy(shared("models/stories260K/stories260K-f32.gguf"), tmp_path / "model.gguf")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ mtkit (.*)\n((?:(?!\$|```).*\n)+)", text, re.M)
+    assert len(shown) == 5
+    for command, output in shown:
+        done = mtkit(*shlex.split(command), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.decode().startswith(output), command
+
+
+def test_every_document_is_listed() -> None:
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    found = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
+    assert len(found) > 10
+    assert [name for name in found if f"]({name})" not in listed] == ["README.md"]
+
+
 def test_notice_names_a_document_that_is_there() -> None:
-    for name in re.findall(r"docs/\S+\.md", (ROOT / "NOTICE").read_text(encoding="utf-8")):
-        assert (ROOT / name).is_file()
+    named = re.findall(r"docs/\S+\.md", (ROOT / "NOTICE").read_text(encoding="utf-8"))
+    assert named
+    assert all((ROOT / name).is_file() for name in named)
