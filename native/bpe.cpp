@@ -93,7 +93,9 @@ class Bpe final : public Model {
                 if (end == word.size()) scratch.key += suffix_;
                 text = scratch.key;
             }
-            const std::uint32_t id = vocabulary_.words.find(text);
+            const std::uint32_t id = text.size() == 1
+                                         ? literal_.id[static_cast<unsigned char>(text[0])]
+                                         : vocabulary_.words.find(text);
             if (after_ || id < vocabulary_.pieces.size()) {
                 flush(unknown, scratch.symbols);
                 add(scratch.symbols, id, size);
