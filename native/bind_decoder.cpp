@@ -1,6 +1,7 @@
 // Bindings of the decoder: conversions and the GIL only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <memory>
 #include <optional>
@@ -22,10 +23,12 @@ class BoundDecoder {
   public:
     explicit BoundDecoder(const Sections &sections) {
         mtkit::Tables tables;
-        for (const char *tag : {"DECO", "PCSB", "PCSE"}) {
-            if (!sections.contains(tag)) continue;
+        for (auto [key, section] : sections) {
+            const auto tag = nb::cast<std::string>(key);
+            const bool needed = tag == "DECO" || tag == "PCSB" || tag == "PCSE";
+            if (!needed && !tag.starts_with("PT")) continue;
             Py_buffer view;
-            if (PyObject_GetBuffer(nb::object(sections[tag]).ptr(), &view, PyBUF_SIMPLE) != 0)
+            if (PyObject_GetBuffer(section.ptr(), &view, PyBUF_SIMPLE) != 0)
                 nb::raise_python_error();
             views_.push_back(view);
             tables.add(tag, {static_cast<const std::byte *>(view.buf),

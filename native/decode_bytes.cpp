@@ -113,6 +113,32 @@ class FirstMarkStep final : public EachStep {
     }
 };
 
+// What goes on by characters cannot join parts of one that the pipeline keeps apart.
+class WholeStep final : public EachStep {
+  protected:
+    void each(std::string_view token, bool, bool, std::string &out) const override {
+        if (valid_prefix(token) != token.size()) throw Deferred();
+        out += token;
+    }
+};
+
+// Bytes as text, where characters are wanted.
+class TextStep final : public DecodeStep {
+  public:
+    void run(const TokenTexts &in, bool lossy, TokenTexts &out) const override {
+        std::size_t start = 0;
+        for (const auto end : in.ends) {
+            const auto token = std::string_view(in.text).substr(start, end - start);
+            if (lossy)
+                append_text(token, out.text);
+            else
+                out.text += token;
+            out.close();
+            start = end;
+        }
+    }
+};
+
 // A text once off the start of the first and the end of the last token.
 class EndsStep final : public EachStep {
   public:
@@ -151,6 +177,10 @@ std::unique_ptr<DecodeStep> make_byte_step(std::uint8_t kind, Reader &program) {
         return std::make_unique<FirstMarkStep>();
     case StepKind::ENDS:
         return std::make_unique<EndsStep>(program);
+    case StepKind::WHOLE:
+        return std::make_unique<WholeStep>();
+    case StepKind::TEXT:
+        return std::make_unique<TextStep>();
     default:
         throw FormatError("is " + std::to_string(kind), "step");
     }

@@ -3,6 +3,7 @@
 #include "decode_steps.hpp"
 
 #include "models.hpp"
+#include "utf8.hpp"
 
 namespace mtkit {
 
@@ -10,41 +11,76 @@ namespace {
 
 enum class Edge : std::uint8_t { NONE, FIRST, LAST };
 
-// A text for another one; on the first or the last token something else.
+// A text for another one; on the first or the last token something else. An empty one is found
+// around every character, or every byte.
 class ReplaceStep final : public EachStep {
   public:
     explicit ReplaceStep(Reader &program)
         : from_(read_text(program, "from")), to_(read_text(program, "to")) {
         const auto edge = program.scalar<std::uint8_t>("edge");
-        if (edge > 2 || from_.empty()) throw FormatError("is no replacement", "step");
+        if (edge > 2) throw FormatError("is no replacement", "step");
         edge_ = static_cast<Edge>(edge);
         at_edge_ = read_text(program, "at_edge");
+        by_bytes_ = read_flag(program, "by_bytes");
     }
 
   protected:
     void each(std::string_view token, bool first, bool last, std::string &out) const override {
         const bool there = edge_ == Edge::FIRST ? first : edge_ == Edge::LAST && last;
-        append_replaced(token, from_, there ? at_edge_ : to_, out);
+        const auto to = there ? at_edge_ : to_;
+        if (!from_.empty()) {
+            append_replaced(token, from_, to, out);
+            return;
+        }
+        for (std::size_t at = 0; at < token.size();) {
+            const std::size_t size = by_bytes_ ? 1 : decode(token, at).size;
+            out += to;
+            out += token.substr(at, size);
+            at += size;
+        }
+        out += to;
     }
 
   private:
+    bool by_bytes_ = false;
     std::string_view from_;
     std::string_view to_;
     std::string_view at_edge_;
     Edge edge_ = Edge::NONE;
 };
 
+// A text for each match of a pattern.
+class MatchesStep final : public EachStep {
+  public:
+    MatchesStep(Reader &program, Tables &tables)
+        : matcher_(make_matcher(program, tables)), to_(read_text(program, "to")) {}
+
+  protected:
+    void each(std::string_view token, bool, bool, std::string &out) const override {
+        if (token.empty()) return;
+        std::size_t done = 0;
+        matcher_->find(token, [&](std::size_t first, std::size_t last) {
+            out += token.substr(done, first - done);
+            out += to_;
+            done = last;
+        });
+        out += token.substr(done);
+    }
+
+  private:
+    std::unique_ptr<Matcher> matcher_;
+    std::string_view to_;
+};
+
 // Pieces that continue a word lose their prefix, others get a space in front.
 class GlueStep final : public EachStep {
   public:
     explicit GlueStep(Reader &program)
-        : prefix_(read_text(program, "prefix")), first_too_(read_flag(program, "first_too")) {
-        if (prefix_.empty()) throw FormatError("is empty", "prefix");
-    }
+        : prefix_(read_text(program, "prefix")), first_too_(read_flag(program, "first_too")) {}
 
   protected:
     void each(std::string_view token, bool first, bool, std::string &out) const override {
-        if (token.starts_with(prefix_) && (first_too_ || !first)) {
+        if (!prefix_.empty() && token.starts_with(prefix_) && (first_too_ || !first)) {
             token.remove_prefix(prefix_.size());
         } else if (!first) {
             out.push_back(' ');
@@ -130,12 +166,15 @@ class StripStep final : public EachStep {
   public:
     explicit StripStep(Reader &program)
         : content_(read_text(program, "content")), start_(program.scalar<std::uint32_t>("start")),
-          stop_(program.scalar<std::uint32_t>("stop")) {
-        if (content_.empty()) throw FormatError("is empty", "content");
-    }
+          stop_(program.scalar<std::uint32_t>("stop")) {}
 
   protected:
     void each(std::string_view token, bool, bool, std::string &out) const override {
+        if (content_.empty()) { // none is found
+            if (token.empty() && stop_ != 0) throw Deferred();
+            out += token;
+            return;
+        }
         std::size_t first = 0;
         for (std::uint32_t i = 0; i < start_ && token.substr(first).starts_with(content_); ++i)
             first += content_.size();
@@ -175,11 +214,13 @@ template <bool EMPTY> class DropStep final : public DecodeStep {
 
 } // namespace
 
-std::unique_ptr<DecodeStep> make_decode_step(Reader &program) {
+std::unique_ptr<DecodeStep> make_decode_step(Reader &program, Tables &tables) {
     const auto kind = program.scalar<std::uint8_t>("step");
     switch (static_cast<StepKind>(kind)) {
     case StepKind::REPLACE:
         return std::make_unique<ReplaceStep>(program);
+    case StepKind::MATCHES:
+        return std::make_unique<MatchesStep>(program, tables);
     case StepKind::GLUE:
         return std::make_unique<GlueStep>(program);
     case StepKind::CLEAN:

@@ -21,6 +21,9 @@ enum class StepKind : std::uint8_t {
     FIRST_SPACE = 12,
     FIRST_MARK = 13,
     ENDS = 14,
+    MATCHES = 15,
+    WHOLE = 16,
+    TEXT = 17,
 };
 
 // A step that makes one text of each token.

@@ -8,6 +8,20 @@ namespace {
 
 constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 
+// How many of the bytes at a place that begins no character could begin one, at least one.
+std::size_t broken_size(std::string_view text) {
+    const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+    const unsigned char first = byte(0);
+    if (first < 0xC2 || first > 0xF4) return 1;
+    const std::size_t whole = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    const unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+    const unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+    if (text.size() < 2 || byte(1) < low || byte(1) > high) return 1;
+    std::size_t size = 2;
+    while (size < whole && size < text.size() && is_continuation(text[size])) ++size;
+    return size;
+}
+
 } // namespace
 
 int hex_digit(char c) {
@@ -28,6 +42,18 @@ void append_replaced(std::string_view text, std::string_view from, std::string_v
         done = at + from.size();
     }
     if (done < text.size()) out += text.substr(done);
+}
+
+void append_text(std::string_view bytes, std::string &out) {
+    for (std::size_t at = 0; at < bytes.size();) {
+        const auto rest = bytes.substr(at);
+        const std::size_t good = valid_prefix(rest);
+        out += rest.substr(0, good);
+        at += good;
+        if (at == bytes.size()) return;
+        out += REPLACEMENT;
+        at += broken_size(bytes.substr(at));
+    }
 }
 
 void spell_byte_run(std::string_view run, std::string &out) {

@@ -12,7 +12,7 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint32_t DECODER_VERSION = 1;
+constexpr std::uint32_t DECODER_VERSION = 2;
 constexpr std::string_view MARK = "\xE2\x96\x81";
 
 // What a listed id is; decode_program.py has the same numbers.
@@ -48,6 +48,7 @@ Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
     const auto drops = program.scalar<std::uint8_t>("drop_marks");
     drops_ = drops != 0;
     drops_all_ = drops == 2;
+    normalizer_ = make_normalizer(program, tables_);
     bos_ = read_id(program, "bos");
     pieces_ = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     listed_ = read_numbers(program, "listed");
@@ -62,7 +63,7 @@ Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
     for (const auto id : listed_)
         if (id < marked_.size()) marked_[id] = true;
     const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
-    for (std::size_t i = 0; i < count; ++i) steps_.push_back(make_decode_step(program));
+    for (std::size_t i = 0; i < count; ++i) steps_.push_back(make_decode_step(program, tables_));
     if (!program.at_end()) throw FormatError("has bytes behind its end", "DECO", program.offset());
 }
 
@@ -180,6 +181,11 @@ void Decoder::subwords(std::span<const std::uint32_t> ids, std::string &out) con
         append_replaced(piece, MARK, " ", out);
     }
     spell_byte_run(waiting, out);
+    if (!normalizer_ || out.empty()) return;
+    Arena arena;
+    Part part{out, nullptr, {0, 0}, true, true};
+    normalizer_->run(part, arena);
+    out = std::string(part.text);
 }
 
 // karpathy/llama2.c, decode.

@@ -1,8 +1,8 @@
 // Ids back to bytes: pieces by id, what is special about some ids, then steps over the tokens.
 //
-// Needs the sections PCSB, PCSE and DECO of tables.hpp; decode_program.py writes the last one.
-// What depends on more than a regular piece (added tokens, roles) is listed there by id, so that
-// the rest is a copy out of the pieces. Rare input is `Deferred` to the pipeline.
+// Needs the sections PCSB, PCSE, DECO and PT00, PT01 ... of tables.hpp; decode_program.py writes
+// the last one. What depends on more than a regular piece (added tokens, roles) is listed there by
+// id, so that the rest is a copy out of the pieces. Rare input is `Deferred` to the pipeline.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "reader.hpp"
+#include "steps.hpp"
 #include "tables.hpp"
 
 namespace mtkit {
@@ -37,7 +38,7 @@ class DecodeStep {
     virtual void run(const TokenTexts &in, bool lossy, TokenTexts &out) const = 0;
 };
 
-std::unique_ptr<DecodeStep> make_decode_step(Reader &program);
+std::unique_ptr<DecodeStep> make_decode_step(Reader &program, Tables &tables);
 
 class Decoder {
   public:
@@ -83,6 +84,7 @@ class Decoder {
     std::vector<std::uint32_t> ends_;
     std::string_view flags_;
     std::vector<std::unique_ptr<DecodeStep>> steps_;
+    std::unique_ptr<Normalizer> normalizer_; // subwords: of the joined text
 };
 
 // Append a run of bytes as SentencePiece does: characters, U+FFFD for each byte that is none.
@@ -90,6 +92,9 @@ void spell_byte_run(std::string_view run, std::string &out);
 
 // Append what karpathy/llama2.c prints for a piece: `<0xHH` as its byte.
 void scan_byte(std::string_view piece, std::string &out);
+
+// Append bytes as text: U+FFFD for each stretch that is the beginning of no character.
+void append_text(std::string_view bytes, std::string &out);
 
 // Append bytes with each `from` as `to`; `from` is not empty.
 void append_replaced(std::string_view text, std::string_view from, std::string_view to,

@@ -10,16 +10,15 @@ from __future__ import annotations
 from mtkit.core import native
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.encoding import numbers, text, u8, u32
-from mtkit.errors import UnsupportedError
 from mtkit.spec import TokenType, decoders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtkit.spec import TokenizerSpec
+    from mtkit.engine.program import Program
 
-VERSION = 1
+VERSION = 2
 """native/decoder.cpp has the same number."""
 
 CHAIN, ROLES, SUBWORDS, AFTER_BOS = range(4)
@@ -37,15 +36,16 @@ class DecodeProgram:
         listed: Id -> flags and text, of ids that are no regular piece.
     """
 
-    def __init__(self, spec: TokenizerSpec, mapped: bytes | None) -> None:
+    def __init__(self, program: Program, mapped: bytes | None) -> None:
         """Begin.
 
         Args:
-            spec: The specification.
+            program: The program of the specification, which has its patterns.
             mapped: Where the table of pieces has bytes instead of letters: for each id whether it
                 does.
         """
-        self.spec = spec
+        self.program = program
+        self.spec = program.spec
         self.mapped = mapped
         self.listed: dict[int, tuple[int, bytes]] = {}
         self.family = CHAIN
@@ -73,7 +73,11 @@ class DecodeProgram:
         for token_id in ids:
             at += len(self.listed[token_id][1])
             ends.append(at)
-        drops = decoder.drop_marks if isinstance(decoder, decoders.Subwords) else "none"
+        drops, normalizer = "none", u8(0)
+        if isinstance(decoder, decoders.Subwords):
+            drops = decoder.drop_marks
+            if decoder.denormalizer:
+                normalizer = self.program.spaces(decoder.denormalizer, ())
         return b"".join(
             [
                 u32(VERSION),
@@ -83,6 +87,7 @@ class DecodeProgram:
                 u8(self.unknown is not None),
                 text(self.unknown or b""),
                 u8(_DROPS[drops]),
+                normalizer,
                 u32(self.spec.special_ids.bos),
                 numbers(ids),
                 numbers(ends),
@@ -124,7 +129,7 @@ class DecodeProgram:
         if spec.normalizer and any(token.normalized for token in added):
             normalize = compile_normalizer(spec.normalizer, user_defined(spec))
         decoding = Decoding(spec, Cutter(spec.added_tokens, normalize).normalized)
-        self.steps, as_bytes = chain_steps(spec, mapped=self.mapped is not None)
+        self.steps, as_bytes = chain_steps(self.program, mapped=self.mapped is not None)
 
         special = {token.content for token in added if token.special}
         wanted = {token.id for token in added if token.id >= 0}
@@ -165,9 +170,11 @@ class DecodeProgram:
         elif spelling == "ids":
             self.spelling = IDS
         elif self.mapped is not None:
-            if spelling == "words":
-                raise UnsupportedError("the core has no words of letters for bytes")
             self.spelling = LETTERS
+            if spelling == "words":
+                for token_id in range(len(spec.vocabulary)):
+                    piece = roles.piece_of(spec, added, token_id)
+                    self.listed.setdefault(token_id, (0, piece))
         else:
             self.spelling = {"marks": MARKS, "words": WORDS}.get(spelling, AS_IS)
         if self.spelling == BYTES or (self.mapped is not None and spelling != "ids"):
@@ -195,16 +202,14 @@ class DecodeProgram:
         """Pieces of a trained subword model."""
         from mtkit.pipeline.models.words import BYTE_PIECES
 
-        if self.mapped is not None:
-            raise UnsupportedError("the core has the pieces as bytes")
         pieces = self.spec.vocabulary.pieces
+        if self.mapped is not None:  # the core has other pieces
+            self.listed = {at: (0, bytes(piece)) for at, piece in enumerate(pieces)}
         if isinstance(decoder, decoders.AfterBos):
             self.family = AFTER_BOS
             for token_id in self._of_role(TokenType.CONTROL):
                 self.listed[token_id] = (HIDDEN, bytes(pieces[token_id]))
             return
-        if decoder.denormalizer is not None:
-            raise UnsupportedError("the core does not normalize what it has decoded")
         self.family = SUBWORDS
         byte_of = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
         for token_id in self._of_role(TokenType.BYTE):

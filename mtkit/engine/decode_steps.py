@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from mtkit.engine.encoding import text, u8, u32
+from mtkit.engine.encoding import NONE, text, u8, u32
 from mtkit.errors import UnsupportedError
-from mtkit.spec import decoders
+from mtkit.spec import decoders, fields
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mtkit.engine.program import Program
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.decoders import Decoder
 
@@ -23,6 +24,8 @@ EACH_LETTER = u8(10)
 EACH_BYTE = u8(11)
 FIRST_SPACE = u8(12)
 FIRST_MARK = u8(13)
+WHOLE = u8(16)
+TEXT = u8(17)
 
 _THREE_PASSES = (
     *((" " + mark, mark) for mark in "?!.,"),
@@ -35,16 +38,21 @@ def _join(separator: str = "") -> bytes:
     return u8(5) + text(separator)
 
 
-def _replace(old: str, new: str, *, first: str | None = None, last: str | None = None) -> bytes:
-    if not old:
-        raise UnsupportedError("the core replaces no empty text")
+def _replace(
+    old: str,
+    new: str,
+    *,
+    first: str | None = None,
+    last: str | None = None,
+    by_bytes: bool = False,
+) -> bytes:
+    """Replace a text; an empty one is found around every character, or every byte."""
     edge = 1 if first is not None else 2 if last is not None else 0
-    return u8(1) + text(old) + text(new) + u8(edge) + text(first or last or "")
+    at_edge = text(first or last or "")
+    return u8(1) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
 
 
 def _glue(prefix: str, *, first_too: bool) -> bytes:
-    if not prefix:
-        raise UnsupportedError("the core glues by a prefix")
     return u8(2) + text(prefix) + u8(first_too)
 
 
@@ -68,34 +76,48 @@ def clean_steps(rule: str) -> list[bytes]:
     return []
 
 
-def chain_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
+def chain_steps(program: Program, *, mapped: bool) -> tuple[list[bytes], bool]:
     """Return the steps of a chain of components, and whether pieces are to begin as bytes.
 
     Args:
-        spec: The specification.
+        program: The program of the specification, which has its patterns.
         mapped: The table of pieces has bytes instead of letters of the byte alphabet.
 
     Raises:
         UnsupportedError: The core has no step for a component.
     """
+    spec = program.spec
     clean = clean_steps(spec.clean_up_spaces)
     if spec.decoder is None:
         joined = [_join(spec.join)] if spec.join or clean else []
         return joined + clean, False
     listed = list(flat(spec.decoder))
-    if isinstance(listed[0], decoders.ByteLevel) if listed else False:
-        if any(not isinstance(step, decoders.Fuse) for step in listed[1:]):
-            raise UnsupportedError("the core has nothing behind bytes")
-        return ([] if mapped else [BYTES]) + clean, mapped
+    as_bytes = mapped and bool(listed) and isinstance(listed[0], decoders.ByteLevel)
     steps: list[bytes] = []
-    fused = False
-    for step in listed:
-        if fused and not _every_piece_is_text(spec) and not repr(step).isascii():
+    for at, step in enumerate(listed):
+        rest = listed[at + 1 :]
+        if isinstance(step, decoders.ByteLevel):
+            steps += [] if as_bytes and at == 0 else [BYTES]
+            if any(not isinstance(other, decoders.Fuse) for other in rest):
+                steps += [_join(), TEXT]
+        elif isinstance(step, decoders.Fuse):
             # Parts of a character that come together by joining stay apart in the pipeline.
-            raise UnsupportedError("the core joins pieces that are no text")
-        steps += _chain_step(step)
-        fused = fused or isinstance(step, decoders.Fuse)
-    return steps + clean, False
+            steps += [WHOLE, _join()] if any(map(_sees_characters, rest)) else [_join()]
+        else:
+            steps += _chain_step(step, program)
+    return steps + clean, as_bytes
+
+
+def _sees_characters(step: Decoder) -> bool:
+    """Tell whether a step does something else where characters are only bytes."""
+    if isinstance(step, decoders.ByteLevel):
+        return True
+    words = [getattr(step, name) for name in fields(type(step))]
+    if isinstance(step, decoders.Replace):
+        if not isinstance(step.pattern, Text):
+            return True
+        words = [step.pattern.text]
+    return any(isinstance(word, str) and not (word and word.isascii()) for word in words)
 
 
 def flat(component: Decoder) -> Iterable[Decoder]:
@@ -107,33 +129,26 @@ def flat(component: Decoder) -> Iterable[Decoder]:
         yield component
 
 
-def _every_piece_is_text(spec: TokenizerSpec) -> bool:
-    pieces = [*spec.vocabulary.pieces, *(token.content for token in spec.added_tokens.tokens)]
-    try:
-        for piece in pieces:
-            bytes(piece).decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _chain_step(step: Decoder) -> list[bytes]:
+def _chain_step(step: Decoder, program: Program) -> list[bytes]:
     from mtkit.pipeline.decoders import CLEAN_UPS
 
     if isinstance(step, decoders.Metaspace):
         first = None if step.prepend_scheme == "never" else ""
         return [_replace(step.replacement, " ", first=first)]
     if isinstance(step, decoders.WordPiece):
-        glue = _glue(step.prefix, first_too=False)
-        return [glue, _clean(CLEAN_UPS)] if step.cleanup else [glue]
+        # Where there is no prefix, every piece has it.
+        glue = [_glue(step.prefix, first_too=False)] if step.prefix else []
+        return [*glue, _clean(CLEAN_UPS)] if step.cleanup else glue
     if isinstance(step, decoders.ByteFallback):
         return [BYTE_RUNS]
-    if isinstance(step, decoders.Fuse):
-        return [_join()]
-    if isinstance(step, decoders.Replace) and isinstance(step.pattern, Text):
-        return [_replace(step.pattern.text, step.content)]
-    if isinstance(step, decoders.Strip) and len(step.content) == 1:
-        return [u8(6) + text(step.content) + u32(step.start) + u32(step.stop)]
+    if isinstance(step, decoders.Replace):
+        if isinstance(step.pattern, Text) and step.pattern.text:
+            return [_replace(step.pattern.text, step.content)]
+        return [u8(15) + program.matcher(step.pattern) + text(step.content)]
+    if isinstance(step, decoders.Strip):
+        # It goes character by character: several are never found.
+        content = step.content if len(step.content) == 1 else ""
+        return [u8(6) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))]
     if isinstance(step, decoders.BPE):
         return [_replace(step.suffix, " ", last="")]
     if isinstance(step, decoders.CTC):
@@ -142,6 +157,11 @@ def _chain_step(step: Decoder) -> list[bytes]:
             steps += [_clean(CLEAN_UPS), _replace(step.word_delimiter_token, " ")]
         return [*steps, NOT_EMPTY]
     raise UnsupportedError(f"the core has no step for {type(step).__name__}")
+
+
+def _count(number: int) -> int:
+    """Return a number of times that no text is longer than."""
+    return max(0, min(number, NONE - 1))
 
 
 def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
@@ -168,7 +188,7 @@ def _bytewise_step(step: Decoder) -> list[bytes]:
     if isinstance(step, decoders.ByteFallback):
         return [EACH_BYTE]
     if isinstance(step, decoders.Metaspace):
-        replaced = _replace(step.replacement, " ")
+        replaced = _replace(step.replacement, " ", by_bytes=True)
         return [replaced] if step.prepend_scheme == "never" else [replaced, FIRST_SPACE]
     if isinstance(step, decoders.WordPiece):
         return [_glue(step.prefix, first_too=True)]
@@ -177,7 +197,7 @@ def _bytewise_step(step: Decoder) -> list[bytes]:
     if isinstance(step, decoders.Fuse):
         return [_join()]
     if isinstance(step, decoders.Replace):
-        return [_replace(getattr(step.pattern, "text", ""), step.content)]
+        return [_replace(getattr(step.pattern, "text", ""), step.content, by_bytes=True)]
     if isinstance(step, decoders.Strip):
         return [u8(14) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
     raise UnsupportedError(f"the core has no step for {type(step).__name__}")

@@ -18,6 +18,8 @@ from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mtkit.engine.sets import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
@@ -164,15 +166,16 @@ class Program:
         if isinstance(component, normalizers.ByteLevel):
             return [u8(8)]
         if isinstance(component, normalizers.Spaces):
-            return [self._spaces(component)]
+            from mtkit.pipeline.walk import user_defined
+
+            return [self.spaces(component, user_defined(self.spec))]
         from mtkit.engine.unicode_steps import steps_of
 
         return steps_of(component)
 
-    def _spaces(self, component: normalizers.Spaces) -> bytes:
-        from mtkit.pipeline.walk import user_defined
-
-        kept = sorted(piece for piece in set(user_defined(self.spec)) if piece)
+    def spaces(self, component: normalizers.Spaces, pieces: Iterable[bytes]) -> bytes:
+        """Return the step of ``Spaces``, which leaves some pieces as they are."""
+        kept = sorted(piece for piece in set(pieces) if piece)
         return b"".join(
             [
                 u8(11),
@@ -190,7 +193,7 @@ class Program:
 
     def matcher(self, pattern: Pattern) -> bytes:
         """Return what finds a pattern."""
-        if isinstance(pattern, Text):
+        if isinstance(pattern, Text) and pattern.text:
             return u8(1) + text(pattern.text)
         if pattern not in self.patterns:
             from mtkit.pipeline.pattern import compile_pattern

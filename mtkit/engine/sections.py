@@ -55,10 +55,10 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         listed = bytes(marks)
     part, crossed = _Model(spec, program, sections, listed).compile()
     sections["PROG"] = program.compile(part, crossed=crossed, cacheable=True)
-    sections.update(program.sections)
     # Decoders that the core lacks are the pipeline's.
     with suppress(UnsupportedError):
-        sections["DECO"] = DecodeProgram(spec, mapped).compile()
+        sections["DECO"] = DecodeProgram(program, mapped).compile()
+    sections.update(program.sections)
     return sections
 
 
