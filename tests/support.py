@@ -136,3 +136,14 @@ def measured(*args: object) -> tuple[int, float, int, bytes, bytes]:
     head, _, rest = done.stdout.partition(b"\n")
     code, seconds, peak, size = head.split()
     return int(code), float(seconds), int(peak), rest[: int(size)], rest[int(size) :]
+
+
+def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
+    """Check an error: exit code, one line on stderr, nothing on stdout; return the line."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == b""
+    text = done.stderr.decode()
+    assert text.startswith("mtkit: ")
+    assert text.count("\n") == 1
+    assert "Traceback" not in text
+    return text

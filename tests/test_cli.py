@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES
+from support import FIXTURES, one_line
 
 from mtkit import load
 
@@ -23,17 +23,6 @@ SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
 TEXT = "Hello, MNN!"
 
 
-def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
-    """Check an error: its exit code, one line on stderr, nothing on stdout; return the line."""
-    assert done.returncode == code, done.stderr
-    assert done.stdout == b""
-    text = done.stderr.decode()
-    assert text.startswith("mtkit: ")
-    assert text.count("\n") == 1
-    assert "Traceback" not in text
-    return text
-
-
 def test_version_and_overview(mtkit: Run) -> None:
     version = mtkit("--version").stdout.decode()
     assert version.startswith("mtkit ")
@@ -42,18 +31,6 @@ def test_version_and_overview(mtkit: Run) -> None:
     for name in ("inspect", "convert", "encode", "decode", "dump", "template", "formats"):
         assert f"  {name} " in overview
     assert mtkit().stdout.decode() == overview
-
-
-@pytest.mark.parametrize(
-    "name", ["inspect", "convert", "dump", "encode", "decode", "template", "formats", "config",
-             "completion", "generate", "chat", "perplexity", "logits"],
-)  # fmt: skip
-def test_every_command_has_help_with_two_examples(mtkit: Run, name: str) -> None:
-    done = mtkit(name, "--help", env={"COLUMNS": "80"})
-    assert done.returncode == 0
-    text = done.stdout.decode()
-    examples = text.partition("Examples:")[2].partition("\n\n")[0]
-    assert examples.count("mtkit ") >= 2, text
 
 
 def test_the_default_tokenizer_needs_no_argument(mtkit: Run) -> None:
@@ -178,21 +155,6 @@ def test_short_help_is_help(mtkit: Run) -> None:
     assert b"Examples:" in mtkit("dump", "--help").stdout
 
 
-def test_a_web_page_is_called_one_whatever_it_was_taken_for(mtkit: Run, tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_bytes(b"<!doctype html><html>")
-    for args in (["inspect", path], ["encode", "x", "-t", path]):
-        assert "web page" in one_line(mtkit(*args), 3)
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 40, b"{", b'{"model": {}}', b"GGUF", b"430 4\n"])
-def test_a_damaged_file_is_one_clear_line(mtkit: Run, tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.bin"
-    path.write_bytes(content)
-    assert "x.bin" in one_line(mtkit("encode", "x", "-t", path), 3)
-    assert "x.bin" in one_line(mtkit("inspect", path), 3)
-
-
 def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -254,83 +216,6 @@ def test_formats_lists_every_module(mtkit: Run) -> None:
     names = {row["name"] for row in rows}
     assert names >= {"hf", "spm", "gguf", "llama2c", "mtok", "tiktoken", "mnn-text"}
     assert len(mtkit("formats").stdout.splitlines()) == len(rows)
-
-
-def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
-    target = tmp_path / "out.mtok"
-    done = mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert document["output"] == str(target)
-    assert {"losses", "assumptions", "verified"} <= set(document)
-    assert target.exists()
-    again = mtkit("convert", BBPE, "--to", "mtok", "-o", target)
-    assert "--force" in one_line(again, 2)
-    assert mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--force").returncode == 0
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
-
-
-def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:
-    one_line(mtkit("convert", BBPE, "--to", "spm", "-o", tmp_path / "x.model"), 4)
-    assert not (tmp_path / "x.model").exists()
-
-
-def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None:
-    copy = tmp_path / "tokenizer.json"
-    copy.write_bytes(BBPE.read_bytes())
-    done = mtkit("convert", copy, "--to", "hf", "--force")
-    assert "source itself" in one_line(done, 2)
-    assert copy.read_bytes() == BBPE.read_bytes()
-
-
-def test_only_files_are_replaced_and_links_stay_links(mtkit: Run, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    assert "a device" in one_line(mtkit("convert", BBPE, "--to", "hf", "-o", pipe, "--force"), 2)
-    assert pipe.is_fifo()
-    real, link = tmp_path / "real.mtok", tmp_path / "link.mtok"
-    real.write_bytes(b"old")
-    link.symlink_to(real.name)
-    assert mtkit("convert", SPM, "--to", "mtok", "-o", link, "--force").returncode == 0
-    assert link.is_symlink()
-    assert real.read_bytes().startswith(b"430 ")
-
-
-def test_a_fault_that_shows_only_in_use_names_the_file(mtkit: Run, tmp_path: Path) -> None:
-    document = json.loads(BBPE.read_bytes())
-    for fault, says in (
-        ({"type": "FixedLength", "length": 0}, "pieces of 0 characters never end"),
-        (
-            {
-                "type": "Split",
-                "pattern": {"Regex": "(a)\\1"},
-                "behavior": "Isolated",
-                "invert": False,
-            },
-            "cannot be run exactly",
-        ),
-    ):
-        file = tmp_path / "tokenizer.json"
-        file.write_text(json.dumps({**document, "pre_tokenizer": fault}))
-        for last in ([], ["--trace"]):
-            line = one_line(mtkit("encode", "ab", "-t", file, *last), 4)
-            assert line.startswith(f"mtkit: {file}: ")
-            assert says in line
-
-
-def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full")
-    for args in (["--version"], ["--help"], ["encode", "x"], ["formats"], ["encode", "--help"]):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run(
-                [sys.executable, "-m", "mtkit", *args],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                check=False,
-                cwd=tmp_path,
-            )
-        assert (done.returncode, done.stderr) == (5, b"mtkit: No space left on device\n"), args
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])

@@ -294,8 +294,6 @@ def residue(document: dict[str, Any], spec: TokenizerSpec) -> dict[str, Any]:
     for key, value in document.items():
         if key == "model":
             value = small_model_fields(value)
-        if key == "version":
-            continue
-        if key not in forms or value != forms[key]:
+        if key != "version" and (key not in forms or value != forms[key]):
             rest[key] = value
     return rest
