@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import GgufFile, open_gguf
     from mtkit.llm.generate import generate
     from mtkit.loading import load
@@ -45,6 +46,7 @@ __all__ = [
     "TokenizerSpec",
     "UnsupportedError",
     "UsageError",
+    "WriteOptions",
     "convert",
     "convert_checkpoint",
     "generate",
@@ -58,6 +60,7 @@ _MODULES = {
     "GgufFile": "mtkit.gguf",
     "Tokenizer": "mtkit.tokenizer",
     "TokenizerSpec": "mtkit.spec",
+    "WriteOptions": "mtkit.formats.contract",
     "convert": "mtkit.conversion",
     "convert_checkpoint": "mtkit.checkpoint_conversion",
     "generate": "mtkit.llm.generate",

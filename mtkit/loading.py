@@ -46,7 +46,8 @@ def load(
         path_or_name: A file of any known format, a folder, "-" for standard input, the name of a
             model repository (ORG/NAME) in the hub's local cache; None for the user's default,
             which is the tokenizer that ships with mtkit unless set otherwise.
-        overrides: GGUF metadata keys replaced while loading.
+        overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
+            of a published one.
         download: Fetch a repository that the cache lacks.
 
     Raises:
