@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
+from mtkit.commands.options import AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llm.dialogue import Dialogue
     from mtkit.llm.generate_settings import GenerateSettings
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -53,7 +54,7 @@ def chat(
     tensor_split: option.SPLIT = None,
     mmap: option.MMAP = None,
     backends: option.BACKENDS = None,
-    as_json: option.JSON = False,
+    as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:

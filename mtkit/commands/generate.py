@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
+from mtkit.commands.options import AS_JSON, NO_SPECIAL, application
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -54,9 +55,7 @@ def generate(
     ignore_eos: Annotated[
         bool, typer.Option("--ignore-eos", help="Never choose a token that ends.")
     ] = False,
-    no_special: Annotated[
-        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
-    ] = False,
+    no_special: NO_SPECIAL = False,
     no_parse_special: Annotated[
         bool, typer.Option("--no-parse-special", help="Special tokens in the prompt are text.")
     ] = False,
@@ -90,7 +89,7 @@ def generate(
     ] = False,
     echo: Annotated[bool, typer.Option("--echo", help="Show the prompt's tokens first.")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
-    as_json: option.JSON = False,
+    as_json: AS_JSON = False,
     as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print one JSON line a token.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No timings.")] = False,
     verbose: Annotated[

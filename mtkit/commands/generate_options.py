@@ -69,7 +69,6 @@ REPEAT_PENALTY = Annotated[float, typer.Option("--repeat-penalty", help="1: none
 STOP = Annotated[
     list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
 ]
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 SEED = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of the random numbers.")]
 
 

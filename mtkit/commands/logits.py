@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
+from mtkit.commands.options import AS_JSON, NO_SPECIAL, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.backend import Context
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -33,15 +34,13 @@ def logits(
         str | None, typer.Option("-o", "--output", metavar="NPY", help="All logits, as .npy.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
-    no_special: Annotated[
-        bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
-    ] = False,
+    no_special: NO_SPECIAL = False,
     kv_type: option.KV_TYPE = "f16",
     flash_attention: option.FLASH = "on",
     threads: option.THREADS = None,
     wait: option.WAIT = "auto",
     gpu_layers: option.GPU_LAYERS = 0,
-    as_json: option.JSON = False,
+    as_json: AS_JSON = False,
 ) -> None:
     """Show which tokens a model expects behind a text, with their logits and probabilities.
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
+from mtkit.commands.options import AS_JSON, application
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = application()
 
 
 @app.command()
@@ -28,7 +29,7 @@ def perplexity(
     threads: option.THREADS = None,
     wait: option.WAIT = "auto",
     gpu_layers: option.GPU_LAYERS = 0,
-    as_json: option.JSON = False,
+    as_json: AS_JSON = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
     """Compute the perplexity of a text: e to the power of the mean loss.
