@@ -50,6 +50,8 @@ def run() -> int:
 def _run_process() -> int:
     import gc
 
+    # numpy holds arrays here and multiplies none: its BLAS would start a thread for every core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_closed()
     code = main()
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,6 +222,37 @@ def test_sessions_are_checked(tmp_path: Path, mtkit: Run) -> None:
     (tmp_path / "s.999999999.part").write_bytes(b"dead")
     generate("Hello", model=tiny(), save_session=str(tmp_path / "s"), **options)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s", "session"]
+
+
+def test_the_text_is_shown_where_the_session_cannot_be_saved(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys, runpy\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "sys.argv[0] = 'mtkit'\n"
+        "runpy.run_module('mtkit', run_name='__main__')\n"
+    )
+    argv = [sys.executable, "-c", script, "generate", "", "-m", str(reciting()), "-q"]
+    argv += ["--save-session", str(tmp_path / "session")]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert done.returncode == 5
+    assert done.stdout.decode() == " Hello world, you read me.\n"
+    assert b"session: cannot be written: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("megabytes", [60, 90, 120, 150])
+def test_libraries_that_do_not_fit_the_address_space(megabytes: int) -> None:
+    size = megabytes << 20
+    script = (
+        "import resource, sys, runpy\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({size}, {size}))\n"
+        "sys.argv[0] = 'mtkit'\n"
+        "runpy.run_module('mtkit', run_name='__main__')\n"
+    )
+    argv = [sys.executable, "-c", script, "generate", "x", "-m", str(tiny())]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (5, b""), done.stderr
+    assert b"the limit of the address space" in done.stderr
 
 
 def test_prompt_from_file_and_pipe(mtkit: Run, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def generate(
         return
     from mtkit.commands import generate_screen as screen
     from mtkit.commands import output
+    from mtkit.errors import MtkitError
     from mtkit.llm.backend import ContextSettings
     from mtkit.llm.generate import run
     from mtkit.llm.generate_settings import GenerateSettings
@@ -173,7 +174,7 @@ def generate(
     watcher = screen.Screen(echo=echo, verbose=verbose, quiet=quiet, form=form, ids=ids)
     try:
         made = run(path, text, settings, watcher)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MtkitError):
         watcher.out.end()
         raise
     if as_json:
