@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 
-from mtkit.errors import UsageError
+from mtkit.errors import MtkitError, UsageError
 from mtkit.llm.backend_library import library, log
+from mtkit.llm.schema import ANY, MOST_REPEATS, prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mtkit.llm.backend_model import Model
 
 _MOST_GRAMMAR_BYTES = 1 << 20
-_MOST_REPEATS = 2000
 _DEEPEST_GRAMMAR = 200
 """Parentheses within each other; llama.cpp's parser and matcher are recursive."""
 
@@ -211,8 +211,8 @@ def _check_grammar(raw: bytes) -> None:
         elif text[:1] == b"{":
             low, high = found[1] or b"0", found[3] or b"0"
             most = max(len(low), len(high))
-            if most > 9 or max(int(low), int(high)) > _MOST_REPEATS:
-                raise UsageError(f"repeats more than {_MOST_REPEATS} times", field="grammar")
+            if most > 9 or max(int(low), int(high)) > MOST_REPEATS:
+                raise UsageError(f"repeats more than {MOST_REPEATS} times", field="grammar")
             if found[2] and found[3] and int(high) < int(low):
                 raise UsageError(f"repeats {text.decode()} times", field="grammar")
 
@@ -222,16 +222,21 @@ def schema_grammar(schema: str) -> str:
 
     Raises:
         UsageError: It is no schema that can be turned into a grammar.
+        UnsupportedError: The grammar would leave a part of it out.
     """
+    import json
+
     library()
     from llama_cpp.llama_grammar import json_schema_to_gbnf
 
     try:
-        made: str = json_schema_to_gbnf(schema)
+        made: str = json_schema_to_gbnf(json.dumps(prepared(json.loads(schema))))
+    except MtkitError:
+        raise
     except Exception as error:  # noqa: BLE001  the converter raises whatever Python raises
         what = str(error) or type(error).__name__
         raise UsageError(f"gives no grammar: {what}", field="JSON schema") from None
-    return made
+    return made.replace(r'[^"\\]', ANY)  # the converter lets strings hold line breaks
 
 
 class _Stderr:
