@@ -186,7 +186,7 @@ void Engine::word_ids(std::string_view word, Scratch &scratch,
     if (cached) {
         std::size_t count = 0;
         if (const auto *ids = scratch.cache.find(word, count)) {
-            out.insert(out.end(), ids, ids + count);
+            for (std::size_t i = 0; i < count; ++i) out.push_back(ids[i]);
             return;
         }
     }

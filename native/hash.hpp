@@ -29,9 +29,11 @@ inline std::uint64_t load_up_to_8(const char *at, std::size_t size) {
         std::memcpy(&high, at + size - 4, 4);
         value = low | (static_cast<std::uint64_t>(high) << (8 * (size - 4)));
         // The halves overlap in equal bytes, so or-ing them is exact.
-    } else {
-        for (std::size_t i = 0; i < size; ++i)
-            value |= static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])) << (8 * i);
+    } else if (size > 0) {
+        const auto byte = [at](std::size_t i) {
+            return static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])) << (8 * i);
+        };
+        value = byte(0) | byte(size / 2) | byte(size - 1);
     }
     return value;
 }
