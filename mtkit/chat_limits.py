@@ -7,6 +7,7 @@ filter passes through a check. That changes no rendering.
 
 from __future__ import annotations
 
+import re
 import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,16 @@ from mtkit.errors import ResourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
+
+MOST_DIGITS = 4300
+"""Of an integer: more are not turned into text by Python."""
+SIZED_BY_ARGUMENT = frozenset(
+    ("batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap")
+)
+"""Filters that make as much as a number says that they take."""
+
+_BORROWED_WIDTH = re.compile(r"%[^a-zA-Z%]*\*|:[^{}]*\{")
+"""``%*d`` and ``{:{}}``: a width comes from the values."""
 
 
 class Budget:
@@ -52,6 +63,19 @@ class Budget:
                 f"the chat template made a text of more than {self.characters} characters"
             )
 
+    def elements(self, count: int) -> None:
+        """Stop a rendering that makes a long list: each element costs more than a character."""
+        most = self.characters // 32
+        if count > most:
+            raise ResourceError(f"the chat template made a list of more than {most} elements")
+
+    def digits(self, count: int) -> None:
+        """Stop a rendering that reckons with numbers that could not be shown."""
+        if count > MOST_DIGITS:
+            raise ResourceError(
+                f"the chat template made a number of more than {MOST_DIGITS} digits"
+            )
+
 
 BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
@@ -59,8 +83,10 @@ BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
 def sized(value: Any) -> Any:
     """Check the length of what an expression gave."""
     budget = BUDGET.get()
-    if budget is not None and isinstance(value, (str, list, tuple, dict)):
+    if budget is not None and isinstance(value, str):
         budget.room(len(value))
+    elif budget is not None and isinstance(value, (list, tuple, dict)):
+        budget.elements(len(value))
     return value
 
 
@@ -72,12 +98,13 @@ def counted(value: Any) -> Any:
     return value
 
 
-def widths(value: Any) -> Any:
-    """Check the widths in a format text."""
+def concatenated(values: Iterable[Any]) -> str:
+    """Join what stands between ``~``, after a look at the length."""
+    texts = [str(value) for value in values]
     budget = BUDGET.get()
-    if budget is not None and isinstance(value, str):
-        check_widths(budget, value)
-    return value
+    if budget is not None:
+        budget.room(sum(map(len, texts)))
+    return "".join(texts)
 
 
 def looped(value: Any) -> Any:
@@ -110,28 +137,31 @@ class Checks(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:  # noqa: N802  the name of the node
         """Check the length of a concatenation."""
         self.generic_visit(node)
-        return _through("mtkit_sized", node)
+        return _through("mtkit_concatenated", nodes.List(node.nodes, lineno=node.lineno), node)
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Expr:  # noqa: N802  the name of the node
         """Check what a filter takes and gives."""
         self.generic_visit(node)
-        node.args = [_through("mtkit_counted", argument) for argument in node.args]
-        for pair in node.kwargs:
-            pair.value = _through("mtkit_counted", pair.value)
-        if node.name == "format" and node.node is not None:
-            node.node = _through("mtkit_widths", node.node)
+        if node.name in SIZED_BY_ARGUMENT:
+            node.args = [_through("mtkit_counted", argument) for argument in node.args]
+            for pair in node.kwargs:
+                pair.value = _through("mtkit_counted", pair.value)
         # Without an operand it is a {% filter %} block, whose text the output limit holds.
         return node if node.node is None else _through("mtkit_sized", node)
 
 
-def _through(name: str, node: nodes.Node) -> nodes.Filter:
+def _through(name: str, node: nodes.Node, place: nodes.Node | None = None) -> nodes.Filter:
     made = nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-    made.set_environment(node.environment)  # type: ignore[arg-type]  # the parser has set it
+    made.set_environment((place or node).environment)  # type: ignore[arg-type]  # the parser has
     return made
 
 
-def check_widths(budget: Budget, text: str) -> None:
-    """Look for a width in a format text that would fill memory."""
+def check_format(budget: Budget, text: str, values: Iterable[Any]) -> None:
+    """Look for a width in a format text, or among its values, that would fill memory."""
+    if _BORROWED_WIDTH.search(text):
+        for value in values:
+            if isinstance(value, int):
+                budget.room(value)
     digits = ""
     for char in text:
         digits = digits + char if char.isdecimal() else ""
@@ -143,8 +173,8 @@ def check_widths(budget: Budget, text: str) -> None:
 
 def check_method(budget: Budget, text: str, method: str, args: tuple[Any, ...]) -> None:
     """Look for a string method that would fill memory."""
-    if method == "format":
-        check_widths(budget, text)
+    if method == "join" and args:
+        check_join(text, args[0])
     elif method in ("center", "ljust", "rjust", "zfill", "expandtabs"):
         for size in args:
             if isinstance(size, int):
@@ -160,10 +190,18 @@ def check_replace(text: Any, old: Any, new: Any) -> None:
         budget.room(len(text) + text.count(old) * len(new))
 
 
+def check_join(between: str, values: Any) -> None:
+    """Check the length of what joining gives."""
+    budget = BUDGET.get()
+    if budget is not None and isinstance(values, (list, tuple)):
+        texts = sum(len(value) for value in values if isinstance(value, str))
+        budget.room(texts + len(between) * len(values))
+
+
 FILTERS = {
     "mtkit_sized": sized,
     "mtkit_looped": looped,
     "mtkit_counted": counted,
-    "mtkit_widths": widths,
+    "mtkit_concatenated": concatenated,
 }
 """The checks by the names under which the changed template calls them."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
-from jinja2.filters import do_replace
+from jinja2.filters import do_format, do_indent, do_join, do_replace
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, generate_lorem_ipsum, pass_eval_context
 
@@ -26,9 +26,10 @@ from mtkit.chat_limits import (
     FILTERS,
     Budget,
     Checks,
+    check_format,
+    check_join,
     check_method,
     check_replace,
-    check_widths,
     sized,
 )
 
@@ -76,19 +77,23 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def _check_operator(budget: Budget, operator: str, left: Any, right: Any) -> None:
-        texts = (str, list, tuple)
-        if operator == "+" and isinstance(left, texts) and isinstance(right, texts):
-            budget.room(len(left) + len(right))
+        lists = (list, tuple)
+        if operator == "+":
+            if isinstance(left, str) and isinstance(right, str):
+                budget.room(len(left) + len(right))
+            elif isinstance(left, lists) and isinstance(right, lists):
+                budget.elements(len(left) + len(right))
         elif operator == "*":
             for many, count in ((left, right), (right, left)):
-                if isinstance(many, texts) and isinstance(count, int):
-                    budget.room(len(many) * count)
+                if isinstance(many, (str, *lists)) and isinstance(count, int):
+                    (budget.room if isinstance(many, str) else budget.elements)(len(many) * count)
             if isinstance(left, int) and isinstance(right, int):
-                budget.room((left.bit_length() + right.bit_length()) // 3)
+                budget.digits((left.bit_length() + right.bit_length()) // 4)
         elif operator == "**" and isinstance(left, int) and isinstance(right, int):
-            budget.room(left.bit_length() * right // 3)
+            budget.digits(left.bit_length() * right // 4)
         elif operator == "%" and isinstance(left, str):
-            check_widths(budget, left)
+            values = right.values() if isinstance(right, dict) else right
+            check_format(budget, left, values if isinstance(values, tuple) else (values,))
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Check time, widths and growth around each call."""
@@ -96,9 +101,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if budget is None:
             return super().call(context, obj, *args, **kwargs)
         budget.tick()
-        owner = getattr(obj, "__self__", None)
+        method = getattr(obj, "__wrapped__", obj)  # jinja wraps str.format
+        owner = getattr(method, "__self__", None)
         if isinstance(owner, str):
-            check_method(budget, owner, getattr(obj, "__name__", ""), args)
+            name = getattr(method, "__name__", "")
+            if name in ("format", "format_map"):
+                given = args[0].values() if name == "format_map" else (*args, *kwargs.values())
+                check_format(budget, owner, given)
+            else:
+                check_method(budget, owner, name, args)
         return sized(super().call(context, obj, *args, **kwargs))
 
 
@@ -158,6 +169,30 @@ def _replace(context: nodes.EvalContext, text: Any, old: Any, new: Any, count: A
     return do_replace(context, text, old, new, count)
 
 
+def _format(text: Any, *values: Any, **named: Any) -> str:
+    budget = BUDGET.get()
+    if budget is not None:
+        check_format(budget, str(text), (*values, *named.values()))
+    return do_format(text, *values, **named)
+
+
+@pass_eval_context
+def _join(
+    context: nodes.EvalContext, values: Any, d: str = "", attribute: str | int | None = None
+) -> str:
+    if attribute is None:
+        check_join(str(d), values)
+    return str(do_join(context, values, d, attribute))
+
+
+def _indent(s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    budget = BUDGET.get()
+    if budget is not None and isinstance(s, str):
+        added = width if isinstance(width, int) else len(width)
+        budget.room(len(s) + (s.count("\n") + 1) * added)
+    return do_indent(s, width, first, blank)
+
+
 def _lipsum(n: int = 5, html: Any = True, min: int = 20, max: int = 100) -> str:  # noqa: A002  jinja2's names
     budget = BUDGET.get()
     if budget is not None:
@@ -179,7 +214,9 @@ def compile_template(text: str) -> Template:
         jinja2.TemplateSyntaxError: It is no template.
     """
     sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
-    sandbox.filters.update(FILTERS, tojson=_tojson, replace=_replace)
+    sandbox.filters.update(
+        FILTERS, format=_format, indent=_indent, join=_join, replace=_replace, tojson=_tojson
+    )
     sandbox.globals.update(
         raise_exception=_raise_exception,
         strftime_now=_strftime_now,

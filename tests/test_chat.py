@@ -71,6 +71,9 @@ TEMPLATES = [
     "{{ '%s-%d' % ('a', 3) }}{{ '{:>4}'.format(7) }}{{ 'a,b'.split(',') | join('+') }}",
     "{{ messages[0].thinking }}{{ messages[0].reasoning_content }}{{ messages[0].reasoning }}",
     "{% for k, v in {'a': 1, 'b': 2} | dictsort %}{{ k }}{{ v }}{% endfor %}",
+    "{{ m | default(1700000000000) }}{{ '%d' | format(1700000000000) }}{{ 9 ** 99 }}",
+    "{{ '{} {:>4}'.format(1700000000000, 7) }}{{ 'a\\nb' | indent(2, true) }}{{ '%5d' % 170000000 }}",
+    "{{ ['a', 1, m] | join('-') }}{{ 'a' ~ 1 ~ m ~ none ~ [1] }}{{ messages | join(',', 'role') }}",
     "{{ m }}{{ 'é&<' | tojson }}{{ [1] + [] }}{% filter upper %}a{% endfilter %}",
 ]
 CHATS: list[list[dict[str, Any]]] = [
@@ -134,6 +137,16 @@ GROW = (
         "{{ '%99999999999d' % 1 }}",
         "{{ '{:99999999999}'.format(1) }}",
         "{% for a in range(99999) %}{{ 'x' * 10000 }}{% endfor %}",
+        "{{ '{:99999999}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 99999999) }}",
+        "{{ '%*d' % (99999999, 1) }}",
+        "{{ '%*d' | format(99999999, 1) }}",
+        "{{ (['x' * 999999] * 100) | join | length }}",
+        "{{ ''.join(['x' * 999999] * 100) | length }}",
+        "{{ ('\n' * 999999) | indent(100) | length }}",
+        "{% set x = 'x' * 999999 %}{{ (x ~ x ~ x ~ x) | length }}",
+        "{{ [1] * 999999 }}",
+        "{{ (9 ** 9999) * (9 ** 9999) % 7 }}",
     ],
 )
 def test_a_template_cannot_take_all_time_or_memory(template: str) -> None:
