@@ -72,7 +72,8 @@ TEMPLATES = [
     "{{ messages[0].thinking }}{{ messages[0].reasoning_content }}{{ messages[0].reasoning }}",
     "{% for k, v in {'a': 1, 'b': 2} | dictsort %}{{ k }}{{ v }}{% endfor %}",
     "{{ m | default(1700000000000) }}{{ '%d' | format(1700000000000) }}{{ 9 ** 99 }}",
-    "{{ '{} {:>4}'.format(1700000000000, 7) }}{{ 'a\\nb' | indent(2, true) }}{{ '%5d' % 170000000 }}",
+    "{{ '{} {:>4}'.format(1700000000000, 7) }}{{ 'a\\nb' | indent(2, true) }}",
+    "{{ '%5d' % 170000000 }}",
     "{{ ['a', 1, m] | join('-') }}{{ 'a' ~ 1 ~ m ~ none ~ [1] }}{{ messages | join(',', 'role') }}",
     "{{ m }}{{ 'é&<' | tojson }}{{ [1] + [] }}{% filter upper %}a{% endfilter %}",
 ]
