@@ -91,7 +91,8 @@ def template(
             tokenizer = _load(file)
             made = _render(tokenizer, conversation, name, options)
     except MtkitError as error:
-        raise error.located(file) from None
+        given = {"messages": messages, "tools": tools, "documents": documents}
+        raise error.located(given.get(error.field.partition("[")[0]) or file) from None
     if ids and tokenizer is None:
         raise UsageError("a template alone has no ids", source=file, hint="name a tokenizer")
     found = tokenizer.encode_ids(made.text, add_special_tokens=False) if tokenizer and ids else []
