@@ -75,6 +75,14 @@ def test_only_files_are_replaced_and_links_stay_links(mtkit: Run, tmp_path: Path
     assert real.read_bytes().startswith(b"430 ")
 
 
+def test_a_long_file_is_refused_before_it_is_read(mtkit: Run, tmp_path: Path) -> None:
+    for source in (SPM, BBPE):
+        file = tmp_path / "long.bin"
+        file.write_bytes(source.read_bytes())
+        os.truncate(file, 1 << 33)  # sparse
+        assert "8589934592 bytes long" in one_line(mtkit("inspect", file), 3)
+
+
 def test_a_fault_that_shows_only_in_use_names_the_file(mtkit: Run, tmp_path: Path) -> None:
     document = json.loads(BBPE.read_bytes())
     for fault, says in (

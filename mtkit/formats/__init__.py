@@ -31,6 +31,11 @@ FORMATS = {
     "wordpiece": "mtkit.formats.wordpiece",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
+MAPPED = ("gguf", "mtok")
+"""Formats whose files are read in place, however long they are."""
+LONGEST_BYTES = 1 << 28
+"""Of a file in another format, which becomes a Python object for each token: ten times the longest
+tokenizer.json in use."""
 
 
 def get_format(name: str) -> Format:
@@ -52,7 +57,8 @@ def recognise(source: Source) -> Format:
     Raises:
         FormatError: No format knows it.
     """
-    for name in FORMATS:
+    long = len(source.data) > LONGEST_BYTES
+    for name in MAPPED if long else FORMATS:
         module = get_format(name)
         if module.sniff(source):
             return module
@@ -60,6 +66,8 @@ def recognise(source: Source) -> Format:
 
     head = bytes(source.data[:24])
     looks = "is empty" if not head else f"begins with {head[:16]!r}, no known format does"
+    if long:
+        looks = f"is {len(source.data)} bytes long, at most {LONGEST_BYTES} are a tokenizer file"
     what, hint = other_kind(head) or (looks, "mtkit formats lists what can be read")
     raise FormatError(what, source=source.name, hint=hint)
 

@@ -47,6 +47,7 @@ TITLE = "llama2.c vocabulary (tokenizer.bin)"
 UNK, BOS, EOS, FIRST_BYTE = 0, 1, 2, 3
 WRAPPED = {BOS: b"\n<s>\n", EOS: b"\n</s>\n"}
 """The exporter writes these whatever the pieces are called."""
+MOST_TOKENS = 1 << 24
 LOWEST_SCORE = struct.unpack("<f", struct.pack("<f", -1e10))[0]
 TOKEN = struct.Struct("<fi")
 MARK = "\u2581".encode()
@@ -112,10 +113,12 @@ def _tokens(reader: Reader) -> Iterator[tuple[float, bytes]]:
     """Yield (score, bytes) of each token.
 
     Raises:
-        FormatError: The file ends inside a token, or a length is out of range.
+        FormatError: The file ends inside a token, or a length or their number is out of range.
     """
     longest = reader.u32("max_token_length")
-    while reader.left:
+    for _ in range(MOST_TOKENS):
+        if not reader.left:
+            return
         score = reader.f32("score")
         at = reader.offset
         length = reader.i32("length")
@@ -124,6 +127,7 @@ def _tokens(reader: Reader) -> Iterator[tuple[float, bytes]]:
                 f"is {length}, outside 0..{longest} (max_token_length)", field="length", offset=at
             )
         yield score, reader.take(length, "bytes")
+    raise FormatError(f"are more than {MOST_TOKENS}", field="tokens", offset=reader.offset)
 
 
 def _byte_piece(token_id: int) -> bytes:

@@ -119,7 +119,7 @@ def verify(data: Buffer, extension: Extension) -> None:
     if crc32(view[: extension.base_length]) != extension.base_crc:
         raise _damaged("checksum differs", "base", 0)
     if crc32(view[extension.head : foot]) != extension.crc:
-        raise _damaged("checksum differs", "extension", extension.head)
+        raise _damaged("checksum differs", "data", extension.head)
 
 
 def looks_cut(rest: memoryview) -> bool:
