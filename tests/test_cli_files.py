@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES, one_line
+from support import FIXTURES, one_line, reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,20 @@ def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
     assert "--force" in one_line(again, 2)
     assert mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--force").returncode == 0
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+def test_on_a_terminal_convert_reports_in_two_columns(tmp_path: Path) -> None:
+    pexpect = reference("pexpect")
+    args = ["-m", "mtkit", "convert", str(SPM), "--to", "mtok", "-o", str(tmp_path / "x.mtok")]
+    child = pexpect.spawn(
+        sys.executable, args, encoding="utf-8", env={**os.environ, "COLUMNS": "60"}
+    )
+    child.expect(pexpect.EOF)
+    first, *rows = child.before.splitlines()
+    assert "written" in first
+    heads = {row[:20].rstrip() for row in rows}
+    assert {"  assumed", "  MNN's loader lacks", "  verified", "  size", ""} == heads
+    assert max(map(len, rows)) <= 60
 
 
 def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:

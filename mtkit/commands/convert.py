@@ -195,7 +195,7 @@ def _report(done: Conversion) -> list[str]:
     from textwrap import wrap
 
     first, *rows = (line.partition("\t") for line in lines)
-    column = 14
+    column = max(len(head) for head, _, _ in rows) + 2
     room = max(shutil.get_terminal_size().columns - column, 20)
     shown = [f"{first[0]}  {first[2]}"]
     for head, _, text in rows:
