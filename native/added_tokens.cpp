@@ -10,12 +10,13 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint8_t SINGLE_WORD = 1;
-constexpr std::uint8_t LSTRIP = 2;
-constexpr std::uint8_t RSTRIP = 4;
-constexpr std::uint8_t NORMALIZED = 8;
-constexpr std::uint8_t SPECIAL = 16;
-constexpr std::uint8_t VANISHED = 32;
+constexpr unsigned DEEPEST = 16; // groups of tokens in front of others
+constexpr auto SINGLE_WORD = static_cast<std::uint8_t>(TokenFlag::SINGLE_WORD);
+constexpr auto LSTRIP = static_cast<std::uint8_t>(TokenFlag::LSTRIP);
+constexpr auto RSTRIP = static_cast<std::uint8_t>(TokenFlag::RSTRIP);
+constexpr auto NORMALIZED = static_cast<std::uint8_t>(TokenFlag::NORMALIZED);
+constexpr auto SPECIAL = static_cast<std::uint8_t>(TokenFlag::SPECIAL);
+constexpr auto VANISHED = static_cast<std::uint8_t>(TokenFlag::VANISHED);
 
 } // namespace
 
@@ -28,7 +29,7 @@ void PrefixFinder::build(std::vector<Entry> entries) {
     for (const auto &e : entries_) first_[static_cast<unsigned char>(e.text[0])] = true;
 }
 
-AddedTokens::AddedTokens(Reader &program) {
+AddedTokens::AddedTokens(Reader &program, unsigned depth) {
     const auto match = program.scalar<std::uint8_t>("match");
     if (match > 2) throw FormatError("is " + std::to_string(match), "match");
     match_ = static_cast<Match>(match);
@@ -51,7 +52,9 @@ AddedTokens::AddedTokens(Reader &program) {
     }
     raw_.build(std::move(raw));
     late_.build(std::move(late));
-    if (read_flag(program, "first")) first_ = std::make_unique<AddedTokens>(program);
+    if (!read_flag(program, "first")) return;
+    if (depth == DEEPEST) throw FormatError("are nested too deep", "tokens", program.offset());
+    first_ = std::make_unique<AddedTokens>(program, depth + 1);
 }
 
 void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &out) const {

@@ -75,7 +75,7 @@ class PrefixFinder {
 
 class AddedTokens {
   public:
-    explicit AddedTokens(Reader &program);
+    explicit AddedTokens(Reader &program, unsigned depth = 0);
 
     // Cut the tokens that are looked for in the raw text.
     void cut(const Part &part, int parse_special, std::vector<Piece> &out) const;
@@ -83,7 +83,6 @@ class AddedTokens {
     void cut_normalized(const Part &part, int parse_special, std::vector<Piece> &out) const;
 
   private:
-    enum class Match : std::uint8_t { LEFTMOST_LONGEST, LONGEST_FIRST, FIRST_LISTED };
     struct Token {
         std::uint32_t id;
         std::uint8_t flags;

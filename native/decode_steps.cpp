@@ -9,8 +9,6 @@ namespace mtkit {
 
 namespace {
 
-enum class Edge : std::uint8_t { NONE, FIRST, LAST };
-
 // A text for another one; on the first or the last token something else. An empty one is found
 // around every character, or every byte.
 class ReplaceStep final : public EachStep {

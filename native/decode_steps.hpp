@@ -2,29 +2,9 @@
 #pragma once
 
 #include "decoder.hpp"
+#include "numbers.hpp"
 
 namespace mtkit {
-
-// Numbers of the steps; decode_program.py has the same.
-enum class StepKind : std::uint8_t {
-    REPLACE = 1,
-    GLUE = 2,
-    CLEAN = 3,
-    BYTE_RUNS = 4,
-    JOIN = 5,
-    STRIP = 6,
-    DIFFERENT = 7,
-    NOT_EMPTY = 8,
-    BYTES = 9,
-    EACH_LETTER = 10,
-    EACH_BYTE = 11,
-    FIRST_SPACE = 12,
-    FIRST_MARK = 13,
-    ENDS = 14,
-    MATCHES = 15,
-    WHOLE = 16,
-    TEXT = 17,
-};
 
 // A step that makes one text of each token.
 class EachStep : public DecodeStep {

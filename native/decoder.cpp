@@ -12,14 +12,12 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint32_t DECODER_VERSION = 2;
 constexpr std::string_view MARK = "\xE2\x96\x81";
 
-// What a listed id is; decode_program.py has the same numbers.
-constexpr std::uint8_t HIDDEN = 1; // not shown when special tokens are skipped
-constexpr std::uint8_t ABSENT = 2; // no token
-constexpr std::uint8_t BYTE = 4;   // one byte of a run
-constexpr std::uint8_t PLAIN = 8;  // written as it is
+constexpr auto HIDDEN = static_cast<std::uint8_t>(IdFlag::HIDDEN);
+constexpr auto ABSENT = static_cast<std::uint8_t>(IdFlag::ABSENT);
+constexpr auto BYTE = static_cast<std::uint8_t>(IdFlag::BYTE);
+constexpr auto PLAIN = static_cast<std::uint8_t>(IdFlag::PLAIN);
 
 void append_hex(std::uint32_t value, std::string &out) {
     char digits[8];

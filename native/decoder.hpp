@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numbers.hpp"
 #include "reader.hpp"
 #include "steps.hpp"
 #include "tables.hpp"
@@ -51,11 +52,6 @@ class Decoder {
                 std::string &out) const;
 
   private:
-    // How the tokens become text; decode_program.py has the same numbers.
-    enum class Family : std::uint8_t { CHAIN, ROLES, SUBWORDS, AFTER_BOS };
-    // How a regular piece is spelled.
-    enum class Spelling : std::uint8_t { AS_IS, BYTES, LETTERS, MARKS, WORDS, IDS };
-
     struct Found {
         std::string_view text;
         std::uint8_t flags;

@@ -6,7 +6,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::uint32_t PROGRAM_VERSION = 4;
 constexpr std::string_view MARK = "\xE2\x96\x81";
 constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 

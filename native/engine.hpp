@@ -19,8 +19,6 @@
 
 namespace mtkit {
 
-enum class InvalidUtf8 : std::uint8_t { ERROR, REPLACE, KEEP, DEFER };
-
 // Tokens of one text, without those that a post-processor adds.
 struct Tokens {
     // A token that is not spelled as its piece.

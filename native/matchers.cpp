@@ -87,14 +87,14 @@ class PatternMatcher final : public Matcher {
 
 std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables) {
     const auto kind = program.scalar<std::uint8_t>("matcher");
-    switch (kind) {
-    case 1:
+    switch (static_cast<MatcherKind>(kind)) {
+    case MatcherKind::TEXT:
         return std::make_unique<TextMatcher>(program);
-    case 2:
+    case MatcherKind::SET:
         return std::make_unique<SetMatcher>(program);
-    case 3:
+    case MatcherKind::WORD_RUNS:
         return std::make_unique<WordRuns>(program);
-    case 4:
+    case MatcherKind::PATTERN:
         return std::make_unique<PatternMatcher>(program, tables);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no matcher has that number", "matcher");

@@ -98,6 +98,7 @@ std::unique_ptr<Model> make_kind(std::uint8_t kind, Reader &program, Tables &tab
 
 std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
     const auto kind = program.scalar<std::uint8_t>("model");
+    constexpr auto GUARDED = static_cast<std::uint8_t>(ModelKind::GUARDED);
     if (kind < GUARDED) return make_kind(kind, program, tables, vocabulary);
     const auto inner = static_cast<std::uint8_t>(kind - GUARDED);
     return std::make_unique<Guarded>(make_kind(inner, program, tables, vocabulary));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numbers.hpp"
 #include "reader.hpp"
 #include "tables.hpp"
 
@@ -111,26 +112,6 @@ std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabu
 // Stands for an id that is none, for example an unknown token of number -1: where a text needs it,
 // the pipeline says what is wrong.
 inline constexpr std::uint32_t OUTSIDE = 0xFFFFFFFE;
-
-// Added to the kind of a model that may give OUTSIDE.
-inline constexpr std::uint8_t GUARDED = 0x80;
-
-// Kinds of models in the program; program.py has the same numbers.
-enum class ModelKind : std::uint8_t {
-    BPE = 1,
-    RANK_BPE = 2,
-    SCORE_BPE = 3,
-    UNIGRAM = 4,
-    WORD_PIECE = 5,
-    WORD_LEVEL = 6,
-    TRIE = 7,
-    CHARACTERS = 8,
-    SHORTEST_PATH = 9,
-    LOOSE_BPE = 10,
-    LATTICE_UNIGRAM = 11,
-    SECTION_BPE = 12,
-    CHECKSUM = 13,
-};
 
 // A string of the program: u32 length, bytes.
 inline std::string_view read_text(Reader &program, const char *field) {

@@ -101,7 +101,10 @@ class Sequence final : public Normalizer {
   public:
     Sequence(Reader &program, Tables &tables) {
         const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
-        for (std::size_t i = 0; i < count; ++i) steps_.push_back(make_normalizer(program, tables));
+        for (std::size_t i = 0; i < count; ++i) {
+            require_step<NormalizerKind>(program);
+            steps_.push_back(make_normalizer(program, tables));
+        }
     }
     void run(Part &part, Arena &arena) const override {
         for (const auto &step : steps_) step->run(part, arena);
@@ -135,30 +138,29 @@ void write_letters(Part &part, Arena &arena) {
 }
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
-    // program.py has the same numbers.
     const auto kind = program.scalar<std::uint8_t>("normalizer");
-    switch (kind) {
-    case 0:
+    switch (static_cast<NormalizerKind>(kind)) {
+    case NormalizerKind::NOTHING:
         return nullptr;
-    case 2:
+    case NormalizerKind::SEQUENCE:
         return std::make_unique<Sequence>(program, tables);
-    case 3:
+    case NormalizerKind::PREPEND:
         return std::make_unique<Prepend>(program);
-    case 4:
+    case NormalizerKind::REPLACE:
         return std::make_unique<Replace>(program, tables);
-    case 5:
+    case NormalizerKind::STRIP:
         return std::make_unique<Strip>(program);
-    case 6:
+    case NormalizerKind::DROP:
         return make_drop(program);
-    case 7:
+    case NormalizerKind::MAP:
         return make_map(program);
-    case 8:
+    case NormalizerKind::BYTE_LEVEL:
         return std::make_unique<ByteLevel>();
-    case 9:
+    case NormalizerKind::FORM:
         return make_form(program);
-    case 10:
+    case NormalizerKind::CHARSMAP:
         return make_charsmap(program);
-    case 11:
+    case NormalizerKind::SPACES:
         return make_spaces(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number", "normalizer");

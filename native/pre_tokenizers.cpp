@@ -11,15 +11,6 @@ namespace mtkit {
 
 namespace {
 
-enum class Behavior : std::uint8_t {
-    REMOVED,
-    ISOLATED,
-    MERGED_WITH_PREVIOUS,
-    MERGED_WITH_NEXT,
-    CONTIGUOUS,
-    GLUED_TO_PREVIOUS,
-};
-
 // Stretches end to end, joined or dropped as the behaviour says.
 class Stretches {
   public:
@@ -218,8 +209,10 @@ class Sequence final : public PreTokenizer {
   public:
     Sequence(Reader &program, Tables &tables) {
         const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
-        for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t i = 0; i < count; ++i) {
+            require_step<CutKind>(program);
             steps_.push_back(make_pre_tokenizer(program, tables));
+        }
     }
     void run(const Part &part, Arena &arena, const PutPart &put) const override {
         run_from(0, part, arena, put);
@@ -247,28 +240,27 @@ class Sequence final : public PreTokenizer {
 } // namespace
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables) {
-    // program.py has the same numbers.
     const auto kind = program.scalar<std::uint8_t>("pre_tokenizer");
-    switch (kind) {
-    case 0:
+    switch (static_cast<CutKind>(kind)) {
+    case CutKind::NOTHING:
         return nullptr;
-    case 2:
+    case CutKind::SEQUENCE:
         return std::make_unique<Sequence>(program, tables);
-    case 3:
+    case CutKind::SPLIT:
         return std::make_unique<Split>(program, tables);
-    case 4:
+    case CutKind::PREFIX_SPACE:
         return std::make_unique<PrefixSpace>();
-    case 5:
+    case CutKind::MAP_BYTES:
         return std::make_unique<MapBytes>();
-    case 6:
+    case CutKind::METASPACE:
         return std::make_unique<Metaspace>(program);
-    case 7:
+    case CutKind::MARK_SPACES:
         return std::make_unique<MarkSpaces>(program);
-    case 8:
+    case CutKind::FIXED_LENGTH:
         return std::make_unique<FixedLength>(program);
-    case 9:
+    case CutKind::SCRIPTS:
         return make_scripts(program);
-    case 10:
+    case CutKind::DIGIT_GROUPS:
         return make_digit_groups(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number",

@@ -67,4 +67,12 @@ class Reader {
     std::size_t offset_ = 0;
 };
 
+// A step of a sequence: neither nothing nor a sequence, which a forged program could nest deeper
+// than the stack.
+template <typename Kind> void require_step(Reader next) {
+    const auto kind = static_cast<Kind>(next.scalar<std::uint8_t>("step"));
+    if (kind == Kind::NOTHING || kind == Kind::SEQUENCE)
+        throw FormatError("is no step of a sequence", "step", next.offset());
+}
+
 } // namespace mtkit

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "call.hpp"
+#include "numbers.hpp"
 #include "reader.hpp"
 #include "tables.hpp"
 

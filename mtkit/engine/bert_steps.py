@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from mtkit.engine.encoding import code_point_map, u8
 from mtkit.engine.sets import categories, of_characters, set_of, union
+from mtkit.engine.steps import NormalizerKind
 from mtkit.engine.unicode_steps import blank, drop, lower, set_apart
 from mtkit.pipeline.characters import BERT_BLOCKS, HAN, WHITE_SPACE, is_space_separator
 
@@ -49,7 +50,8 @@ def by_table(component: normalizers.BertTable) -> list[bytes]:
         steps.append(set_apart(_runs(BERT_BLOCKS)))
     if component.strip_accents:
         table = zip(component.code_points, component.values, strict=True)
-        steps.append(u8(7) + code_point_map((code, bytes(value)) for code, value in table))
+        bases = code_point_map((code, bytes(value)) for code, value in table)
+        steps.append(u8(NormalizerKind.MAP) + bases)
         steps.append(drop(categories(component.unicode or TABLE_UNICODE, "M")))
     if component.lowercase:
         steps.append(lower(full=False, version=TABLE_CASE))
@@ -71,4 +73,4 @@ def _bases() -> bytes:
         base = decomposition(chr(code), compatible=False, version=UNICODE)[0]
         if ord(base) != code:
             found.append((code, base.encode()))
-    return u8(7) + code_point_map(found)
+    return u8(NormalizerKind.MAP) + code_point_map(found)

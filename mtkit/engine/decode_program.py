@@ -10,6 +10,7 @@ from __future__ import annotations
 from mtkit.core import native
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.engine.steps import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
 from mtkit.spec import TokenType, decoders
 
 TYPE_CHECKING = False
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtkit.engine.program import Program
-
-VERSION = 2
-"""native/decoder.cpp has the same number."""
-
-CHAIN, ROLES, SUBWORDS, AFTER_BOS = range(4)
-AS_IS, BYTES, LETTERS, MARKS, WORDS, IDS = range(6)
-HIDDEN, ABSENT, BYTE, PLAIN = 1, 2, 4, 8
 
 _DROPS = {"none": 0, "first": 1, "all": 2}
 _NORMAL = int(TokenType.NORMAL)
@@ -48,8 +42,8 @@ class DecodeProgram:
         self.spec = program.spec
         self.mapped = mapped
         self.listed: dict[int, tuple[int, bytes]] = {}
-        self.family = CHAIN
-        self.spelling = AS_IS
+        self.family = Family.CHAIN
+        self.spelling = Spelling.AS_IS
         self.unknown: bytes | None = None
         self.steps: list[bytes] = []
 
@@ -73,14 +67,14 @@ class DecodeProgram:
         for token_id in ids:
             at += len(self.listed[token_id][1])
             ends.append(at)
-        drops, normalizer = "none", u8(0)
+        drops, normalizer = "none", u8(NormalizerKind.NOTHING)
         if isinstance(decoder, decoders.Subwords):
             drops = decoder.drop_marks
             if decoder.denormalizer:
                 normalizer = self.program.spaces(decoder.denormalizer, ())
         return b"".join(
             [
-                u32(VERSION),
+                u32(DECODER_VERSION),
                 u32(self.spec.vocab_size),
                 u8(self.family),
                 u8(self.spelling),
@@ -141,13 +135,13 @@ class DecodeProgram:
         for token_id in wanted:
             shown = decoding.token(token_id)
             if shown is None:
-                self.listed[token_id] = (ABSENT, b"")
+                self.listed[token_id] = (IdFlag.ABSENT, b"")
                 continue
             content = shown.encode("utf-8", "surrogateescape")
-            hidden = HIDDEN if content in special else 0
+            hidden = IdFlag.HIDDEN if content in special else 0
             self.listed[token_id] = (hidden, letters_to_bytes(shown) if as_bytes else content)
         if self.mapped is not None and not as_bytes:
-            self.spelling = LETTERS
+            self.spelling = Spelling.LETTERS
             self._list_irregular(lambda token_id: bytes(pieces[token_id]))
 
     def _pieces(self, decoder: decoders.Pieces) -> None:
@@ -155,7 +149,7 @@ class DecodeProgram:
         from mtkit.pipeline import roles
 
         spec = self.spec
-        self.family = ROLES
+        self.family = Family.ROLES
         added = {token.id: token for token in spec.added_tokens.tokens}
         others = self._of_role(*(role for role in range(256) if role != _NORMAL))
         for token_id in {*added, *others}:
@@ -163,21 +157,23 @@ class DecodeProgram:
                 continue
             hidden = token_id in added and added[token_id].special
             content = roles.piece_of(spec, added, token_id)
-            self.listed[token_id] = (HIDDEN if hidden else 0, content)
+            self.listed[token_id] = (IdFlag.HIDDEN if hidden else 0, content)
         spelling = decoder.spelling
         if spelling == "byte_alphabet":
-            self.spelling = BYTES if self.mapped is None else AS_IS
+            self.spelling = Spelling.BYTES if self.mapped is None else Spelling.AS_IS
         elif spelling == "ids":
-            self.spelling = IDS
+            self.spelling = Spelling.IDS
         elif self.mapped is not None:
-            self.spelling = LETTERS
+            self.spelling = Spelling.LETTERS
             if spelling == "words":
                 for token_id in range(len(spec.vocabulary)):
                     piece = roles.piece_of(spec, added, token_id)
                     self.listed.setdefault(token_id, (0, piece))
         else:
-            self.spelling = {"marks": MARKS, "words": WORDS}.get(spelling, AS_IS)
-        if self.spelling == BYTES or (self.mapped is not None and spelling != "ids"):
+            self.spelling = {"marks": Spelling.MARKS, "words": Spelling.WORDS}.get(
+                spelling, Spelling.AS_IS
+            )
+        if self.spelling == Spelling.BYTES or (self.mapped is not None and spelling != "ids"):
             self._list_irregular(lambda token_id: roles.piece_of(spec, added, token_id))
         self.steps = [FIRST_SPACE] if decoder.drop_first_space else []
         self.steps += clean_steps(spec.clean_up_spaces)
@@ -192,9 +188,9 @@ class DecodeProgram:
         for token_id in bytewise.special_ids(self.spec):
             if token_id >= 0:
                 piece = bytewise.piece_of(self.spec, token_id)
-                self.listed[token_id] = (HIDDEN, spelled(piece))
+                self.listed[token_id] = (IdFlag.HIDDEN, spelled(piece))
         if self.mapped is not None:
-            self.spelling = AS_IS if as_bytes else LETTERS
+            self.spelling = Spelling.AS_IS if as_bytes else Spelling.LETTERS
             pieces = self.spec.vocabulary.pieces
             self._list_irregular(lambda token_id: spelled(pieces[token_id]))
 
@@ -206,20 +202,20 @@ class DecodeProgram:
         if self.mapped is not None:  # the core has other pieces
             self.listed = {at: (0, bytes(piece)) for at, piece in enumerate(pieces)}
         if isinstance(decoder, decoders.AfterBos):
-            self.family = AFTER_BOS
+            self.family = Family.AFTER_BOS
             for token_id in self._of_role(TokenType.CONTROL):
-                self.listed[token_id] = (HIDDEN, bytes(pieces[token_id]))
+                self.listed[token_id] = (IdFlag.HIDDEN, bytes(pieces[token_id]))
             return
-        self.family = SUBWORDS
+        self.family = Family.SUBWORDS
         byte_of = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
         for token_id in self._of_role(TokenType.BYTE):
             byte = byte_of.get(bytes(pieces[token_id]))
             if byte is not None:
-                self.listed[token_id] = (BYTE, bytes((byte,)))
+                self.listed[token_id] = (IdFlag.BYTE, bytes((byte,)))
         for token_id in self._of_role(TokenType.CONTROL):
-            self.listed[token_id] = (PLAIN, b"")
+            self.listed[token_id] = (IdFlag.PLAIN, b"")
         for token_id in self._of_role(TokenType.UNKNOWN):
-            self.listed[token_id] = (PLAIN, decoder.unk_surface)
+            self.listed[token_id] = (IdFlag.PLAIN, decoder.unk_surface)
 
 
 def _places(marks: bytes, wanted: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.engine.encoding import NONE, text, u8, u32
+from mtkit.engine.steps import Edge, StepKind
 from mtkit.errors import UnsupportedError
 from mtkit.spec import decoders, fields
 from mtkit.spec.text import Text
@@ -16,16 +17,16 @@ if TYPE_CHECKING:
     from mtkit.spec.decoders import Decoder
 
 MARK = "\u2581"
-BYTE_RUNS = u8(4)
-DIFFERENT = u8(7)
-NOT_EMPTY = u8(8)
-BYTES = u8(9)
-EACH_LETTER = u8(10)
-EACH_BYTE = u8(11)
-FIRST_SPACE = u8(12)
-FIRST_MARK = u8(13)
-WHOLE = u8(16)
-TEXT = u8(17)
+BYTE_RUNS = u8(StepKind.BYTE_RUNS)
+DIFFERENT = u8(StepKind.DIFFERENT)
+NOT_EMPTY = u8(StepKind.NOT_EMPTY)
+BYTES = u8(StepKind.BYTES)
+EACH_LETTER = u8(StepKind.EACH_LETTER)
+EACH_BYTE = u8(StepKind.EACH_BYTE)
+FIRST_SPACE = u8(StepKind.FIRST_SPACE)
+FIRST_MARK = u8(StepKind.FIRST_MARK)
+WHOLE = u8(StepKind.WHOLE)
+TEXT = u8(StepKind.TEXT)
 
 _THREE_PASSES = (
     *((" " + mark, mark) for mark in "?!.,"),
@@ -35,7 +36,7 @@ _THREE_PASSES = (
 
 
 def _join(separator: str = "") -> bytes:
-    return u8(5) + text(separator)
+    return u8(StepKind.JOIN) + text(separator)
 
 
 def _replace(
@@ -47,18 +48,22 @@ def _replace(
     by_bytes: bool = False,
 ) -> bytes:
     """Replace a text; an empty one is found around every character, or every byte."""
-    edge = 1 if first is not None else 2 if last is not None else 0
+    edge = Edge.FIRST if first is not None else Edge.LAST if last is not None else Edge.NONE
     at_edge = text(first or last or "")
-    return u8(1) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
+    return u8(StepKind.REPLACE) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
 
 
 def _glue(prefix: str, *, first_too: bool) -> bytes:
-    return u8(2) + text(prefix) + u8(first_too)
+    return u8(StepKind.GLUE) + text(prefix) + u8(first_too)
 
 
 def _clean(pairs: Iterable[tuple[str, str]]) -> bytes:
     listed = list(pairs)
-    return u8(3) + u32(len(listed)) + b"".join(text(old) + text(new) for old, new in listed)
+    return (
+        u8(StepKind.CLEAN)
+        + u32(len(listed))
+        + b"".join(text(old) + text(new) for old, new in listed)
+    )
 
 
 def clean_steps(rule: str) -> list[bytes]:
@@ -144,11 +149,13 @@ def _chain_step(step: Decoder, program: Program) -> list[bytes]:
     if isinstance(step, decoders.Replace):
         if isinstance(step.pattern, Text) and step.pattern.text:
             return [_replace(step.pattern.text, step.content)]
-        return [u8(15) + program.matcher(step.pattern) + text(step.content)]
+        return [u8(StepKind.MATCHES) + program.matcher(step.pattern) + text(step.content)]
     if isinstance(step, decoders.Strip):
         # It goes character by character: several are never found.
         content = step.content if len(step.content) == 1 else ""
-        return [u8(6) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))]
+        return [
+            u8(StepKind.STRIP) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))
+        ]
     if isinstance(step, decoders.BPE):
         return [_replace(step.suffix, " ", last="")]
     if isinstance(step, decoders.CTC):
@@ -199,5 +206,5 @@ def _bytewise_step(step: Decoder) -> list[bytes]:
     if isinstance(step, decoders.Replace):
         return [_replace(getattr(step.pattern, "text", ""), step.content, by_bytes=True)]
     if isinstance(step, decoders.Strip):
-        return [u8(14) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
+        return [u8(StepKind.ENDS) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
     raise UnsupportedError(f"the core has no step for {type(step).__name__}")

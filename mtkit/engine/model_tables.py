@@ -6,6 +6,7 @@ import struct
 
 from mtkit.core import native
 from mtkit.engine.encoding import NONE, OUTSIDE, f64, numbers, text, u8, u32
+from mtkit.engine.steps import ModelKind
 from mtkit.errors import FormatError
 from mtkit.spec import models, replace
 
@@ -38,7 +39,7 @@ def shortest_path(vocabulary: Vocabulary, sections: Sections) -> bytes:
         sections["PCSB"], sections["PCSE"], bytes(int(i in priced) for i in every)
     )
     sections["COST"] = struct.pack(f"<{len(every)}i", *(priced.get(i, 0) for i in every))
-    return u8(9) + numbers(byte_tokens(vocabulary))
+    return u8(ModelKind.SHORTEST_PATH) + numbers(byte_tokens(vocabulary))
 
 
 def loose_bpe(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections) -> bytes:
@@ -56,7 +57,7 @@ def loose_bpe(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections
         struct.pack(f"<{len(pairs)}I", *pairs), dict[str, object](sections), 0, True
     )
     sections["RANK"] = struct.pack(f"<{len(ranks)}I", *ranks)
-    return u8(10)
+    return u8(ModelKind.LOOSE_BPE)
 
 
 def lattice_unigram(
@@ -73,7 +74,7 @@ def lattice_unigram(
     ids = vocabulary.ids
     return b"".join(
         [
-            u8(11),
+            u8(ModelKind.LATTICE_UNIGRAM),
             u32(model.unk),
             f64(scores[model.unk]),
             u8(model.byte_fallback),
@@ -95,7 +96,7 @@ def section_bpe(program: Program, model: models.SectionBPE, sections: Sections) 
     sections["RUNS"] = native.build_words(sections["PCSB"], sections["PCSE"], b"", b"", runs)
     return b"".join(
         [
-            u8(12),
+            u8(ModelKind.SECTION_BPE),
             u32(model.begin),
             text(pieces[model.begin]),
             u32(model.end),

@@ -9,10 +9,20 @@ them. What the core has no step for is ``UnsupportedError``: the pipeline does t
 from __future__ import annotations
 
 from mtkit.engine import VERSION
-from mtkit.engine.encoding import NONE, numbers, text, u8, u32
+from mtkit.engine.encoding import numbers, text, u8, u32
+from mtkit.engine.frames import frame
 from mtkit.engine.scripts import by_characters
 from mtkit.engine.sets import punctuation, set_of
-from mtkit.errors import UnsupportedError
+from mtkit.engine.steps import (
+    Behavior,
+    CutKind,
+    InvalidUtf8,
+    Match,
+    MatcherKind,
+    NormalizerKind,
+    Scheme,
+    TokenFlag,
+)
 from mtkit.spec import models, normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
 
@@ -23,23 +33,12 @@ if TYPE_CHECKING:
     from mtkit.engine.sets import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
-    from mtkit.spec.post_processors import PostProcessor
-    from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
+    from mtkit.spec.pre_tokenizers import PreTokenizer
     from mtkit.spec.text import Pattern
 
 
-_INVALID_UTF8 = {"error": 0, "replace": 1, "keep": 2, "loose": 3, "wide": 3}
-"""The last two leave a text that is broken to the pipeline."""
-_MATCHES = {"leftmost_longest": 0, "longest_first": 1, "first_listed": 2}
-_BEHAVIORS = {
-    "removed": 0,
-    "isolated": 1,
-    "merged_with_previous": 2,
-    "merged_with_next": 3,
-    "contiguous": 4,
-    "glued_to_previous": 5,
-}
-_SCHEMES = {"always": 0, "first": 1, "never": 2, "first by extent": 3}
+_INVALID_UTF8 = {"loose": InvalidUtf8.DEFER, "wide": InvalidUtf8.DEFER}
+"""Rules that leave a text which is broken to the pipeline."""
 
 
 class Program:
@@ -74,18 +73,18 @@ class Program:
         return b"".join(
             [
                 u32(VERSION),
-                u8(_INVALID_UTF8[spec.invalid_utf8]),
+                u8(_INVALID_UTF8.get(spec.invalid_utf8) or InvalidUtf8[spec.invalid_utf8.upper()]),
                 u8(self.raw),
                 u8(crossed is not None),
                 text(crossed or b""),
                 u8(cacheable),
                 self._added(spec.added_tokens),
-                self.normalizer(spec.normalizer) if spec.normalizer else u8(0),
+                self.normalizer(spec.normalizer) if spec.normalizer else u8(NormalizerKind.NOTHING),
                 self._pre_tokenizer(),
                 model,
                 numbers(spec.prefix_ids),
-                _frame(spec.post_processor, add=True),
-                _frame(spec.post_processor, add=False),
+                frame(spec.post_processor, add=True),
+                frame(spec.post_processor, add=False),
             ]
         )
 
@@ -104,12 +103,12 @@ class Program:
         for token in tokens:
             is_special = token.content in special if by_content else token.special
             flags = (
-                token.single_word
-                | token.lstrip << 1
-                | token.rstrip << 2
-                | token.normalized << 3
-                | is_special << 4
-                | (token.normalized and contents.get(token.id) == "") << 5
+                TokenFlag.SINGLE_WORD * token.single_word
+                | TokenFlag.LSTRIP * token.lstrip
+                | TokenFlag.RSTRIP * token.rstrip
+                | TokenFlag.NORMALIZED * token.normalized
+                | TokenFlag.SPECIAL * is_special
+                | TokenFlag.VANISHED * (token.normalized and contents.get(token.id) == "")
             )
             content = contents.get(token.id, "") if by_content else token.content
             entries.append(u32(token.id) + u8(flags) + text(content if token.content else b""))
@@ -118,7 +117,7 @@ class Program:
         space = "ascii_space" if added.strip == "ascii" else "white_space"
         return b"".join(
             [
-                u8(_MATCHES[added.match]),
+                u8(Match[added.match.upper()]),
                 u8(added.parse_special),
                 numbers(set_of(space) if any_strip else ()),
                 numbers(set_of("word") if any_word else ()),
@@ -136,10 +135,10 @@ class Program:
             parts[-1] = self._byte_level_split(self._steps[-1])
         joined = [part for step in parts for part in step]
         if not joined:
-            return u8(0)
+            return u8(CutKind.NOTHING)
         if len(joined) == 1:
             return joined[0]
-        return u8(2) + u32(len(joined)) + b"".join(joined)
+        return u8(CutKind.SEQUENCE) + u32(len(joined)) + b"".join(joined)
 
     def inner(self, component: PreTokenizer) -> bytes:
         """Return a pre-tokenizer that a model has of its own, for texts as they stand."""
@@ -151,20 +150,23 @@ class Program:
     def normalizer(self, component: Normalizer) -> bytes:
         """Return the steps of a normalizer as one."""
         steps = [*self._normalizer_steps(component)]
-        return steps[0] if len(steps) == 1 else u8(2) + u32(len(steps)) + b"".join(steps)
+        joined = u8(NormalizerKind.SEQUENCE) + u32(len(steps)) + b"".join(steps)
+        return steps[0] if len(steps) == 1 else joined
 
     def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
         if isinstance(component, normalizers.Sequence):
             return [step for part in component.steps for step in self._normalizer_steps(part)]
         if isinstance(component, normalizers.Prepend):
-            return [u8(3) + text(component.text) + u8(component.empty)]
+            return [u8(NormalizerKind.PREPEND) + text(component.text) + u8(component.empty)]
         if isinstance(component, normalizers.Replace):
-            return [u8(4) + self.matcher(component.pattern) + text(component.content)]
+            matcher = self.matcher(component.pattern)
+            return [u8(NormalizerKind.REPLACE) + matcher + text(component.content)]
         if isinstance(component, normalizers.Strip):
             space = "white_space" if component.white_space == "unicode" else "blank"
-            return [u8(5) + u8(component.left) + u8(component.right) + numbers(set_of(space))]
+            sides = u8(component.left) + u8(component.right)
+            return [u8(NormalizerKind.STRIP) + sides + numbers(set_of(space))]
         if isinstance(component, normalizers.ByteLevel):
-            return [u8(8)]
+            return [u8(NormalizerKind.BYTE_LEVEL)]
         if isinstance(component, normalizers.Spaces):
             from mtkit.pipeline.walk import user_defined
 
@@ -178,7 +180,7 @@ class Program:
         kept = sorted(piece for piece in set(pieces) if piece)
         return b"".join(
             [
-                u8(11),
+                u8(NormalizerKind.SPACES),
                 u8(component.add_dummy_prefix),
                 u8(component.remove_extra_whitespaces),
                 u8(component.escape_whitespaces),
@@ -194,26 +196,26 @@ class Program:
     def matcher(self, pattern: Pattern) -> bytes:
         """Return what finds a pattern."""
         if isinstance(pattern, Text) and pattern.text:
-            return u8(1) + text(pattern.text)
+            return u8(MatcherKind.TEXT) + text(pattern.text)
         if pattern not in self.patterns:
             from mtkit.pipeline.pattern import compile_pattern
 
             number = self.patterns[pattern] = len(self.patterns)
             self.sections[f"PT{number:02d}"] = compile_pattern(pattern).tables
-        return u8(4) + u32(self.patterns[pattern])
+        return u8(MatcherKind.PATTERN) + u32(self.patterns[pattern])
 
     def pre_tokenizer(self, component: PreTokenizer) -> list[bytes]:
         """Return the steps of a pre-tokenizer that is no sequence."""
         if isinstance(component, pre_tokenizers.ByteLevel):
-            return [*self._byte_level_split(component), u8(5)]
+            return [*self._byte_level_split(component), u8(CutKind.MAP_BYTES)]
         if isinstance(component, pre_tokenizers.Metaspace):
-            scheme: str = component.prepend_scheme
-            if scheme == "first" and self._cuts_what_was_normalized(component):
-                scheme = "first by extent"
-            written = u8(_SCHEMES[scheme]) + u8(component.split)
-            return [u8(6) + text(component.replacement) + written]
+            scheme = Scheme[component.prepend_scheme.upper()]
+            if scheme is Scheme.FIRST and self._cuts_what_was_normalized(component):
+                scheme = Scheme.FIRST_BY_EXTENT
+            written = u8(scheme) + u8(component.split)
+            return [u8(CutKind.METASPACE) + text(component.replacement) + written]
         if isinstance(component, pre_tokenizers.MarkSpaces):
-            return [u8(7) + text(component.replacement) + u8(component.prefix)]
+            return [u8(CutKind.MARK_SPACES) + text(component.replacement) + u8(component.prefix)]
         if isinstance(component, pre_tokenizers.Bert):
             return [
                 self._split_set(set_of("white_space"), "removed"),
@@ -234,14 +236,15 @@ class Program:
                 )
             ]
         if isinstance(component, pre_tokenizers.Whitespace):
-            runs = u8(3) + numbers(set_of("word")) + numbers(set_of("white_space"))
+            word, space = set_of("word"), set_of("white_space")
+            runs = u8(MatcherKind.WORD_RUNS) + numbers(word) + numbers(space)
             return [self._split(runs, "removed", invert=True)]
         if isinstance(component, pre_tokenizers.WhitespaceSplit):
             return [self._split_set(set_of("white_space"), "removed")]
         if isinstance(component, pre_tokenizers.CharDelimiterSplit):
-            return [self._split(u8(1) + text(component.delimiter), "removed")]
+            return [self._split(u8(MatcherKind.TEXT) + text(component.delimiter), "removed")]
         if isinstance(component, pre_tokenizers.FixedLength) and component.length:
-            return [u8(8) + u32(component.length)]
+            return [u8(CutKind.FIXED_LENGTH) + u32(component.length)]
         return [by_characters(component)]
 
     def _cuts_what_was_normalized(self, component: PreTokenizer) -> bool:
@@ -253,18 +256,20 @@ class Program:
 
     def _byte_level_split(self, component: PreTokenizer) -> list[bytes]:
         assert isinstance(component, pre_tokenizers.ByteLevel)
-        steps = [u8(4)] if component.add_prefix_space else []
+        steps = [u8(CutKind.PREFIX_SPACE)] if component.add_prefix_space else []
         if component.use_regex:
             from mtkit.pipeline.pre_tokenizers import GPT2
 
             steps.append(self._split(self.matcher(GPT2), "isolated"))
         return steps
 
-    def _split_set(self, edges: Edges, behavior: Behavior) -> bytes:
-        return self._split(u8(2) + numbers(edges), behavior)
+    def _split_set(self, edges: Edges, behavior: pre_tokenizers.Behavior) -> bytes:
+        return self._split(u8(MatcherKind.SET) + numbers(edges), behavior)
 
-    def _split(self, matcher: bytes, behavior: Behavior, *, invert: bool = False) -> bytes:
-        return u8(3) + matcher + u8(_BEHAVIORS[behavior]) + u8(invert)
+    def _split(
+        self, matcher: bytes, behavior: pre_tokenizers.Behavior, *, invert: bool = False
+    ) -> bytes:
+        return u8(CutKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)
 
 
 def _takes_raw_bytes(model: models.Model) -> bool:
@@ -282,15 +287,3 @@ def _flat(component: PreTokenizer | None) -> list[PreTokenizer]:
     if isinstance(component, pre_tokenizers.Sequence):
         return [step for part in component.steps for step in _flat(part)]
     return [component]
-
-
-def _frame(component: PostProcessor | None, *, add: bool) -> bytes:
-    """Return the ids around one text, NONE in its places, as the pipeline lays them out."""
-    from mtkit.pipeline.post_processors import post_process
-    from mtkit.pipeline.tokens import Tokens
-
-    try:
-        framed = post_process(component, [Tokens([NONE], [""], [(0, 0)])], add_special_tokens=add)
-    except UnsupportedError:
-        return u8(0) + numbers(())  # for every text; the pipeline says why
-    return u8(1) + numbers(framed.ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtkit.engine.encoding import numbers, u8
 from mtkit.engine.sets import categories, scripts
+from mtkit.engine.steps import CutKind
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.pre_tokenizers import DIGIT_GROUPS_UNICODE
 from mtkit.spec import pre_tokenizers
@@ -20,7 +21,7 @@ def by_characters(component: PreTokenizer) -> bytes:
         UnsupportedError: It is another one.
     """
     if isinstance(component, pre_tokenizers.UnicodeScripts):
-        return u8(9) + numbers(scripts())
+        return u8(CutKind.SCRIPTS) + numbers(scripts())
     if isinstance(component, pre_tokenizers.DigitGroups):
-        return u8(10) + numbers(categories(DIGIT_GROUPS_UNICODE, "N"))
+        return u8(CutKind.DIGIT_GROUPS) + numbers(categories(DIGIT_GROUPS_UNICODE, "N"))
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")

@@ -13,6 +13,7 @@ from mtkit.engine import model_tables
 from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.encoding import f64, text, u8, u32
 from mtkit.engine.program import Program
+from mtkit.engine.steps import ModelKind
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.models.words import BYTE_PIECES
 from mtkit.pipeline.utf8 import to_bytes
@@ -26,8 +27,6 @@ MARK = "\u2581".encode()
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
 RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
-GUARDED = 0x80
-"""Added to the kind of a model that may give OUTSIDE."""
 _USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
 
 
@@ -85,7 +84,7 @@ class _Model:
         """Return the program's part, and behind which bytes words are not cut before U+2581."""
         model, is_guarded = model_tables.guarded(self.spec.model)
         part, crossed = self._compile(model)
-        return u8(part[0] | GUARDED) + part[1:] if is_guarded else part, crossed
+        return u8(part[0] | ModelKind.GUARDED) + part[1:] if is_guarded else part, crossed
 
     def _compile(self, model: models.Model) -> tuple[bytes, bytes | None]:
         if isinstance(model, models.BPE):
@@ -99,20 +98,22 @@ class _Model:
         if isinstance(model, (models.Characters, models.Words)):
             self._roles(everything=False)
             by_word = isinstance(model, models.Words)
-            return u8(8) + u8(by_word) + u32(model.unk) + u8(model.byte_fallback), None
+            return u8(ModelKind.CHARACTERS) + u8(by_word) + u32(model.unk) + u8(
+                model.byte_fallback
+            ), None
         if isinstance(model, models.Trie):
             self._trie(self.listed)
-            return u8(7) + u32(model.unk), None
+            return u8(ModelKind.TRIE) + u32(model.unk), None
         if isinstance(model, models.ShortestPath):
             return model_tables.shortest_path(self.vocabulary, self.sections), None
         if isinstance(model, models.LatticeUnigram):
             self._trie(self.listed)
             return model_tables.lattice_unigram(self.vocabulary, model, self.sections), None
         if isinstance(model, models.Checksum):
-            return u8(13), None
+            return u8(ModelKind.CHECKSUM), None
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
-            return u8(2), None
+            return u8(ModelKind.RANK_BPE), None
         if isinstance(model, models.LooseBPE):
             return model_tables.loose_bpe(self.vocabulary, model, self.sections), None
         if isinstance(model, models.SectionBPE):
@@ -121,7 +122,7 @@ class _Model:
         if isinstance(model, models.WordPiece):
             return self._word_piece(model), None
         if isinstance(model, models.WordLevel):
-            return u8(6) + u32(model.unk), None
+            return u8(ModelKind.WORD_LEVEL) + u32(model.unk), None
         raise UnsupportedError(f"the core has no model {type(model).__name__}")
 
     def _crossed(self, unk: int | None, *, byte_fallback: bool) -> bytes | None:
@@ -210,7 +211,7 @@ class _Model:
         self.sections["RANK"] = native.build_ranks(*self._scores(), model.score_above)
         return b"".join(
             [
-                u8(3),
+                u8(ModelKind.SCORE_BPE),
                 u32(model.unk),
                 u8(model.byte_fallback),
                 u8(everything),
@@ -238,7 +239,7 @@ class _Model:
         )
         return b"".join(
             [
-                u8(4),
+                u8(ModelKind.UNIGRAM),
                 u8(model.precision == "f32"),
                 u32(model.unk),
                 u8(model.byte_fallback),
@@ -251,7 +252,7 @@ class _Model:
     def _word_piece(self, model: models.WordPiece) -> bytes:
         return b"".join(
             [
-                u8(5),
+                u8(ModelKind.WORD_PIECE),
                 u32(model.unk),
                 text(model.prefix),
                 u32(model.max_chars),
@@ -282,7 +283,7 @@ class _Model:
         )
         return b"".join(
             [
-                u8(1),
+                u8(ModelKind.BPE),
                 u32(model.unk),
                 u8(model.fuse_unk),
                 u8(model.byte_fallback),

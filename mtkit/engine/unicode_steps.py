@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from mtkit.engine.encoding import code_point_map, numbers, text, u8
 from mtkit.engine.sets import categories, of_characters, set_of, union, without
+from mtkit.engine.steps import NormalizerKind
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers
 
@@ -44,24 +45,25 @@ def steps_of(component: Normalizer) -> list[bytes]:
     if isinstance(component, normalizers.CodePointTable):
         return [_code_point_table(component)]
     if isinstance(component, normalizers.Precompiled):
-        return [u8(10) + numbers(_graphemes()) + text(component.charsmap)]
+        return [u8(NormalizerKind.CHARSMAP) + numbers(_graphemes()) + text(component.charsmap)]
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")
 
 
 def drop(edges: Edges) -> bytes:
     """Drop the characters of a set."""
-    return u8(6) + u8(1) + text("") + numbers(edges)
+    return u8(NormalizerKind.DROP) + u8(1) + text("") + numbers(edges)
 
 
 def set_apart(edges: Edges) -> bytes:
     """Put a blank on both sides of the characters of a set."""
-    return u8(6) + u8(0) + text(" ") + numbers(edges)
+    return u8(NormalizerKind.DROP) + u8(0) + text(" ") + numbers(edges)
 
 
 def blank(edges: Edges) -> bytes:
     """Make the characters of a set blanks."""
     runs = zip(edges[::2], edges[1::2], strict=True)
-    return u8(7) + code_point_map((c, b" ") for start, end in runs for c in range(start, end))
+    blanks = code_point_map((c, b" ") for start, end in runs for c in range(start, end))
+    return u8(NormalizerKind.MAP) + blanks
 
 
 @lru_cache(maxsize=3)
@@ -76,7 +78,7 @@ def lower(*, full: bool, version: str = SIMPLE_CASE) -> bytes:
         mapping[0x130] = "i\u0307".encode()
     else:
         mapping = {c: to for c, to in mapping.items() if category(chr(c), version) != "Cn"}
-    return u8(7) + code_point_map(mapping.items())
+    return u8(NormalizerKind.MAP) + code_point_map(mapping.items())
 
 
 @lru_cache(maxsize=1)
@@ -123,7 +125,7 @@ def _code_point_table(component: normalizers.CodePointTable) -> bytes:
     table = dict(zip(component.code_points, component.values, strict=True))
     if component.blank_controls:
         table.update((ord(c), b" ") for c in _BLANKED_CONTROLS)
-    return u8(7) + code_point_map(table.items())
+    return u8(NormalizerKind.MAP) + code_point_map(table.items())
 
 
 @lru_cache(maxsize=4)
@@ -155,7 +157,7 @@ def form(name: str) -> bytes:
     )
     return b"".join(
         [
-            u8(9),
+            u8(NormalizerKind.FORM),
             u8(name.endswith("C")),
             code_point_map(mapping.items()),
             numbers(_classes(categories(FORMS_VERSION, "Cn"))),

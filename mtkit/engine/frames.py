@@ -1,0 +1,22 @@
+"""The special ids around a text, as the core puts them."""
+
+from __future__ import annotations
+
+from mtkit.engine.encoding import NONE, numbers, u8
+from mtkit.errors import UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.spec.post_processors import PostProcessor
+
+
+def frame(component: PostProcessor | None, *, add: bool) -> bytes:
+    """Return the ids around one text, NONE in its places, as the pipeline lays them out."""
+    from mtkit.pipeline.post_processors import post_process
+    from mtkit.pipeline.tokens import Tokens
+
+    try:
+        framed = post_process(component, [Tokens([NONE], [""], [(0, 0)])], add_special_tokens=add)
+    except UnsupportedError:
+        return u8(0) + numbers(())  # for every text; the pipeline says why
+    return u8(1) + numbers(framed.ids)
