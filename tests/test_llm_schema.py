@@ -15,7 +15,7 @@ from mtkit.llm.generate import generate
 from mtkit.llm.schema import prepared
 
 PATTERNS = (
-    "^\\d{3}-\\d{2,4}$", "^(ab|c)+$", "^[^a-z]{1,5}$", "^.{2,6}$", "^\\w+$", "^a\\.b\\$?$",
+    "^\\d{3}-\\d{2,4}$", "^(ab|c){1,3}$", "^[^a-z]{1,5}$", "^.{2,6}$", "^\\w{2,9}$", "^a\\.b\\$?$",
     "^[\\d_]{4}$", "^x\\s?y$", "^(a(b|[0-9]){2}){1,2}$", "^[A-F0-9]{8}$", "^\\(a\\)$",
 )  # fmt: skip
 
