@@ -7,6 +7,7 @@ there.
 * ``backend_library``  loading the library, its log, its devices
 * ``backend_load``     how a model is loaded
 * ``backend_model``    a model with its vocabulary
+* ``backend_text``     what its tokenizer can be given
 * ``backend_context``  a context: batches, logits, hidden states
 * ``backend_memory``   its memory and state
 * ``backend_settings`` its parameters

@@ -9,6 +9,7 @@ import weakref
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llm.backend_library import library, log
 from mtkit.llm.backend_load import LoadSettings, parameters
+from mtkit.llm.backend_text import TextGuard
 from mtkit.llm.interrupts import Interrupts
 
 TYPE_CHECKING = False
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _NO_VOCABULARY = 0
 _UNKNOWN, _CONTROL, _STRIPS_LEFT, _STRIPS_RIGHT = 1 << 0, 1 << 3, 1 << 7, 1 << 8
 """Bits of llama_token_attr."""
-_BY_BYTES = {1, 4, 5}
-"""Types of vocabularies whose tokenizer takes any bytes: SentencePiece's two, RWKV's."""
 _MOST_TEXT_BYTES = (1 << 31) - 1
 """llama_tokenize takes the length as a signed 32-bit number."""
 
@@ -107,8 +106,8 @@ class Model:
         self.bos: int = lib.llama_vocab_bos(self.vocab)
         self.eos: int = lib.llama_vocab_eos(self.vocab)
         self.add_bos = bool(lib.llama_vocab_get_add_bos(self.vocab))
-        self._vocabulary_type: int = lib.llama_vocab_type(self.vocab)
-        self.has_vocabulary = self._vocabulary_type != _NO_VOCABULARY
+        self.has_vocabulary = lib.llama_vocab_type(self.vocab) != _NO_VOCABULARY
+        self._guard = TextGuard(lib, self.vocab)
         start: int = lib.llama_model_decoder_start_token(handle) if self.has_encoder else -1
         self.decoder_start = start if start >= 0 else self.bos
         self._pieces: dict[tuple[int, bool], bytes] = {}
@@ -173,8 +172,7 @@ class Model:
         raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         if len(raw) > _MOST_TEXT_BYTES:
             raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
-        if self._vocabulary_type not in _BY_BYTES:
-            _check_code_points(raw)
+        self._guard.check(raw, add_special=add_special)
         room = len(raw) + 8
         for _ in range(2):
             buffer = (ctypes.c_int32 * room)()
@@ -250,14 +248,3 @@ class Model:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _check_code_points(raw: bytes) -> None:
-    """Refuse what spells a number that is no character: of all bad UTF-8 llama.cpp throws there."""
-    import re
-
-    found = re.search(rb"\xf4[\x90-\xbf][\x80-\xbf]{2}|[\xf5-\xf7][\x80-\xbf]{3}", raw)
-    if found:
-        raise UsageError(
-            f"is no UTF-8: a character beyond U+10FFFF at byte {found.start()}", field="text"
-        )

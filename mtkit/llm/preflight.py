@@ -10,6 +10,7 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
 from mtkit.inspection.plan import Plan, PlanSettings, check_fits, make_plan
+from mtkit.llm.model_checks import check_metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None
         value = file.metadata.get(f"{architecture}.{key}")
         if type(value) is not int or not 0 < value < 1 << 31:
             raise FormatError(f"is {value!r}", source=path, field=f"{architecture}.{key}")
+    check_metadata(file.metadata, path)
 
 
 def _all_files(file: GgufFile) -> tuple[GgufFile, ...]:

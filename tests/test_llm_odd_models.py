@@ -1,0 +1,61 @@
+"""Model files with odd metadata are refused or run; none ends the process or hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm_models import tiny
+from llm_process import run
+
+from mtkit.gguf import open_gguf
+from mtkit.gguf.writer import Key, NewTensor, write_gguf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def changed(source: Path, target: Path, **values: Any) -> Path:
+    """Write a model again with other metadata; a dot in a key is two underscores here."""
+    file = open_gguf(source)
+    new = {name.replace("__", "."): value for name, value in values.items()}
+    keys = [Key(name, file.metadata.type_name(name), new.get(name, value))
+            for name, value in file.metadata.items()]  # fmt: skip
+    assert set(new) <= {key.name for key in keys}
+    tensors = [NewTensor(t.name, t.shape, t.type, file.tensor_data(t)) for t in file.tensors]
+    write_gguf(str(target), keys, tensors)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("arch", "values"),
+    [("llama", {"llama__block_count": 0}), ("llama", {"llama__block_count": 1 << 31}),
+     ("t5", {"t5__block_count": 0}),
+     ("llama", {"llama__attention__layer_norm_rms_epsilon": -1.0}),
+     ("mamba", {"mamba__attention__layer_norm_rms_epsilon": float("nan")}),
+     ("gemma3", {"gemma3__rope__dimension_count": 0}),
+     ("gemma3", {"gemma3__rope__dimension_count": 7}),
+     ("gemma3", {"gemma3__rope__dimension_count": 1 << 20}),
+     ("llama", {"tokenizer__ggml__model": "bert"}),
+     ("t5", {"tokenizer__ggml__add_bos_token": True})],
+    ids=str,
+)  # fmt: skip
+def test_refused(arch: str, values: dict[str, Any], tmp_path: Path) -> None:
+    path = changed(tiny(arch), tmp_path / "odd.gguf", **values)
+    out = run('said(generate, "Hello there", model=path, n_predict=2)', path)
+    assert out.startswith(("FormatError", "UnsupportedError"))
+
+
+def test_bytes_without_a_token(tmp_path: Path) -> None:
+    """A SentencePiece vocabulary with no byte tokens, and few characters."""
+    path = changed(tiny("llama-bpe"), tmp_path / "odd.gguf", tokenizer__ggml__model="llama")
+    out = run(
+        """
+        said(generate, "a\\n", model=path, n_predict=2)
+        said(generate, "\u4f60", model=path, n_predict=2)
+        said(generate, "!", model=path, n_predict=2)
+        assert len(generate([5], model=path, n_predict=2).ids) == 2
+        """,
+        path,
+    )
+    assert out.count("the tokenizer has no token for") == 3
