@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from support import reference, shared_tokenizer
+from support import FIXTURES, reference, shared_tokenizer
 
 import mtkit
 from mtkit.binary import Source
@@ -16,6 +16,7 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import get_format
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
+from mtkit.spec import pre_tokenizers, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,15 @@ def test_write_undoes_read(name: str) -> None:
     assert back.spec == spec
     if module != "tekken":  # whose file holds pieces beyond the vocabulary
         assert written.files[main] == file.read_bytes()
+
+
+def test_a_tokenizer_that_splits_nothing_is_refused() -> None:
+    spec = mtkit.load(FIXTURES / "bbpe-8k" / "tokenizer.json").spec
+    for nothing in (None, pre_tokenizers.Sequence(())):
+        bare = replace(spec, pre_tokenizer=nothing)
+        for kind in ("tiktoken", "tekken"):
+            with pytest.raises(UnsupportedError, match="byte-level"):
+                get_format(kind).write(bare, WriteOptions())
 
 
 def small_files() -> dict[str, tuple[str, bytes, dict[str, bytes]]]:

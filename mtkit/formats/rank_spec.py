@@ -143,7 +143,7 @@ def _split_and_letters(spec: TokenizerSpec, what: str) -> tuple[_Split, pre_toke
         steps = spec.pre_tokenizer.steps
     else:
         steps = (spec.pre_tokenizer,)
-    letters = steps[-1]
+    letters = steps[-1] if steps else None
     if not isinstance(letters, pre_tokenizers.ByteLevel):
         raise UnsupportedError(f"{what} holds byte-level BPE only")
     if letters.use_regex and len(steps) == 1:
