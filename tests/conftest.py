@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +30,13 @@ def pytest_configure() -> None:
     """Start from the same conditions everywhere.
 
     Where the native core must be there, the pipeline is not tested in its place. A suite that runs
-    in the background may ignore SIGINT, which its children would inherit.
+    in the background may ignore SIGINT, which its children would inherit. Drawn examples are the
+    same in each run, unless more of them are asked for than the suite takes.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    explore = "MTKIT_EXAMPLES" in os.environ
+    settings.register_profile("suite", deadline=None, database=None, derandomize=not explore)
+    settings.load_profile("suite")
     import mtkit as package
     from mtkit.cli import version
 

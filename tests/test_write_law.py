@@ -51,7 +51,7 @@ def test_drawn_tokenizers(to: str) -> None:
     reference("tokenizers")
     taken = []
 
-    @settings(max_examples=EXAMPLES, deadline=None, database=None)
+    @settings(max_examples=EXAMPLES)
     @given(st.integers(0, 1 << 32))
     def law(seed: int) -> None:
         drawn = draw_tokenizer(random.Random(seed)).to_str()
@@ -95,12 +95,23 @@ def changes(draw: st.DrawFn) -> dict[str, object]:
 def test_changed_fields(base: str) -> None:
     spec = mtkit.load(FIXTURES / base).spec
 
-    @settings(max_examples=EXAMPLES // 4, deadline=None, database=None)
+    @settings(max_examples=EXAMPLES // 4)
     @given(changes(), st.sampled_from(WRITABLE))
     def law(changed: dict[str, object], to: str) -> None:
         hold(replace(spec, **changed), to, [])
 
     law()
+
+
+def test_another_unknown_token_than_the_models() -> None:
+    spec = mtkit.load(FIXTURES / "spm-bpe/tokenizer.bin").spec
+    assert hold(replace(spec, special_ids=SpecialIds(unk=1)), "hf", [])
+
+
+def test_what_joins_tokens_beside_a_decoder() -> None:
+    spec = mtkit.load(FIXTURES / "bbpe-8k/vocab.gguf").spec
+    assert spec.decoder is not None
+    assert hold(replace(spec, join=""), "hf", [])
 
 
 def test_options_of_a_model() -> None:

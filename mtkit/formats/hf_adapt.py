@@ -147,7 +147,10 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
 
 
 def _decoder(spec: TokenizerSpec, losses: Losses) -> object:
-    if spec.decoder is None and spec.join != " ":
+    if spec.join != " ":
+        if spec.decoder is not None:
+            losses.add("metadata", "join", "means nothing beside a decoder")
+            return adapt_decoder(spec, losses.add)
         if spec.join:
             losses.add("decoding", "join", "tokens are joined by spaces")
             return None
@@ -201,6 +204,7 @@ def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
     unk = getattr(spec.model, "unk", None)
     if unk is not None and kept.unk != unk:
         losses.add("metadata", "special_ids.unk", "is the unknown token of the model")
+        return replace(kept, unk=unk)
     return kept
 
 
