@@ -108,6 +108,19 @@ def test_another_unknown_token_than_the_models() -> None:
     assert hold(replace(spec, special_ids=SpecialIds(unk=1)), "hf", [])
 
 
+def test_kept_spellings_of_special_tokens_that_have_changed() -> None:
+    spec = mtkit.load(FIXTURES / "bbpe-8k/tokenizer.json").spec
+    assert spec.special_ids.stop
+    kept = {
+        "tokenizer_config.json": {"eos_token": {"content": "<|im_end|>"}, "bos_token": "none such"},
+        "special_tokens_map.json": {"pad_token": "<|im_start|>", "mask_token": "<|endoftext|>"},
+        "generation_config.json": {"eos_token_id": [8191, 8189], "top_k": 3},
+    }
+    for changed in (SpecialIds(), SpecialIds(eos=8191, mask=8189, stop=(5,))):
+        assert hold(replace(spec, special_ids=changed), "hf", [])
+        assert hold(replace(spec, special_ids=changed, extras=tuple(kept.items())), "hf", [])
+
+
 def test_what_joins_tokens_beside_a_decoder() -> None:
     spec = mtkit.load(FIXTURES / "bbpe-8k/vocab.gguf").spec
     assert spec.decoder is not None

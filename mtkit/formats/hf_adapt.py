@@ -13,6 +13,7 @@ from __future__ import annotations
 from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
 from mtkit.formats.hf_config import ROLES
+from mtkit.formats.hf_extras import adapt_extras
 from mtkit.formats.hf_merges import adapt_model, keeps_user_defined, unigram_scores
 from mtkit.formats.hf_numbers import read_float, spell_float
 from mtkit.formats.hf_stages import adapt_decoder, adapt_normalizer, adapt_pre_tokenizer, nearest
@@ -36,12 +37,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.formats.contract import LossCode, WriteOptions
 
-OWN_EXTRAS = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "generation_config.json",
-)
 WITHOUT_TEMPLATE = (models.ScoreBPE, models.Unigram, models.Characters, models.Words)
 """Models of files that have no template for special tokens."""
 
@@ -74,6 +69,7 @@ def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
     losses = Losses()
     assumptions: list[str] = []
     vocabulary = _vocabulary(spec, losses)
+    special_ids = _special_ids(spec, losses)
     changes = {
         "vocabulary": vocabulary,
         "model": adapt_model(spec, vocabulary, losses.add),
@@ -82,16 +78,13 @@ def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
         "post_processor": _post_processor(spec, options, losses, assumptions),
         "decoder": _decoder(spec, losses),
         "added_tokens": _added_tokens(spec, losses),
-        "special_ids": _special_ids(spec, losses),
-        "extras": tuple(extra for extra in spec.extras if extra[0] in OWN_EXTRAS),
+        "special_ids": special_ids,
+        "extras": adapt_extras(spec, special_ids, losses.add),
         "invalid_utf8": "error",
         "clean_up_spaces": "none",
         "join": " ",
         "prefix_ids": (),
     }
-    for name, _ in spec.extras:
-        if name not in OWN_EXTRAS:
-            losses.add("metadata", "extras", f"what only {name} files hold is not written")
     if spec.invalid_utf8 != "error":
         losses.add("ids-special", "invalid_utf8", "bytes that are no UTF-8 cannot be encoded")
     if spec.clean_up_spaces != "none":

@@ -81,23 +81,12 @@ class Beside:
         ids: dict[str, int | None] = {}
         for role in ROLES:
             for name in (CONFIG, SPECIAL):
-                content = _content(self.documents.get(name, {}).get(f"{role}_token"))
+                content = content_of(self.documents.get(name, {}).get(f"{role}_token"))
                 if content is not None and ids.get(role) is None:
                     ids[role] = id_of(content)
         if unk is not None:
             ids["unk"] = unk
-        return SpecialIds(**ids, stop=self._stop())
-
-    def _stop(self) -> tuple[int, ...]:
-        value = self.documents.get(GENERATION, {}).get("eos_token_id")
-        ids = value if type(value) is list else [value]
-        if value is None:
-            return ()
-        if not all(type(number) is int and 0 <= number < (1 << 32) for number in ids):
-            raise FormatError(
-                "is neither an id nor a list of ids", field=f"{GENERATION}: eos_token_id"
-            )
-        return tuple(sorted(set(ids)))
+        return SpecialIds(**ids, stop=stop_ids(self.documents.get(GENERATION, {})))
 
 
 def _named(source: Source) -> dict[str, bytes]:
@@ -106,7 +95,18 @@ def _named(source: Source) -> dict[str, bytes]:
     return {name.removesuffix(".jinja"): data for name, data in found.items()}
 
 
-def _content(token: Any) -> str | None:
+def stop_ids(generation: dict[str, Any]) -> tuple[int, ...]:
+    """Return the ids that end a generation, ascending."""
+    value = generation.get("eos_token_id")
+    ids = value if type(value) is list else [value]
+    if value is None:
+        return ()
+    if not all(type(number) is int and 0 <= number < (1 << 32) for number in ids):
+        raise FormatError("is neither an id nor a list of ids", field=f"{GENERATION}: eos_token_id")
+    return tuple(sorted(set(ids)))
+
+
+def content_of(token: Any) -> str | None:
     """Return the text of a special token, spelled as a string or as an object."""
     if type(token) is dict:
         token = token.get("content")
