@@ -26,7 +26,7 @@ from mtkit.errors import MtkitError
 from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.byte_alphabet import LETTERS
-from mtkit.spec import TokenizerSpec, models, replace
+from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, models, normalizers, replace
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
 
@@ -210,3 +210,19 @@ def test_damaged_tables_never_harm(name: str) -> None:
             refused += 1
     assert answered
     assert refused
+
+
+def test_added_tokens_keep_the_pieces_that_the_normalizer_keeps() -> None:
+    pieces = Pieces.of([b"<unk>", b"  ", b"x", b"y", "\u2581".encode()])
+    scores = Numbers.of("f", [0, -1, -1, -1, -1])
+    spec = TokenizerSpec(
+        Vocabulary(pieces, Numbers.of("B", [2, 4, 1, 1, 1]), scores),
+        models.Unigram(unk=0),
+        normalizer=normalizers.Spaces(add_dummy_prefix=False),
+        added_tokens=AddedTokens((AddedToken(7, b"x  y", normalized=True),)),
+    )
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    assert isinstance(engine, Engine)
+    assert pipeline.encode_ids("x  y") == [7]
+    for text in ("x  y", "a x  y b", "x y"):
+        assert engine.encode_ids(text) == pipeline.encode_ids(text)

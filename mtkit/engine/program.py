@@ -91,10 +91,11 @@ class Program:
     def _added(self, added: AddedTokens) -> bytes:
         from mtkit.pipeline.added_tokens import Cutter
         from mtkit.pipeline.normalizers import compile_normalizer
+        from mtkit.pipeline.walk import user_defined
 
         normalize = None
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
-            normalize = compile_normalizer(self.spec.normalizer)
+            normalize = compile_normalizer(self.spec.normalizer, user_defined(self.spec))
         contents = Cutter(added, normalize).normalized
         special = {token.content for token in added.tokens if token.special}
         by_content = added.match != "longest_first"
