@@ -43,7 +43,7 @@ def config(
         if value is not None and not is_path:
             from mtkit.commands import output
 
-            output.warn(value, ["no such file; kept as the name of a model repository"])
+            output.warn(value, ["names no file now; kept as it is"])
         return
     if key is not None and key not in settings.KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(settings.KEYS)}")
