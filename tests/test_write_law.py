@@ -20,7 +20,14 @@ import mtkit
 from mtkit.binary import Source
 from mtkit.errors import MtkitError
 from mtkit.formats import hf
-from mtkit.spec import SpecialIds, TokenizerSpec, models, normalizers, replace
+from mtkit.spec import (
+    SpecialIds,
+    TokenizerSpec,
+    models,
+    normalizers,
+    pre_tokenizers,
+    replace,
+)
 from mtkit.tokenizer import Tokenizer
 
 EXAMPLES = int(os.environ.get("MTKIT_EXAMPLES") or 16)
@@ -67,6 +74,9 @@ def test_drawn_tokenizers(to: str) -> None:
         assert sum(taken) > EXAMPLES // 3
 
 
+IDS = st.none() | st.integers(0, 200) | st.just(1 << 20)
+
+
 @st.composite
 def changes(draw: st.DrawFn) -> dict[str, object]:
     """Draw changes of a tokenizer's fields that do not stand in any format's way alone."""
@@ -75,12 +85,17 @@ def changes(draw: st.DrawFn) -> dict[str, object]:
         "invalid_utf8": draw(st.sampled_from(["error", "replace", "keep", "loose", "wide"])),
         "clean_up_spaces": draw(st.sampled_from(["none", "full", "contractions", "three_passes"])),
         "special_ids": SpecialIds(
-            *draw(st.lists(st.none() | st.integers(0, 200), min_size=3, max_size=9)),
+            *draw(st.lists(IDS, min_size=3, max_size=9)),
             stop=tuple(sorted(draw(st.sets(st.integers(0, 200), max_size=3)))),
         ),
         "normalizer": draw(
             st.sampled_from(
                 [normalizers.Lowercase(), normalizers.UnicodeForm("NFC"), normalizers.Sequence(())]
+            )
+        ),
+        "pre_tokenizer": draw(
+            st.sampled_from(
+                [None, pre_tokenizers.Sequence(()), pre_tokenizers.Digits(individual=True)]
             )
         ),
         "decoder": None,

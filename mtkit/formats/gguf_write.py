@@ -143,7 +143,12 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
             continue  # the rules that made it an added token make it one again
         kind = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
         types[token.id] = kind
-    if unk is not None and not from_llama and plan.model in {"llama", "t5", "plamo2"}:
+    if (
+        unk is not None
+        and unk < size
+        and not from_llama
+        and plan.model in {"llama", "t5", "plamo2"}
+    ):
         types[unk] = TokenType.UNKNOWN
     return [TokenType.UNUSED if kind == TokenType.ABSENT else kind for kind in types]
 

@@ -194,6 +194,9 @@ def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
     kept = SpecialIds(**{role: getattr(given, role) for role in ROLES}, stop=given.stop)
     if kept != given:
         losses.add("metadata", "special_ids", "roles beyond bos, eos, unk, sep, pad, cls, mask")
+    for role in ROLES:
+        if (getattr(given, role) or 0) >= spec.vocab_size:
+            losses.add("metadata", f"special_ids.{role}", "an id without a token has no text")
     unk = getattr(spec.model, "unk", None)
     if unk is not None and kept.unk != unk:
         losses.add("metadata", "special_ids.unk", "is the unknown token of the model")

@@ -117,7 +117,7 @@ def typed(spec: TokenizerSpec) -> Vocabulary:
             if piece in BYTE_PIECES:
                 types[token_id] = TokenType.BYTE
     unk = spec.special_ids.unk
-    if unk is None:
+    if unk is None or unk >= len(types):
         unk = getattr(spec.model, "unk", None)
     if TokenType.UNKNOWN not in types:
         if unk is None:

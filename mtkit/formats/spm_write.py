@@ -107,6 +107,8 @@ def set_trainer(settings: Settings, spec: TokenizerSpec, *, new: bool) -> None:
         token_id = getattr(spec.special_ids, role)
         if token_id is None or found.get(role) == token_id:
             continue
+        if token_id >= len(spec.vocabulary):
+            continue  # the role is lost, which the comparison with what is read back lists
         if spec.vocabulary.type_of(token_id) == TokenType.CONTROL:
             settings.set(piece_number, spec.vocabulary.pieces[token_id])
             settings.set(id_number, token_id)
