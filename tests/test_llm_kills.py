@@ -47,14 +47,19 @@ def test_random_kills(tmp_path: Path) -> None:
     codes: dict[int, int] = {}
     for turn in range(KILLS):
         child = subprocess.Popen(argv, start_new_session=True, **quiet)
-        time.sleep(chance.uniform(0, 1.1 * whole))
+        delay = chance.uniform(0, 1.1 * whole)
+        time.sleep(delay)
         number = SIGNALS[turn % len(SIGNALS)]
         child.send_signal(number)
         _, said = child.communicate(timeout=SECONDS)
         codes[child.returncode] = codes.get(child.returncode, 0) + 1
-        # -2: before the interpreter had set its handler, or while it was ending.
-        assert child.returncode in (0, 130, -number), said
-        assert b"Traceback" not in said or child.returncode == -signal.SIGINT, said
+        # -2: before the interpreter had set its handler, or while it was ending. While it starts
+        # it says what it was at, with a code of its own.
+        is_starting = number == signal.SIGINT and delay < 0.1
+        assert child.returncode in (0, 130, -number) or (is_starting and child.returncode == 1), (
+            said
+        )
+        assert b"Traceback" not in said or is_starting or child.returncode == -signal.SIGINT, said
         if session.exists():
             made = read_session(str(session))
             assert made.model_hash == found_hash
