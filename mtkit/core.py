@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 3
+INTERFACE = 4
 """Raised when ``_native.pyi`` or ``engine.VERSION`` changes; native/module.cpp has the same."""
 
 if os.environ.get("MTKIT_PURE"):

@@ -5,6 +5,7 @@
 // Belongs to one call at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>

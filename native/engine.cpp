@@ -6,7 +6,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
 constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 
 Frame read_frame(Reader &program, const char *field) {
@@ -31,8 +30,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cut_at_marks_ = read_flag(program, "cut_at_marks");
-    for (const char byte : read_text(program, "crossed"))
-        crossed_[static_cast<unsigned char>(byte)] = true;
+    borders_ = Borders(read_text(program, "crossed"));
     cacheable_ = read_flag(program, "cacheable");
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
@@ -96,7 +94,7 @@ std::string_view Engine::checked(std::string_view text, Scratch &scratch) const 
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
     std::size_t good = valid_prefix(text);
     // A broken character could reach over a mark.
-    scratch.cut_at_marks = cut_at_marks_ && good == text.size();
+    scratch.model.whole_characters = good == text.size();
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
     if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
     if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
@@ -144,18 +142,6 @@ void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint3
     }
     pre_tokenizer_->run(part, scratch.arena,
                         [&](const Part &word) { unit_ids(word.text, scratch, out); });
-}
-
-// Where no token can cross a border between another character and U+2581, each stretch between
-// such borders is a word of its own; see sections.py.
-std::size_t Engine::word_end(std::string_view text, const Scratch &scratch) const {
-    if (!scratch.cut_at_marks) return text.size();
-    for (std::size_t at = 0;;) {
-        while (text.substr(at).starts_with(MARK)) at += MARK.size();
-        at = text.find(MARK, at);
-        if (at == std::string_view::npos) return text.size();
-        if (at > 0 && !crossed_[static_cast<unsigned char>(text[at - 1])]) return at;
-    }
 }
 
 void Engine::unit_ids(std::string_view text, Scratch &scratch,

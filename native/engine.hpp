@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "added_tokens.hpp"
+#include "borders.hpp"
 #include "cache.hpp"
 #include "models.hpp"
 #include "steps.hpp"
@@ -67,7 +68,6 @@ class Engine {
         std::vector<Token> tokens;
         std::vector<std::uint32_t> ids;
         std::string valid;
-        bool cut_at_marks = false;
     };
     class Borrowed;
 
@@ -78,7 +78,11 @@ class Engine {
                   std::vector<std::uint32_t> &out) const;
     void part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
-    [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const;
+    // Where no token reaches over a border, what lies before it is a word of its own.
+    [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
+        const bool cut = cut_at_marks_ && scratch.model.whole_characters;
+        return cut ? borders_.first(text) : text.size();
+    }
     void encode_word(std::string_view word, Scratch &scratch) const;
     void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
     static Part aligned(std::string_view text, Scratch &scratch);
@@ -95,8 +99,8 @@ class Engine {
     Tables tables_;
     Vocabulary vocabulary_;
     InvalidUtf8 invalid_utf8_ = InvalidUtf8::ERROR;
-    bool cut_at_marks_ = false;       // words can be cut before runs of U+2581
-    std::array<bool, 256> crossed_{}; // but not where this byte stands before the run
+    bool cut_at_marks_ = false; // words can be cut at borders
+    Borders borders_;
     bool cacheable_ = false;
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "cache.hpp"
 #include "numbers.hpp"
 #include "reader.hpp"
 #include "tables.hpp"
@@ -37,6 +39,7 @@ struct ModelScratch {
         double score;
         std::uint32_t id;
         std::uint32_t from;
+        double rival = -std::numeric_limits<double>::infinity(); // the next best score
     };
     // From a place of the text to the next one.
     struct Step {
@@ -49,7 +52,10 @@ struct ModelScratch {
     std::vector<Node> nodes;
     std::vector<Step> steps;
     std::string key;
-    bool places = false; // the places of tokens are wanted, not only their ids
+    std::vector<std::uint32_t> ids;
+    WordCache segments;            // of Unigram: how sure each is, its tokens
+    bool places = false;           // the places of tokens are wanted, not only their ids
+    bool whole_characters = false; // the text is UTF-8
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
     // step by step would touch twice the memory.

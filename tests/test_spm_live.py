@@ -208,12 +208,15 @@ def test_trained(name: str, tmp_path: Any) -> None:
     compare(model.getvalue(), nasty(len(name), 350), random.Random(3))
 
 
-def model_file(chance: random.Random, kind: int, byte_fallback: bool) -> bytes:
-    """A random model over a handful of characters."""
+def model_file(
+    chance: random.Random, kind: int, byte_fallback: bool, scale: float = 1, words: bool = False
+) -> bytes:
+    """A random model over a handful of characters; with words: U+2581 only begins pieces."""
     letters = ["a", "b", "é", "\u2581", "日"]
     texts = dict.fromkeys(letters[: chance.randint(3, 5)])
     for _ in range(30):
-        texts["".join(chance.choices(letters, k=chance.randint(2, 5)))] = None
+        text = "".join(chance.choices(letters, k=chance.randint(2, 5)))
+        texts[text[0] + text[1:].replace("\u2581", "a") if words else text] = None
     control = "b" if chance.random() < 0.2 else "<s>"
     texts.pop(control, None)
     rows: list[tuple[bytes, float, int]] = [(b"<unk>", 0.0, 2), (control.encode(), 0.0, 3)]
@@ -222,7 +225,7 @@ def model_file(chance: random.Random, kind: int, byte_fallback: bool) -> bytes:
     for text in texts:
         role = chance.choices([1, 4, 5], [8, 1, 2])[0]
         score = chance.choice([-1.0, -2.0, -2.5, chance.uniform(-12, 0)])
-        rows.append((text.encode(), score, role))
+        rows.append((text.encode(), score * scale, role))
     data = b""
     for text, score, role in rows:
         data += field(1, field(1, text) + b"\x15" + struct.pack("<f", score) + field(3, role))
@@ -238,6 +241,23 @@ def test_random_models(seed: int) -> None:
     units = ["a", "b", "é", "日", " ", "\u2581", "x", "🙂", "ab", "aa", "<s>"]
     texts = ["".join(chance.choices(units, k=chance.randint(1, 14))) for _ in range(120)]
     compare(data, texts, chance)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_long_texts_of_words_that_come_again(seed: int) -> None:
+    """Sums of scores lose digits as they grow, and begin again beyond 100,000."""
+    chance = random.Random(seed)
+    scale = (1e-3, 1, 40, 300, 5000, 2e5)[seed % 6]
+    data = model_file(chance, 1, chance.random() < 0.5, scale, words=seed % 4 != 0)
+    processor = reference("sentencepiece").SentencePieceProcessor(model_proto=data)
+    spec = spm.read(Source("tokenizer.model", data), {}).spec
+    words = ["".join(chance.choices("aabbé日x", k=chance.randint(1, 9))) for _ in range(40)]
+    for count in (100, 1000, 3000):
+        text = " ".join(chance.choices(words, k=count))
+        ids = processor.encode(text)
+        assert load_engine(spec).encode_ids(text) == ids
+        if count < 3000:
+            assert Pipeline(spec).encode_ids(text) == ids
 
 
 @pytest.mark.parametrize("name", ["spm-bpe", "spm-unigram", "spm-unigram-id"])

@@ -237,6 +237,7 @@ class _Model:
             _USER_DEFINED[model.user_defined],
             everything,
         )
+        crossed = native.crossed(self.sections["PCSB"], self.sections["PCSE"], [])
         return b"".join(
             [
                 u8(ModelKind.UNIGRAM),
@@ -246,6 +247,7 @@ class _Model:
                 u8(model.fuse_unk),
                 u8(everything),
                 f64(unknown),
+                text(crossed or b""),
             ]
         )
 

@@ -127,7 +127,8 @@ class Unigram(Record):
             USER_DEFINED and UNUSED ones; ``used``: NORMAL and USER_DEFINED ones.
         user_defined: What a USER_DEFINED piece counts: its ``score``, ``zero``, or what makes it
             ``preferred``: a tenth for each byte after its first.
-        precision: Float type in which sums of scores are kept.
+        precision: Float type in which sums of scores are kept; those of f32 begin again where they
+            have grown beyond 100,000.
     """
 
     unk: int | None = None

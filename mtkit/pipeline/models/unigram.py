@@ -4,15 +4,17 @@
 segmentation can reach, every piece that begins there offers a sum for the place where it ends; it
 wins when it is strictly greater (so the earliest start, the longest last piece, keeps a tie).
 
-With ``precision`` f32 every sum is rounded to float32 before it is compared, so ties are common.
+With ``precision`` f32 every sum is rounded to float32 before it is compared, so ties are common;
+where a sum has grown beyond ``RESET``, the sums from there on are counted from it.
 
-Source: google/sentencepiece, unigram_model.cc (``EncodeOptimized``); huggingface/tokenizers 0.23,
-models/unigram/model.rs (``encode_optimized``, ``tokenize``).
+Source: google/sentencepiece 0.2.3, unigram_model.cc (``EncodeOptimized``);
+huggingface/tokenizers 0.23, models/unigram/model.rs (``encode_optimized``, ``tokenize``).
 """
 
 from __future__ import annotations
 
 from array import array
+from math import inf
 
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.score_bpe import Tables
@@ -37,6 +39,8 @@ UNKNOWN_PENALTY = 10.0
 """What an unknown character costs below the lowest score (kUnkPenalty)."""
 USER_DEFINED_BONUS = 0.1
 """What a preferred piece counts for each byte after its first (sentencepiece 0.2.3, measured)."""
+RESET = 100_000.0
+"""Float32 sums beyond it begin again (kScoreResetThreshold)."""
 FLOAT_MAX = (2.0 - 2.0**-23) * 2.0**127
 
 
@@ -97,21 +101,28 @@ class Unigram:
         """Return the pieces of the best segmentation as (bytes, id)."""
         model, offers, unk = self.model, self.offers, self.model.unk
         size = len(data)
-        rounded = f32 if model.precision == "f32" else float
+        rounded, reset = (f32, RESET) if model.precision == "f32" else (float, inf)
         best = [0.0] * (size + 1)
         came_from = [-1] * (size + 1)
         ids = [-1] * (size + 1)
-        start = 0
+        start = reached = 0
         while start < size:
+            if abs(best[start]) > reset:
+                here = best[start]
+                for place in range(start, reached + 1):
+                    if place == start or came_from[place] >= 0:
+                        best[place] = rounded(best[place] - here)
             here = best[start]
             next_start = min(start + character_size(data[start]), size)
             single = False
             for end, token_id in self.prefixes.at(data, start):
+                reached = max(reached, end)
                 offer = rounded(offers[token_id] + here)
                 if came_from[end] < 0 or offer > best[end]:
                     best[end], came_from[end], ids[end] = offer, start, token_id
                 single = single or end == next_start
             if not single:
+                reached = max(reached, next_start)
                 offer = rounded(self.unk_offer + here)
                 if came_from[next_start] < 0 or offer > best[next_start]:
                     if unk is None:

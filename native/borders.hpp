@@ -1,0 +1,32 @@
+// Borders that no piece reaches over: between another character and a run of U+2581.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace mtkit {
+
+class Borders {
+  public:
+    Borders() = default;
+    // `crossed`: bytes behind which a run of U+2581 is no border, see sections.py.
+    explicit Borders(std::string_view crossed) {
+        for (const char byte : crossed) crossed_[static_cast<unsigned char>(byte)] = true;
+    }
+
+    // Where the first border lies; the end of the text if there is none.
+    [[nodiscard]] std::size_t first(std::string_view text) const {
+        static constexpr std::string_view MARK = "\xE2\x96\x81";
+        for (std::size_t at = 0;;) {
+            while (text.substr(at).starts_with(MARK)) at += MARK.size();
+            at = text.find(MARK, at);
+            if (at == std::string_view::npos) return text.size();
+            if (at > 0 && !crossed_[static_cast<unsigned char>(text[at - 1])]) return at;
+        }
+    }
+
+  private:
+    std::array<bool, 256> crossed_{};
+};
+
+} // namespace mtkit
