@@ -16,10 +16,13 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZED_TESTS = [
     "tests/test_engine.py",
+    "tests/test_engine_bert.py",
     "tests/test_engine_decode.py",
+    "tests/test_engine_marks.py",
     "tests/test_engine_models.py",
     "tests/test_engine_offsets.py",
     "tests/test_engine_scripts.py",
+    "tests/test_engine_segments.py",
     "tests/test_engine_steps.py",
     "tests/test_pattern_native.py",
     "tests/test_damage_tables.py",
