@@ -16,8 +16,8 @@ def build_pairs(
 ) -> tuple[bytes, bytes]:
     """The tables pair -> rank and rank -> symbol."""
 
-def build_trie(blob: object, ends: object, listed: object) -> tuple[bytes, bytes]:
-    """The tables (node, byte) -> node and node -> id."""
+def build_trie(blob: object, ends: object, listed: object) -> bytes:
+    """The trie of the pieces; `listed`: u8 each whether it counts, empty: all."""
 
 def build_ranks(scores: object, wide: bool, floor: float | None) -> bytes:
     """Place of each score in descending order; wide: f64 instead of f32."""

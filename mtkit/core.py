@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 4
+INTERFACE = 5
 """Raised when ``_native.pyi`` or ``engine.VERSION`` changes; native/module.cpp has the same."""
 
 if os.environ.get("MTKIT_PURE"):

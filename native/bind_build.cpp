@@ -67,10 +67,9 @@ Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix
     return Pair(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made)));
 }
 
-Pair build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
+nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
-    const auto trie = mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2]));
-    return Pair(nb::make_tuple(to_bytes(trie.slots), to_bytes(trie.ids)));
+    return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2])));
 }
 
 // Scores as f32 or, where there are twice as many bytes, f64.
@@ -130,7 +129,7 @@ void bind_build(nb::module_ &m) {
     m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
           "The tables pair -> rank and rank -> symbol.");
     m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
-          "The tables (node, byte) -> node and node -> id.");
+          "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),
           "Place of each score in descending order; wide: f64 instead of f32.");
     m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,

@@ -51,7 +51,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi and programs; mtkit/core.py has the same number.
-constexpr int INTERFACE = 4;
+constexpr int INTERFACE = 5;
 
 } // namespace
 

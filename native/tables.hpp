@@ -13,7 +13,7 @@
 //   RSVD            WORD of the pieces that segmentation never makes
 //   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE
 //   RUNS            WORD of the pieces that stand for runs
-//   TRIE TRID OFRS  see trie.hpp; f64 what each piece counts
+//   TRIE OFRS       see trie.hpp; f64 what each piece counts
 //   COST            i32 what each piece costs
 //   PT00 PT01 ...   split patterns, see pattern.hpp
 //   DECO            the way back, see decoder.hpp

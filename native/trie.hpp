@@ -1,70 +1,56 @@
-// A byte trie in one hash table.
+// A byte trie in a double array.
 //
-//   TRIE  u64 slots, a power of two: high half node << 8 | byte, low half child + 1 (0: free)
-//   TRID  u32 id of each node's piece, NONE where no piece ends; node 0 is the root
+//   TRIE  u64 units, a multiple of 256 of them; unit 0 is the root. The child by a byte is the unit
+//         at base ^ byte, if it carries that byte; no two nodes have the same base, but for 0, that
+//         of nodes without children, where no unit carries a byte.
+//         Low to high: 9 bits byte (256: none), 27 bits id of the piece that ends here (all ones:
+//         none), 28 bits base.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "hash.hpp"
 #include "tables.hpp"
 
 namespace mtkit {
 
 class TrieTable {
   public:
+    static constexpr std::uint64_t BLOCK = 256;
+    static constexpr std::uint64_t NO_BYTE = 256;
+    static constexpr std::uint64_t NO_PIECE = (1U << 27) - 1;
+    static constexpr std::uint64_t BASE_LIMIT = 1U << 28;
+    static constexpr std::uint64_t FREE = NO_PIECE << 9 | NO_BYTE;
+
     TrieTable() = default;
-    explicit TrieTable(Tables &tables)
-        : slots_(tables.numbers<std::uint64_t>("TRIE")),
-          ids_(tables.numbers<std::uint32_t>("TRID")) {
-        if (!std::has_single_bit(slots_.size()))
-            throw FormatError("has " + std::to_string(slots_.size()) + " slots", "TRIE");
+    explicit TrieTable(Tables &tables) : units_(tables.numbers<std::uint64_t>("TRIE")) {
+        if (units_.empty() || units_.size() % BLOCK != 0)
+            throw FormatError("has " + std::to_string(units_.size()) + " units", "TRIE");
     }
-
-    static std::uint64_t place(std::uint64_t key) { return mix(key * 0x9E3779B97F4A7C15ULL); }
-
-    // The node reached from a node by a byte, NONE where there is none.
-    [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
-        const std::uint64_t key =
-            (static_cast<std::uint64_t>(node) << 8) | static_cast<unsigned char>(byte);
-        const std::size_t mask = slots_.size() - 1;
-        std::size_t at = place(key) & mask;
-        for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
-            const std::uint64_t slot = slots_[at];
-            const auto child = static_cast<std::uint32_t>(slot);
-            if (child == 0) return NONE;
-            if (slot >> 32 == key) return child <= ids_.size() ? child - 1 : NONE;
-        }
-        return NONE;
-    }
-
-    [[nodiscard]] std::uint32_t id(std::uint32_t node) const { return ids_[node]; }
 
     // Call `found(end, id)` for each piece that begins at `at`, shortest first.
     template <typename Found>
     void prefixes(std::string_view text, std::size_t at, Found &&found) const {
-        std::uint32_t node = 0;
+        std::uint64_t base = units_[0] >> 36;
         while (at < text.size()) {
-            node = step(node, text[at++]);
-            if (node == NONE) return;
-            if (ids_[node] != NONE) found(at, ids_[node]);
+            const auto byte = static_cast<unsigned char>(text[at++]);
+            const std::uint64_t place = base ^ byte;
+            if (place >= units_.size()) return;
+            const std::uint64_t unit = units_[place];
+            if ((unit & 511) != byte) return;
+            const std::uint64_t id = unit >> 9 & NO_PIECE;
+            if (id != NO_PIECE) found(at, static_cast<std::uint32_t>(id));
+            base = unit >> 36;
         }
     }
 
   private:
-    std::span<const std::uint64_t> slots_;
-    std::span<const std::uint32_t> ids_;
+    std::span<const std::uint64_t> units_;
 };
 
-struct TrieSlots {
-    std::vector<std::uint64_t> slots;
-    std::vector<std::uint32_t> ids;
-};
-
-// A TrieTable of the pieces marked in `listed` (empty: all); of equal pieces the first counts.
-TrieSlots build_trie(const PieceTable &pieces, const std::vector<bool> &listed);
+// The units of a TrieTable of the pieces marked in `listed` (empty: all); of equal pieces the first
+// counts.
+std::vector<std::uint64_t> build_trie(const PieceTable &pieces, const std::vector<bool> &listed);
 
 } // namespace mtkit

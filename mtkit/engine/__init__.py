@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     FromFile = Literal["file"] | None
 
 
-VERSION = 5
+VERSION = 6
 """Of programs and tables; native/engine.cpp has the same number."""
 
 

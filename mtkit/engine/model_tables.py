@@ -35,7 +35,7 @@ def shortest_path(vocabulary: Vocabulary, sections: Sections) -> bytes:
 
     priced = costs(vocabulary)
     every = range(len(vocabulary))
-    sections["TRIE"], sections["TRID"] = native.build_trie(
+    sections["TRIE"] = native.build_trie(
         sections["PCSB"], sections["PCSE"], bytes(int(i in priced) for i in every)
     )
     sections["COST"] = struct.pack(f"<{len(every)}i", *(priced.get(i, 0) for i in every))

@@ -187,7 +187,7 @@ class _Model:
         self.sections["WORD"] = self._word_table(listed)
 
     def _trie(self, listed: bytes) -> None:
-        self.sections["TRIE"], self.sections["TRID"] = native.build_trie(
+        self.sections["TRIE"] = native.build_trie(
             self.sections["PCSB"], self.sections["PCSE"], listed
         )
 
