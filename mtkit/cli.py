@@ -145,9 +145,10 @@ def _run(name: str, args: list[str]) -> int:
     if name not in COMMANDS:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, COMMANDS, 1, 0.5)
-        hint = f"did you mean {close[0]}?" if close else "mtkit --help lists the commands"
-        return _fail(f"no such command: {name}; {hint}", 2)
+        kind = "option" if name.startswith("-") else "command"
+        close = get_close_matches(name, (*COMMANDS, "--help", "--version"), 1, 0.5)
+        hint = f"did you mean {close[0]}?" if close else f"mtkit --help lists the {kind}s"
+        return _fail(f"no such {kind}: {name}; {hint}", 2)
     from importlib import import_module
 
     from mtkit.errors import MtkitError
@@ -159,6 +160,7 @@ def _run(name: str, args: list[str]) -> int:
             prog_name=f"mtkit {name}",
             standalone_mode=False,
             help_option_names=["--help", "-h"],
+            terminal_width=_help_width(),
         )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
@@ -184,6 +186,13 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _help_width() -> int:
+    """Return the width of help: the terminal's, which typer alone takes as 50 or more."""
+    from shutil import get_terminal_size
+
+    return max(min(get_terminal_size().columns, 80) - 2, 30)
 
 
 def _system_error(error: OSError) -> tuple[str, int]:

@@ -79,6 +79,10 @@ def test_text_comes_from_argument_pipe_or_file(mtkit: Run, tmp_path: Path) -> No
     lines = mtkit("encode", "--input", file, "-t", BBPE, "--lines").stdout.splitlines()
     single = [mtkit("encode", t, "-t", BBPE).stdout.strip() for t in ("one", "two", "three")]
     assert lines == single
+    (tmp_path / "name.txt").write_bytes(b"")
+    name = mtkit("encode", str(tmp_path / "name.txt"))
+    assert name.stdout != whole
+    assert b"--input reads" in name.stderr
 
 
 def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
@@ -112,6 +116,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["encod", "x"], 2, "did you mean encode"),
         (["ecnode"], 2, "did you mean encode"),
         (["help", "encod"], 2, "did you mean encode"),
+        (["--verison"], 2, "no such option: --verison; did you mean --version"),
         (["encode", "a", "b"], 2, "unexpected extra argument"),
         (["encode", "--nothing"], 2, "mtkit encode --help"),
         (["dump"], 2, "missing argument 'WHAT'"),
@@ -135,7 +140,9 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
         (["dump", "merges", str(SPM)], 4, "no merge list"),
+        (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
         (["inspect", str(BBPE), "--tensors"], 2, "no GGUF"),
+        (["inspect", "--plan"], 2, "needs the FILE"),
         (["config", "colour"], 2, "no setting"),
         (["completion", "tcsh"], 2, "bash"),
         (["--color", "sometimes"], 2, "auto"),

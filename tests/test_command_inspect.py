@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import gguf_layout as lay
 import pytest
 from gguf_layout import Layout
+from llama2c_models import checkpoint
 from support import FIXTURES
 
 from mtkit.gguf import open_gguf
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
+BBPE_VOCABULARY = FIXTURES / "bbpe-8k" / "vocab.gguf"
 ANSI = "\x1b[31m[bold]evil[/bold]\u202e\nline"
 
 
@@ -166,7 +168,7 @@ def test_dump_is_whole(mtkit: Run, model: Path) -> None:
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    path = FIXTURES / "bbpe-8k" / "vocab.gguf"
+    path = BBPE_VOCABULARY
     argv = [sys.executable, "-m", "mtkit", "dump", "metadata", path]
     done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
@@ -204,6 +206,21 @@ def test_terminal(model: Path) -> None:
     tables = plain[plain.index("metadata (7)") :]
     assert all(len(line.rstrip("\r")) <= 80 for line in tables.split("\n"))
     assert "\x1b[1m" in on_terminal("inspect", model, NO_COLOR="")
+
+
+def test_narrow_terminal(model: Path) -> None:
+    summary = on_terminal("inspect", BBPE_VOCABULARY, COLUMNS="40", NO_COLOR="1")
+    assert all(len(line.rstrip("\r")) <= 40 for line in summary.split("\n")[3:])
+    usage = on_terminal("dump", "--help", COLUMNS="40").split("Examples")[0]
+    assert all(len(line.rstrip("\r")) <= 40 for line in usage.split("\n"))
+
+
+def test_checkpoint_says_what_to_do(mtkit: Run, tmp_path: Path) -> None:
+    file = tmp_path / "stories.bin"
+    file.write_bytes(checkpoint())
+    done = mtkit("inspect", file)
+    assert done.returncode == 4
+    assert b"mtkit convert" in done.stderr
 
 
 def test_color_when_asked_for_in_a_pipe(mtkit: Run, model: Path) -> None:

@@ -42,15 +42,27 @@ def test_a_template_by_itself(mtkit: Run, tmp_path: Path) -> None:
     file = tmp_path / "own.jinja"
     file.write_text(
         "{% generation %}{{ messages[-1].content }}{% endgeneration %}"
-        "{{ tools | tojson }}{{ documents }}{{ mood }}{{ n + 1 }}{{ strftime_now('%Y %H') }}",
+        "{{ tools | tojson }}{{ documents }}{{ mood }}{{ n + 1 }}{{ think is false }}"
+        "{{ strftime_now('%Y %H') }}",
         encoding="utf-8",
     )
     tools = tmp_path / "tools.json"
     tools.write_text('[{"name": "f"}]', encoding="utf-8")
-    more = ("--set", "mood=calm", "--set", "n=4", "--now", "2024-07-26T13:45", "--tools", tools)
+    more = (
+        "--set",
+        "mood=calm",
+        "--set",
+        "n=4",
+        "--set",
+        "think=False",
+        "--now",
+        "2024-07-26T13:45",
+        "--tools",
+        tools,
+    )
     made = mtkit("template", file, "--user", "x", *more, "--json")
     document = json.loads(made.stdout)
-    assert document["text"] == 'x[{"name": "f"}]Nonecalm52024 13'
+    assert document["text"] == 'x[{"name": "f"}]Nonecalm5True2024 13'
     assert document["generation"] == [[0, 1]]
 
 

@@ -30,6 +30,7 @@ def changed(path: Path, tmp_path: Path, **sections: object) -> mtkit.Tokenizer:
 
 
 BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
+SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
 WORDPIECE = FIXTURES / "wordpiece" / "tokenizer.json"
 
 
@@ -85,6 +86,15 @@ def test_command(mtkit: Run, tmp_path: Path) -> None:
     assert document["texts"] == 2
     assert {"number", "text", "stage", "left", "right"} <= set(document["differences"][0])
     assert mtkit("compare", BBPE, "missing").returncode == 2
+
+
+def test_what_is_not_shown_is_said(mtkit: Run, tmp_path: Path) -> None:
+    mtkit("convert", SPM, "--to", "mtok", "--bos", "-o", tmp_path / "bos.mtok")
+    done = mtkit("compare", SPM, tmp_path / "bos.mtok", "-n", "3")
+    assert b"200 different (the first 3 shown)" in done.stdout
+    assert b"--no-special" in done.stderr
+    equal = mtkit("compare", SPM, tmp_path / "bos.mtok", "--no-special")
+    assert (equal.returncode, equal.stderr) == (0, b"")
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ app = application()
 @app.command()
 def chat(
     message: Annotated[
-        str | None, typer.Argument(help="Ask this, print the answer and end.")
+        str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and end.")
     ] = None,
     model: option.MODEL = None,
     system: Annotated[
@@ -30,7 +30,9 @@ def chat(
     template: Annotated[
         str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
     ] = None,
-    tokens: Annotated[int, typer.Option("-n", "--tokens", help="Of an answer; -1: any.")] = -1,
+    tokens: Annotated[
+        int, typer.Option("-n", "--tokens", metavar="N", help="Of an answer; -1: any.")
+    ] = -1,
     temperature: option.TEMPERATURE = 0.0,
     top_k: option.TOP_K = 40,
     top_p: option.TOP_P = 0.95,

@@ -31,7 +31,7 @@ def compare(
     right: Annotated[str, typer.Argument(metavar="B", help="File or folder.")],
     input_file: Annotated[
         str | None,
-        typer.Option("--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
+        typer.Option("-f", "--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
     ] = None,
     most: Annotated[
         int, typer.Option("-n", "--most", metavar="N", min=0, help="Differences to show.")
@@ -65,6 +65,10 @@ def compare(
         parse_special=False if no_parse_special else None,
     )
     _show(done, as_json=as_json)
+    if done.differences and {one.stage for one in done.differences} == {"post-processor"}:
+        sys.stderr.write(
+            "mtkit: only added special tokens differ here; --no-special leaves them out\n"
+        )
     if not done.equal:
         raise typer.Exit(1)
 
@@ -135,6 +139,8 @@ def _show(done: Comparison, *, as_json: bool) -> None:
             shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
             output.write(f"  {name} from token {start}\t{_cut(shown)}\n")
     verdict = "equal" if done.equal else f"{done.different} different"
+    if 0 < len(done.differences) < done.different:
+        verdict += f" (the first {len(done.differences)} shown)"
     output.write(f"{done.texts} texts, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}\n")
 
 

@@ -16,9 +16,11 @@ app = application()
 def config(
     key: Annotated[
         str | None,
-        typer.Argument(help="tokenizer or model.", autocompletion=lambda: ["tokenizer", "model"]),
+        typer.Argument(
+            metavar="KEY", help="tokenizer or model.", autocompletion=lambda: ["tokenizer", "model"]
+        ),
     ] = None,
-    value: Annotated[str | None, typer.Argument(help="A path or name.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="A path or name.")] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
     as_json: AS_JSON = False,
 ) -> None:

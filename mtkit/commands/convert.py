@@ -28,7 +28,7 @@ def _written() -> list[str]:
 @app.command()
 def convert(
     source: Annotated[
-        str | None, typer.Argument(metavar="[SRC]", help="File or folder; none: the default.")
+        str | None, typer.Argument(metavar="SRC", help="File or folder; none: the default.")
     ] = None,
     to: Annotated[
         str,
@@ -92,7 +92,7 @@ def convert(
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
         raise UsageError(what, hint="name a file, or a folder with / behind it")
     if not to:
-        raise UsageError("--to is missing", hint=f"one of {', '.join(FORMATS)}")
+        raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
     if (tables or no_extension) and (to != "mtok" or (tables and no_extension)):
         raise UsageError("--tables or --no-extension goes with --to mtok, one of them")
     options = WriteOptions(

@@ -26,7 +26,9 @@ def decode(
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Decode token ids to text; bytes that are no UTF-8 are written as they are in a pipe.
+    """Decode token ids to text.
+
+    In a pipe bytes that are no UTF-8 are written as they are, and a line break ends the text.
 
     \b
     Examples:

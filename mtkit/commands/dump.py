@@ -31,7 +31,7 @@ def dump(
     ],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A file; - for standard input; none: the default."),
+        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
     ] = None,
     pattern: Annotated[
         str | None,

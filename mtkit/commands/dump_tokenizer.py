@@ -86,7 +86,12 @@ def _scores(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[objec
     vocabulary = tokenizer.spec.vocabulary
     scores = vocabulary.scores
     if scores is None:
-        raise UnsupportedError("has no scores", source=tokenizer.source, hint="try dump merges")
+        merges = getattr(tokenizer.spec.model, "merges", None)
+        raise UnsupportedError(
+            "has no scores",
+            source=tokenizer.source,
+            hint=f"mtkit dump {'merges' if merges is not None else 'vocab'} lists what it has",
+        )
     rows = zip(range(len(vocabulary)), scores, vocabulary.pieces, strict=True)
     return ("id>", "score>", "token"), rows
 

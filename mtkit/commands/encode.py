@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -33,10 +34,12 @@ app = application()
 
 @app.command()
 def encode(
-    text: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+    ] = None,
     tokenizer: TOKENIZER = None,
     input_file: Annotated[
-        str | None, typer.Option("--input", metavar="FILE", help="Read the text from a file.")
+        str | None, typer.Option("-f", "--input", metavar="FILE", help="Read the text from it.")
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Encode each line by itself, one result a line.")
@@ -138,6 +141,8 @@ def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator
             raise UsageError("no text", hint='mtkit encode "Hello, MNN!" or --input FILE')
         text = "-"
     if text is not None and text != "-":
+        if os.path.isfile(text):
+            sys.stderr.write("mtkit: the text is the name of a file; --input reads the file\n")
         # Bytes of the command line that are no UTF-8 arrive as surrogate escapes.
         raw = text.encode("utf-8", "surrogateescape")
         yield from raw.splitlines() if lines else [raw]

@@ -14,7 +14,9 @@ app = application()
 
 @app.command()
 def generate(
-    prompt: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+    ] = None,
     model: option.MODEL = None,
     file: Annotated[
         str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the prompt from it.")
@@ -24,22 +26,40 @@ def generate(
     top_k: option.TOP_K = 40,
     top_p: option.TOP_P = 0.95,
     min_p: option.MIN_P = 0.05,
-    typical: Annotated[float, typer.Option("--typical", help="Typical tokens; 1: all.")] = 1.0,
-    top_n_sigma: Annotated[float, typer.Option("--top-n-sigma", help="0: all.")] = 0.0,
+    typical: Annotated[
+        float, typer.Option("--typical", metavar="P", help="Typical tokens; 1: all.")
+    ] = 1.0,
+    top_n_sigma: Annotated[float, typer.Option("--top-n-sigma", metavar="X", help="0: all.")] = 0.0,
     repeat_penalty: option.REPEAT_PENALTY = 1.0,
-    frequency_penalty: Annotated[float, typer.Option("--frequency-penalty", help="0: none.")] = 0.0,
-    presence_penalty: Annotated[float, typer.Option("--presence-penalty", help="0: none.")] = 0.0,
+    frequency_penalty: Annotated[
+        float, typer.Option("--frequency-penalty", metavar="X", help="0: none.")
+    ] = 0.0,
+    presence_penalty: Annotated[
+        float, typer.Option("--presence-penalty", metavar="X", help="0: none.")
+    ] = 0.0,
     penalty_last: Annotated[
-        int, typer.Option("--penalty-last", help="Tokens that penalties look at.")
+        int, typer.Option("--penalty-last", metavar="N", help="Tokens that penalties look at.")
     ] = 64,
-    dry: Annotated[float, typer.Option("--dry", help="DRY's strength; 0: none.")] = 0.0,
-    dry_base: Annotated[float, typer.Option("--dry-base", help="DRY's growth.")] = 1.75,
-    dry_length: Annotated[int, typer.Option("--dry-length", help="DRY's free length.")] = 2,
-    xtc: Annotated[float, typer.Option("--xtc", help="XTC's probability; 0: never.")] = 0.0,
-    xtc_threshold: Annotated[float, typer.Option("--xtc-threshold")] = 0.1,
-    mirostat: Annotated[int, typer.Option("--mirostat", help="1 or 2; 0: none.")] = 0,
-    mirostat_tau: Annotated[float, typer.Option("--mirostat-tau", help="Surprise in bits.")] = 5.0,
-    mirostat_eta: Annotated[float, typer.Option("--mirostat-eta", help="Its rate.")] = 0.1,
+    dry: Annotated[
+        float, typer.Option("--dry", metavar="X", help="DRY's strength; 0: none.")
+    ] = 0.0,
+    dry_base: Annotated[
+        float, typer.Option("--dry-base", metavar="X", help="DRY's growth.")
+    ] = 1.75,
+    dry_length: Annotated[
+        int, typer.Option("--dry-length", metavar="N", help="DRY's free length.")
+    ] = 2,
+    xtc: Annotated[
+        float, typer.Option("--xtc", metavar="P", help="XTC's probability; 0: never.")
+    ] = 0.0,
+    xtc_threshold: Annotated[float, typer.Option("--xtc-threshold", metavar="P")] = 0.1,
+    mirostat: Annotated[int, typer.Option("--mirostat", metavar="N", help="1 or 2; 0: none.")] = 0,
+    mirostat_tau: Annotated[
+        float, typer.Option("--mirostat-tau", metavar="X", help="Surprise in bits.")
+    ] = 5.0,
+    mirostat_eta: Annotated[
+        float, typer.Option("--mirostat-eta", metavar="X", help="Its rate.")
+    ] = 0.1,
     grammar: Annotated[
         str | None, typer.Option("--grammar", metavar="GBNF", help="File or text.")
     ] = None,

@@ -23,7 +23,7 @@ MODEL = Annotated[
     typer.Option("-m", "--model", metavar="GGUF", help="File or folder; none: the small one."),
 ]
 N_PREDICT = Annotated[
-    int, typer.Option("-n", "--tokens", help="Tokens at most; -1: until the end.")
+    int, typer.Option("-n", "--tokens", metavar="N", help="Tokens at most; -1: until the end.")
 ]
 CTX = Annotated[
     int | None,
@@ -62,10 +62,14 @@ BACKENDS = Annotated[
 TEMPERATURE = Annotated[
     float, typer.Option("--temp", metavar="T", help="0: the most likely always.")
 ]
-TOP_K = Annotated[int, typer.Option("--top-k", help="Keep the K most likely; 0: all.")]
-TOP_P = Annotated[float, typer.Option("--top-p", help="Keep this probability; 1: all.")]
-MIN_P = Annotated[float, typer.Option("--min-p", help="Keep this part of the highest.")]
-REPEAT_PENALTY = Annotated[float, typer.Option("--repeat-penalty", help="1: none.")]
+TOP_K = Annotated[int, typer.Option("--top-k", metavar="K", help="Keep the K most likely; 0: all.")]
+TOP_P = Annotated[
+    float, typer.Option("--top-p", metavar="P", help="Keep this probability; 1: all.")
+]
+MIN_P = Annotated[
+    float, typer.Option("--min-p", metavar="P", help="Keep this part of the highest.")
+]
+REPEAT_PENALTY = Annotated[float, typer.Option("--repeat-penalty", metavar="X", help="1: none.")]
 STOP = Annotated[
     list[str] | None, typer.Option("--stop", metavar="TEXT", help="End there. Repeatable.")
 ]

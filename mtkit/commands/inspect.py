@@ -15,7 +15,7 @@ app = application()
 def inspect(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A file; - for standard input; none: the default."),
+        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
     ] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
     tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
@@ -59,19 +59,29 @@ def inspect(
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
     from mtkit.binary import Source
-    from mtkit.errors import UsageError
+    from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
 
     if plan:
         from mtkit.commands.inspect_plan import show_plan
 
+        if file is None:
+            raise UsageError("--plan needs the FILE of a GGUF")
+
         show_plan(locate_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
     source = Source.open(locate_named(file))
     if bytes(source.data[:4]) != MAGIC:
+        from mtkit import checkpoints
         from mtkit.commands import inspect_tokenizer
         from mtkit.formats import recognise
 
+        if checkpoints.sniff(source):
+            raise UnsupportedError(
+                "is a llama2.c checkpoint",
+                source=source.name,
+                hint="mtkit convert --tokenizer tokenizer.bin --to gguf makes a GGUF of it",
+            )
         recognise(source)
         if metadata or tensors or layers or sort:
             raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=source.name)

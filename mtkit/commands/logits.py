@@ -21,7 +21,9 @@ app = application()
 
 @app.command()
 def logits(
-    prompt: Annotated[str | None, typer.Argument(help="The text; - reads standard input.")] = None,
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+    ] = None,
     model: option.MODEL = None,
     file: Annotated[
         str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the text from it.")

@@ -39,7 +39,10 @@ def template(
         str | None, typer.Option("--documents", metavar="JSON", help="File with documents.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", help="Which of the file's templates; see dump template.")
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="Which of the file's templates; see dump template."
+        ),
     ] = None,
     generation_prompt: Annotated[
         bool,
@@ -183,6 +186,7 @@ def _setting(text: str) -> tuple[str, Any]:
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
         raise UsageError(f"--set {text}: is not NAME=VALUE")
+    value = {"True": "true", "False": "false", "None": "null"}.get(value, value)  # as in Jinja
     try:
         return name, json.loads(value)
     except ValueError:

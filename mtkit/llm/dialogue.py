@@ -182,7 +182,8 @@ def check_messages(messages: Any) -> list[dict[str, Any]]:
     if isinstance(messages, dict) and "messages" in messages:
         messages = messages["messages"]
     if not isinstance(messages, list):
-        raise UsageError("is not a list of messages")
+        hint = 'as in [{"role": "user", "content": "Hello!"}]'
+        raise UsageError("is not a list of messages", field="messages", hint=hint)
     for place, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise UsageError("is not an object with role and content", field=f"messages[{place}]")

@@ -61,6 +61,9 @@ class GenerateSettings(Record):
             raise UsageError(f"is {self.n_ctx}, not 1 or more", field="n_ctx")
 
 
+_PARTS = ("sampler", "context", "load")
+
+
 def settings_of(options: dict[str, Any]) -> GenerateSettings:
     """Sort options by the record that has them.
 
@@ -70,13 +73,15 @@ def settings_of(options: dict[str, Any]) -> GenerateSettings:
     settings = GenerateSettings()
     rest = dict(options)
     parts: dict[str, Any] = {}
-    for part in ("sampler", "context", "load"):
-        default = getattr(settings, part)
+    nested = [getattr(settings, part) for part in _PARTS]
+    for part, default in zip(_PARTS, nested, strict=True):
         own = {name: rest.pop(name) for name in fields(default) if name in rest and name not in
                ("n_ctx", "threads")}  # fmt: skip
         given = rest.pop(part, default)
         parts[part] = replace(given, **own) if own else given
     unknown = set(rest) - set(fields(settings))
     if unknown:
-        raise UsageError(f"there is no option {sorted(unknown)[0]!r}")
+        known = {*fields(settings), *(name for part in nested for name in fields(part))}
+        what = f"there is no option {sorted(unknown)[0]!r}"
+        raise UsageError(what, hint=f"known: {', '.join(sorted(known - {*_PARTS}))}")
     return replace(settings, **parts, **rest)
