@@ -66,6 +66,9 @@ def _heading(console: Console, name: str, shown: int, count: int) -> None:
 
 
 def _print_summary(console: Console, report: GgufReport) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     file = report.file
     console.print(
         f"{escape(file.name)}   GGUF v{file.version}, {file.byte_order}-endian   "
@@ -79,9 +82,12 @@ def _print_summary(console: Console, report: GgufReport) -> None:
         facts.append(f"{type_name} ({report.bits_per_weight:.2f} bits per weight)")
     console.print("  " + _joined(facts))
     console.print()
+    facts_table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
+    facts_table.add_column(style="bold", no_wrap=True)
+    facts_table.add_column(overflow="fold")
     for name, text in _facts(report):
-        console.print(f"[bold]{name:14}[/bold] ", end="", markup=True)
-        console.print(text, soft_wrap=True)
+        facts_table.add_row(name, Text(text))
+    console.print(facts_table)
 
 
 def _joined(parts: Sequence[str]) -> str:

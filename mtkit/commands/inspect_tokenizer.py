@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer import Tokenizer
 
 _SHOWN_TOKENS = 12
+_SHOWN_LETTERS = 32
 
 
 def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
@@ -53,8 +54,6 @@ def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
             Text("  ".join(text for text in texts if text)),
         )
         last = str(stage)
-    if most is not None and len(found.added) > most:
-        table.add_row("", Text(f"… {len(found.added)} added tokens; mtkit dump vocab has them"))
     console.print(table)
 
 
@@ -72,9 +71,14 @@ def _rows(
     for token_id, content, flags in shown[:most]:
         text = content.decode("utf-8", "surrogateescape")
         yield "added token", token_id, text, " ".join(flags)
+    if most is not None and len(shown) > most:
+        yield "added token", f"… {len(shown)} in all; mtkit dump vocab has them"
     for name, length in found.templates.items():
         yield "chat template", name, f"{length} characters"
     for token_id, piece in found.longest:
-        yield "longest token", token_id, piece.decode("utf-8", "surrogateescape")
+        text = piece.decode("utf-8", "surrogateescape")
+        if most is not None and len(text) > _SHOWN_LETTERS:
+            text = f"{text[:_SHOWN_LETTERS]}… {len(text)} letters"
+        yield "longest token", token_id, text
     for text in tokenizer.assumptions:
         yield "assumed", text
