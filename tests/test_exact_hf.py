@@ -123,6 +123,21 @@ def test_each_part_of_the_first_character_stands_first(cut: str) -> None:
         compare(model, texts("\u33ffgal\u33ff"), normalizer, steps, added)
 
 
+def test_each_byte_of_the_first_character_stands_first() -> None:
+    tokenizers = reference("tokenizers")
+    p = tokenizers.pre_tokenizers
+    pieces = ["<unk>", "_", "\u0142", "_\u0142", "\u00c3", "_\u00c3", "_\u00c4", "2", "_2"]
+    model = tokenizers.models.Unigram([(piece, -1.0) for piece in pieces], 0)
+    twice = [p.ByteLevel(add_prefix_space=True), p.ByteLevel(add_prefix_space=False)]
+    metaspace = p.Metaspace(replacement="_", prepend_scheme="first", split=False)
+    ways = [twice, twice[:1], [p.ByteLevel(use_regex=False), p.FixedLength(1)]]
+    for scheme in ("always", "first"):
+        ways.append([p.Metaspace("_", prepend_scheme=scheme, split=False), p.FixedLength(1)])
+        ways.append([p.FixedLength(1), p.Metaspace("_", prepend_scheme=scheme), p.FixedLength(1)])
+    for steps in ways:
+        compare(model, texts("2 \n\u0142\u00e9"), pre=p.Sequence([*steps, metaspace]))
+
+
 def test_the_first_word_is_not_the_first_when_what_stood_first_is_gone() -> None:
     tokenizers = reference("tokenizers")
     vocabulary = {piece: number for number, piece in enumerate(["<unk>", "a", "x", "_", "_a"])}

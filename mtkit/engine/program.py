@@ -8,6 +8,8 @@ them. What the core has no step for is ``UnsupportedError``: the pipeline does t
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from mtkit.engine import VERSION
 from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.engine.frames import frame
@@ -211,7 +213,7 @@ class Program:
             return [*self._byte_level_split(component), u8(CutKind.MAP_BYTES)]
         if isinstance(component, pre_tokenizers.Metaspace):
             scheme = Scheme[component.prepend_scheme.upper()]
-            if scheme is Scheme.FIRST and self._cuts_what_was_normalized(component):
+            if scheme is Scheme.FIRST and self._cuts_what_was_one(component):
                 scheme = Scheme.FIRST_BY_EXTENT
             written = u8(scheme) + u8(component.split)
             return [u8(CutKind.METASPACE) + text(component.replacement) + written]
@@ -248,12 +250,15 @@ class Program:
             return [u8(CutKind.FIXED_LENGTH) + u32(component.length)]
         return [by_characters(component)]
 
-    def _cuts_what_was_normalized(self, component: PreTokenizer) -> bool:
+    def _cuts_what_was_one(self, component: PreTokenizer) -> bool:
         """Tell whether parts of what one character became can come apart before a step."""
+        steps = list(takewhile(lambda step: step is not component, self._steps))
         if self.spec.normalizer is None:
-            return False
+            # Letters for bytes can come apart behind them, what is put in front at once.
+            writing = (pre_tokenizers.ByteLevel, pre_tokenizers.Metaspace)
+            return any(isinstance(step, writing) for step in steps)
         added = self.spec.added_tokens.tokens
-        return self._steps[0] is not component or any(token.normalized for token in added)
+        return bool(steps) or any(token.normalized for token in added)
 
     def _byte_level_split(self, component: PreTokenizer) -> list[bytes]:
         assert isinstance(component, pre_tokenizers.ByteLevel)
