@@ -266,7 +266,11 @@ def special_marks(spec: TokenizerSpec) -> list[bytes]:
 def target_paths(
     source: str, dst: str | os.PathLike[str] | None, written: Written
 ) -> dict[str, bytes]:
-    """Return path -> content: beside the source, in the folder ``dst`` or at the file ``dst``."""
+    """Return path -> content: beside the source, in the folder ``dst`` or at the file ``dst``.
+
+    Several files go into a folder where ``dst`` has no suffix: their names are fixed, and in the
+    folder around it they could belong to anything.
+    """
     names = list(written.files)
     stem, folder = os.path.splitext(os.path.basename(source))[0], os.path.dirname(source)
     if source in ("", "-", default_path()) or hub.holds(source):
@@ -274,7 +278,8 @@ def target_paths(
     paths = [os.path.join(folder, _named(name, stem)) for name in names]
     if dst is not None:
         dst = os.fspath(dst)
-        if dst.endswith(("/", os.sep)) or os.path.isdir(dst):
+        several = len(names) > 1 and not os.path.splitext(dst)[1] and not os.path.lexists(dst)
+        if several or dst.endswith(("/", os.sep)) or os.path.isdir(dst):
             paths = [os.path.join(dst, _named(name, stem)) for name in names]
         else:
             stem, folder = os.path.splitext(os.path.basename(dst))[0], os.path.dirname(dst)

@@ -91,7 +91,10 @@ def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
     assert mtkit("inspect", "-", stdin=BBPE.read_bytes()).returncode == 0
 
 
-def test_a_folder_says_what_it_takes(mtkit: Run) -> None:
+def test_a_folder_says_what_it_takes(mtkit: Run, tmp_path: Path) -> None:
+    for name in ("one.gguf", "two.gguf"):
+        (tmp_path / name).write_bytes((BBPE.parent / "vocab.gguf").read_bytes())
+    assert b"one.gguf, the first of 2" in mtkit("encode", TEXT, "-t", tmp_path).stderr
     done = mtkit("encode", TEXT, "-t", BBPE.parent)
     assert done.returncode == 0
     assert b"taking" in done.stderr

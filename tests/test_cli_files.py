@@ -35,6 +35,16 @@ def test_a_web_page_is_called_one_whatever_it_was_taken_for(mtkit: Run, tmp_path
         assert "web page" in one_line(mtkit(*args), 3)
 
 
+def test_several_files_have_a_folder(mtkit: Run, tmp_path: Path) -> None:
+    for target, made in (("made", ["made/tokenizer.json", "made/tokenizer_config.json"]),
+                         ("own.json", ["own.json", "tokenizer_config.json"])):  # fmt: skip
+        done = mtkit("convert", BBPE, "--to", "hf", "-o", tmp_path / target, "--json")
+        files = [str(tmp_path / name) for name in made]
+        assert json.loads(done.stdout)["files"][: len(files)] == files
+    assert mtkit("convert", BBPE, "--to", "gguf", "-o", tmp_path / "one", "-q").returncode == 0
+    assert (tmp_path / "one").is_file()
+
+
 def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
     target = tmp_path / "out.mtok"
     done = mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--json")

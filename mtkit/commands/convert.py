@@ -71,6 +71,8 @@ def convert(
 ) -> None:
     """Convert a tokenizer to another format, and prove it on 200 texts before writing.
 
+    DST without a suffix is a folder where several files are written, as for hf.
+
     Exit code 4: the format cannot hold it, or ordinary text would get other ids.
 
     \b

@@ -42,7 +42,10 @@ def locate_named(name: str | None, *, download: bool = False) -> str:
 
     path = locate(name, download=download)
     if name is not None and path != os.path.expanduser(name):
-        sys.stderr.write(f"mtkit: taking {path}\n")
+        beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
+        several = path.endswith(".gguf") and beside > 1
+        more = f", the first of {beside} .gguf files" if several else ""
+        sys.stderr.write(f"mtkit: taking {path}{more}\n")
     return path
 
 
