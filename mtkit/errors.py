@@ -69,7 +69,7 @@ class Naming:
         pass
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, (FormatError, UnsupportedError)):
+        if isinstance(error, (FormatError, UnsupportedError, ResourceError)):
             error.located(self.source)
 
 

@@ -26,6 +26,7 @@ class AlignedText {
         text_ += part.text.substr(start, end - start);
         extents_.insert(extents_.end(), part.extents + start, part.extents + end);
     }
+    [[nodiscard]] std::size_t size() const { return text_.size(); }
     void give(Part &part) const {
         static constexpr Extent NOTHING{0, 0};
         part.text = text_;
@@ -53,7 +54,8 @@ inline void require_whole(const Part &part) {
 // Changes to a part, from left to right; what lies between is copied, in both texts and extents.
 class Rewrite {
   public:
-    Rewrite(Part &part, Arena &arena) : part_(part), arena_(arena) {}
+    // `step` is what an error calls it.
+    Rewrite(Part &part, Arena &arena, const char *step) : part_(part), arena_(arena), step_(step) {}
 
     // The bytes from start to end become `text`, which stands for `owner`.
     void replace(std::size_t start, std::size_t end, std::string_view text, Extent owner) {
@@ -61,6 +63,7 @@ class Rewrite {
             if (!aligned_) aligned_.emplace(arena_);
             aligned_->copy(part_, done_, start);
             aligned_->add(text, owner);
+            arena_.check(part_.text.size(), aligned_->size(), step_);
         } else {
             if (text_ == nullptr) {
                 text_ = &arena_.fresh();
@@ -68,6 +71,7 @@ class Rewrite {
             }
             *text_ += part_.text.substr(done_, start - done_);
             *text_ += text;
+            arena_.check(part_.text.size(), text_->size(), step_);
         }
         done_ = end;
     }
@@ -79,9 +83,11 @@ class Rewrite {
     void give() {
         if (aligned_) {
             aligned_->copy(part_, done_, part_.text.size());
+            arena_.grow(part_.text.size(), aligned_->size(), step_);
             aligned_->give(part_);
         } else if (text_ != nullptr) {
             *text_ += part_.text.substr(done_);
+            arena_.grow(part_.text.size(), text_->size(), step_);
             part_.text = *text_;
         }
     }
@@ -89,6 +95,7 @@ class Rewrite {
   private:
     Part &part_;
     Arena &arena_;
+    const char *step_;
     std::optional<AlignedText> aligned_;
     std::string *text_ = nullptr;
     std::size_t done_ = 0;
@@ -115,6 +122,7 @@ class Transform {
         out_.copy(part_, at_, end);
         at_ = end;
     }
+    [[nodiscard]] std::size_t size() const { return out_.size(); }
     void give(Part &part) const { out_.give(part); }
 
   private:

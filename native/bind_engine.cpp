@@ -11,6 +11,7 @@
 
 #include "buffer.hpp"
 #include "engine.hpp"
+#include "errors.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -162,7 +163,7 @@ Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
     return Columns(nb::make_tuple(engine.to_list(tokens.ids), offsets, spelled));
 }
 
-// Every failure leaves the text to the pipeline, which words it.
+// Every other failure leaves the text to the pipeline, which words it.
 Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special) {
     std::vector<Answer> answers(texts.size());
     std::size_t number = 0;
@@ -182,6 +183,8 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special
             try {
                 engine.encode_tokens(answer.text->text(), parse_special, tokens);
                 answer.tokens = std::move(tokens);
+            } catch (const mtkit::ResourceError &) {
+                throw; // the pipeline would need more
             } catch (const std::runtime_error &) {
             }
         }

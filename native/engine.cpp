@@ -91,6 +91,7 @@ void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch
 }
 
 std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {
+    scratch.arena.begin(text.size());
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
     std::size_t good = valid_prefix(text);
     // A broken character could reach over a mark.

@@ -35,6 +35,13 @@ struct InvalidText : std::runtime_error {
     std::size_t offset;
 };
 
+// A step makes a text longer than it may become; `field` is the step.
+struct ResourceError : std::runtime_error {
+    ResourceError(const std::string &what, std::string_view field_)
+        : std::runtime_error(what), field(field_) {}
+    std::string field;
+};
+
 // A text that the pipeline has to take; the caller hands it over.
 struct Deferred : std::runtime_error {
     Deferred() : std::runtime_error("left to the pipeline") {}

@@ -64,7 +64,9 @@ class Form final : public Normalizer {
                 append(character, c.value);
                 out.put(character, c.change);
             };
-            if (walk(part.text, copy, put)) out.give(part);
+            if (!walk(part.text, copy, put)) return;
+            arena.grow(part.text.size(), out.size(), "UnicodeForm");
+            out.give(part);
             return;
         }
         std::string *out = nullptr;
@@ -73,7 +75,9 @@ class Form final : public Normalizer {
             *out += part.text.substr(start, end - start);
         };
         const auto put = [&](const Marked &c) { append(*out, c.value); };
-        if (walk(part.text, copy, put)) part.text = *out;
+        if (!walk(part.text, copy, put)) return;
+        arena.grow(part.text.size(), out->size(), "UnicodeForm");
+        part.text = *out;
     }
     [[nodiscard]] bool aligns() const override { return true; }
 

@@ -34,6 +34,8 @@ void translate(const std::exception_ptr &pending, void *) {
         raise("UsageError", error.what());
     } catch (const mtkit::UnsupportedError &error) {
         raise("UnsupportedError", error.what());
+    } catch (const mtkit::ResourceError &error) {
+        raise("ResourceError", error.what(), "field"_a = error.field.c_str());
     } catch (const mtkit::Deferred &error) {
         PyErr_SetString(PyExc_NotImplementedError, error.what());
     } catch (const mtkit::InvalidText &error) {

@@ -17,7 +17,7 @@ class Prepend final : public Normalizer {
         : text_(read_text(program, "text")), empty_(read_flag(program, "empty")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty() && !empty_) return;
-        Rewrite out(part, arena);
+        Rewrite out(part, arena, "Prepend");
         const auto text = part.text;
         // It belongs to the first character; the reference loses that where it writes nothing.
         const std::size_t head = text_.empty() && !text.empty() ? decode(text, 0).size : 0;
@@ -40,7 +40,7 @@ class Replace final : public Normalizer {
         : matcher_(make_matcher(program, tables)), content_(read_text(program, "content")) {}
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty()) return;
-        Rewrite out(part, arena);
+        Rewrite out(part, arena, "Replace");
         bool head = part.head_at_start;
         matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
             // What stands in front of the text belongs to none of its characters: the reference
@@ -123,6 +123,7 @@ void write_letters(Part &part, Arena &arena) {
     if (part.extents == nullptr) {
         auto &out = arena.fresh();
         for (const char c : part.text) append(out, ALPHABET.letter[static_cast<unsigned char>(c)]);
+        arena.grow(part.text.size(), out.size(), "ByteLevel");
         part.text = out;
         return;
     }
@@ -134,6 +135,7 @@ void write_letters(Part &part, Arena &arena) {
         append(letter, ALPHABET.letter[static_cast<unsigned char>(part.text[at])]);
         out.add(letter, part.extents[at]);
     }
+    arena.grow(part.text.size(), out.size(), "ByteLevel");
     out.give(part);
 }
 

@@ -16,7 +16,7 @@ class DropOrSurround final : public Normalizer {
         : drop_(read_flag(program, "drop")), around_(read_text(program, "around")), set_(program) {}
     void run(Part &part, Arena &arena) const override {
         require_whole(part);
-        Rewrite out(part, arena);
+        Rewrite out(part, arena, "Bert");
         const auto text = part.text;
         for (std::size_t at = set_.next(text, 0); at < text.size();) {
             const std::size_t end = at + decode(text, at).size;
@@ -44,7 +44,7 @@ class Map final : public Normalizer {
     explicit Map(Reader &program) : map_(program) {}
     void run(Part &part, Arena &arena) const override {
         require_whole(part);
-        Rewrite out(part, arena);
+        Rewrite out(part, arena, "CodePointTable");
         const auto text = part.text;
         for (std::size_t at = 0; at < text.size();) {
             const auto c = decode(text, at);

@@ -82,7 +82,8 @@ class Split final : public PreTokenizer {
 };
 
 // A text with `prefix` in front and `mark` for each blank.
-Part written(const Part &part, std::string_view prefix, std::string_view mark, Arena &arena) {
+Part written(const Part &part, std::string_view prefix, std::string_view mark, Arena &arena,
+             const char *step) {
     Part out = part;
     if (part.extents != nullptr) {
         AlignedText text(arena);
@@ -92,9 +93,11 @@ Part written(const Part &part, std::string_view prefix, std::string_view mark, A
              at = part.text.find(' ', done)) {
             text.copy(part, done, at);
             text.add(mark, part.extents[at]);
+            arena.check(part.text.size(), text.size(), step);
             done = at + 1;
         }
         text.copy(part, done, part.text.size());
+        arena.grow(part.text.size(), text.size(), step);
         text.give(out);
         return out;
     }
@@ -102,11 +105,14 @@ Part written(const Part &part, std::string_view prefix, std::string_view mark, A
     text.reserve(part.text.size() + part.text.size() / 2 + prefix.size());
     text += prefix;
     for (const char c : part.text) {
-        if (c == ' ')
+        if (c == ' ') {
             text += mark;
-        else
+            arena.check(part.text.size(), text.size(), step);
+        } else {
             text.push_back(c);
+        }
     }
+    arena.grow(part.text.size(), text.size(), step);
     out.text = text;
     return out;
 }
@@ -116,7 +122,7 @@ class PrefixSpace final : public PreTokenizer {
   public:
     void run(const Part &part, Arena &arena, const PutPart &put) const override {
         if (part.text.empty()) return;
-        put(part.text.front() == ' ' ? part : written(part, " ", " ", arena));
+        put(part.text.front() == ' ' ? part : written(part, " ", " ", arena, "ByteLevel"));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 };
@@ -142,8 +148,8 @@ class Metaspace final : public PreTokenizer {
         const bool marked = part.text.front() == ' ' || part.text.starts_with(mark_);
         const bool first = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
         const bool wanted = scheme_ == ALWAYS || (first && part.at_start);
-        const Part whole =
-            written(part, wanted && !marked ? mark_ : std::string_view(), mark_, arena);
+        const Part whole = written(part, wanted && !marked ? mark_ : std::string_view(), mark_,
+                                   arena, "Metaspace");
         if (!split_) {
             put(whole);
             return;
@@ -175,7 +181,7 @@ class MarkSpaces final : public PreTokenizer {
         : mark_(read_text(program, "replacement")), prefix_(read_flag(program, "prefix")) {}
     void run(const Part &part, Arena &arena, const PutPart &put) const override {
         const bool wanted = prefix_ && !part.text.empty() && !part.text.starts_with(' ');
-        put(written(part, wanted ? mark_ : std::string_view(), mark_, arena));
+        put(written(part, wanted ? mark_ : std::string_view(), mark_, arena, "MarkSpaces"));
     }
     [[nodiscard]] bool aligns() const override { return true; }
 

@@ -1,6 +1,7 @@
 // Steps on text: what normalizers and pre-tokenizers are compiled to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "call.hpp"
+#include "errors.hpp"
 #include "numbers.hpp"
 #include "reader.hpp"
 #include "tables.hpp"
@@ -67,9 +69,24 @@ template <typename T> class Pool {
     std::size_t used_ = 0;
 };
 
-// Working memory of the steps.
+// Working memory of the steps, and how much longer they may make a text in all.
 class Arena {
   public:
+    // As in mtkit/pipeline/growth.py.
+    static constexpr std::size_t GROWTH_BYTES = 16U << 20;
+    static constexpr std::size_t GROWTH_FACTOR = 64;
+
+    // A text of that size comes.
+    void begin(std::size_t bytes) { left_ = most_ = std::max(GROWTH_BYTES, bytes * GROWTH_FACTOR); }
+    // A text of `before` bytes is `after` bytes long as far as it is written.
+    void check(std::size_t before, std::size_t after, const char *step) const {
+        if (after > before && after - before > left_) too_long(step);
+    }
+    // The same of a text that is written to its end.
+    void grow(std::size_t before, std::size_t after, const char *step) {
+        check(before, after, step);
+        if (after > before) left_ -= after - before;
+    }
     std::string &fresh() { return strings_.fresh(); }
     std::vector<Extent> &fresh_extents() { return extents_.fresh(); }
     void reset() {
@@ -78,8 +95,15 @@ class Arena {
     }
 
   private:
+    [[noreturn]] void too_long(const char *step) const {
+        throw ResourceError("the text becomes more than " + std::to_string(most_) + " bytes longer",
+                            step);
+    }
+
     Pool<std::string> strings_;
     Pool<std::vector<Extent>> extents_;
+    std::size_t most_ = GROWTH_BYTES;
+    std::size_t left_ = GROWTH_BYTES;
 };
 
 // Text to text.

@@ -107,6 +107,24 @@ def test_a_long_file_is_refused_before_it_is_read(mtkit: Run, tmp_path: Path) ->
         assert "8589934592 bytes long" in one_line(mtkit("inspect", file), 3)
 
 
+def test_a_device_is_refused_where_a_tokenizer_would_have_ended(mtkit: Run) -> None:
+    assert one_line(mtkit("inspect", "/dev/zero"), 5) == (
+        "mtkit: /dev/zero: is longer than 268435456 bytes and no file that could be mapped;"
+        " save it to a file first\n"
+    )
+
+
+def test_a_tokenizer_that_multiplies_its_text_is_stopped(mtkit: Run, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    step = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
+    steps = {"type": "Sequence", "normalizers": [step] * 8}
+    file.write_text(json.dumps({**json.loads(BBPE.read_bytes()), "normalizer": steps}))
+    for form in ("--ids", "--json"):
+        assert one_line(mtkit("encode", "a", "-t", file, form), 5) == (
+            f"mtkit: {file}: Replace: the text becomes more than 16777216 bytes longer\n"
+        )
+
+
 def test_a_fault_that_shows_only_in_use_names_the_file(mtkit: Run, tmp_path: Path) -> None:
     document = json.loads(BBPE.read_bytes())
     for fault, says in (

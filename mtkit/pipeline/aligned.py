@@ -13,6 +13,7 @@ Source: huggingface/tokenizers 0.23, tokenizer/normalizer.rs.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.pipeline.growth import Growth, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,34 +33,37 @@ class Aligned:
         spans: Stretch of the original of each character; same length as ``text``.
         start: Where the part of the original begins that this text came from.
         end: Where it ends.
+        growth: What the steps may add to the whole text.
     """
 
-    __slots__ = ("end", "spans", "start", "text")
+    __slots__ = ("end", "growth", "spans", "start", "text")
 
-    def __init__(self, text: str, spans: list[Span], start: int, end: int) -> None:
+    def __init__(self, text: str, spans: list[Span], start: int, end: int, growth: Growth) -> None:
         self.text = text
         self.spans = spans
         self.start = start
         self.end = end
+        self.growth = growth
 
     @classmethod
     def of(cls, text: str) -> Aligned:
         """Return an unchanged text aligned with itself."""
-        return cls(text, [(at, at + 1) for at in range(len(text))], 0, len(text))
+        spans = [(at, at + 1) for at in range(len(text))]
+        return cls(text, spans, 0, len(text), Growth(text))
 
     def __len__(self) -> int:
         return len(self.text)
 
     def copy(self) -> Aligned:
         """Return an independent copy."""
-        return Aligned(self.text, list(self.spans), self.start, self.end)
+        return Aligned(self.text, list(self.spans), self.start, self.end, self.growth)
 
     def part(self, first: int, last: int) -> Aligned:
         """Return the characters ``first`` to ``last`` (exclusive) as a text of its own."""
         spans = self.spans[first:last]
         if not spans:
-            return Aligned("", [], self.start, self.start)
-        return Aligned(self.text[first:last], spans, spans[0][0], spans[-1][1])
+            return Aligned("", [], self.start, self.start, self.growth)
+        return Aligned(self.text[first:last], spans, spans[0][0], spans[-1][1], self.growth)
 
     def offsets(self, first: int, last: int) -> Span:
         """Return the stretch of the original that some characters stand for."""
@@ -98,7 +102,9 @@ class Aligned:
                     " and a later one changes the whole text; the reference fails here, too"
                 )
             text.append(character)
-        self.text = self.text[:first] + "".join(text) + self.text[last:]
+        written = "".join(text)
+        self.growth.spend(size(written) - size(self.text[first:last]))
+        self.text = self.text[:first] + written + self.text[last:]
         self.spans = old[:first] + spans + old[last:]
 
     def _whole(self) -> tuple[int, int]:
@@ -136,6 +142,7 @@ class Aligned:
     def prepend(self, text: str) -> None:
         """Put a text in front; it belongs to the first character. Nothing happens when empty."""
         if self.text:
+            self.growth.check(size(text))
             changes = [(character, int(at > 0)) for at, character in enumerate(text)]
             self.transform([*changes, (self.text[0], 1)], at=(0, 1))
 
@@ -143,6 +150,8 @@ class Aligned:
         """Write ``content`` over each match; it belongs to the last character of the match."""
         if not self.text:
             return
+        found = "".join([self.text[first:last] for first, last in matches])
+        self.growth.spend(len(matches) * size(content) - size(found))
         text, spans, done = [], [], 0
         for first, last in matches:
             owner = self.spans[last - 1] if last else (self.start, self.start)

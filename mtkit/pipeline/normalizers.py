@@ -13,6 +13,7 @@ from mtkit.pipeline import characters, spaces, tables
 from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.pipeline.charsmap import Charsmap
 from mtkit.pipeline.forms import normal_form
+from mtkit.pipeline.growth import named, size
 from mtkit.pipeline.pattern import compile_pattern
 from mtkit.pipeline.unicode import clusters, decomposition
 from mtkit.pipeline.utf8 import to_bytes
@@ -51,6 +52,11 @@ def compile_normalizer(component: Normalizer, pieces: tuple[bytes, ...] = ()) ->
                 step(text)
 
         return run
+    return named(component, _compile(component, pieces))
+
+
+def _compile(component: Normalizer, pieces: tuple[bytes, ...]) -> Apply:
+    """Return the function of a normalizer that is no sequence."""
     if isinstance(component, spec.UnicodeForm):
         form = component.form
         return lambda text: text.transform(normal_form(text.text, form))
@@ -118,6 +124,7 @@ def _prepend(component: spec.Prepend) -> Apply:
         if text.text:
             text.prepend(component.text)
         elif component.empty:
+            text.growth.check(size(component.text))
             text.transform([(character, 1) for character in component.text], at=(0, 0))
 
     return run
@@ -200,17 +207,22 @@ def _precompiled(text: Aligned, charsmap: Charsmap) -> None:
     """
     changes: list[Change] = []
     changed = False
+    added = -size(text.text)
     for cluster in clusters(text.text):
         data = to_bytes(cluster)
         found = charsmap.matches(data) if len(data) < 6 else []
         if found:
             changed = True
+            added += len(found[0][1])
+            text.growth.check(added)
             _write_over(changes, len(cluster), found[0][1])
             continue
         for character in cluster:
             found = charsmap.matches(to_bytes(character))
             if found:
                 changed = True
+                added += len(found[0][1])
+                text.growth.check(added)
                 _write_over(changes, 1, found[0][1])
             else:
                 changes.append((character, 0))

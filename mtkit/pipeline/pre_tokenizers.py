@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline import characters
+from mtkit.pipeline.growth import named
 from mtkit.pipeline.normalizers import map_bytes
 from mtkit.pipeline.pattern import compile_pattern
 from mtkit.pipeline.unicode import category
@@ -40,6 +41,11 @@ def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
     """
     if isinstance(component, spec.Sequence):
         return _sequence([compile_pre_tokenizer(step) for step in component.steps])
+    return named(component, _compile(component))
+
+
+def _compile(component: PreTokenizer) -> Cut:
+    """Return the function of a pre-tokenizer that is no sequence."""
     if isinstance(component, spec.ByteLevel):
         return _byte_level(component)
     if isinstance(component, spec.Metaspace):

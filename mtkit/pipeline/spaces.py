@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mtkit.pipeline.aligned import Aligned
+    from mtkit.pipeline.growth import Growth
     from mtkit.spec import normalizers as spec
 
 MARK = "\u2581".encode()
@@ -35,7 +36,8 @@ def compile_spaces(component: spec.Spaces, pieces: tuple[bytes, ...]) -> Callabl
         data = to_bytes(text.text)
         if not data and component.prefix == "text":
             return
-        written, places = rule(component, space, data, walker)
+        written, places = rule(component, space, data, walker, text.growth)
+        text.growth.spend(len(written) - len(data))
         _write_back(text, written, places)
 
     return run
@@ -65,10 +67,13 @@ class _Walker:
         size = _character_size(data, at)
         return (size, data[at : at + size]) if size else (1, _REPLACEMENT)
 
-    def steps(self, data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    def steps(self, data: bytes, at: int, growth: Growth) -> Iterator[tuple[int, bytes]]:
         """Yield (place, written) up to the end."""
+        added = 0
         while at < len(data):
             size, written = self.step(data, at)
+            added += len(written) - size
+            growth.check(added)
             yield at, written
             at += size
 
@@ -85,7 +90,7 @@ def _character_size(data: bytes, at: int) -> int:
 
 
 def _text_rule(
-    component: spec.Spaces, space: bytes, data: bytes, walker: _Walker
+    component: spec.Spaces, space: bytes, data: bytes, walker: _Walker, growth: Growth
 ) -> tuple[bytearray, list[int]]:
     """Write spaces where they stand; the dummy prefix is in front of the text."""
     written, places = bytearray(), []
@@ -106,7 +111,7 @@ def _text_rule(
     if component.add_dummy_prefix and not component.suffix:
         add(space, at)
     after_space = component.remove_extra_whitespaces
-    for place, piece in walker.steps(data, at):
+    for place, piece in walker.steps(data, at, growth):
         if after_space:
             piece = piece.lstrip(b" ")
         if piece:
@@ -124,12 +129,12 @@ def _text_rule(
 
 
 def _word_rule(
-    component: spec.Spaces, space: bytes, data: bytes, walker: _Walker
+    component: spec.Spaces, space: bytes, data: bytes, walker: _Walker, growth: Growth
 ) -> tuple[bytearray, list[int]]:
     """Write a space in front of words; the dummy prefix is in front of the first one."""
     written, places = bytearray(), []
     prefixed, inside = not component.add_dummy_prefix or component.suffix, False
-    for place, piece in walker.steps(data, 0):
+    for place, piece in walker.steps(data, 0, growth):
         before = len(written)
         for byte in piece:
             if byte == 0x20:

@@ -6,6 +6,7 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer.cpp.
 from __future__ import annotations
 
 from mtkit.pipeline import characters
+from mtkit.pipeline.growth import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def _read(code_points: Numbers, values: Pieces) -> dict[str, str]:
 
 def _each(text: Aligned, mapping: Callable[[str], str]) -> None:
     """Replace each character by a text of any length, which stands for the same stretch."""
-    written, spans = [], []
+    written, spans, added = [], [], -size(text.text)
     for character, span in zip(text.text, text.spans, strict=True):
         written.append(mapping(character))
+        added += size(written[-1])
+        text.growth.check(added)
         spans += [span] * len(written[-1])
+    text.growth.spend(added)
     text.text = "".join(written)
     text.spans = spans
