@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from engine_cases import TEXTS, answer, fixture, random_texts
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine, load_engine, tables
@@ -12,7 +13,8 @@ from mtkit.engine.program import Program
 from mtkit.errors import MtkitError
 from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
-from mtkit.spec import TokenizerSpec, TokenType, models, replace
+from mtkit.spec import TokenizerSpec, TokenType, models, normalizers, replace
+from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -171,3 +173,27 @@ def test_generated_vocabularies(monkeypatch: pytest.MonkeyPatch) -> None:
         seen["never" if cut is None else "not behind some" if cut else "everywhere"] += 1
         assert_equal(spec, texts(UNITS, seed, 60))
     assert min(seen.values()) > 10, seen
+
+
+@pytest.mark.parametrize(
+    ("after", "cut"),
+    [
+        (None, pre.ByteLevel()),
+        (None, pre.Sequence((pre.WhitespaceSplit(), pre.ByteLevel(add_prefix_space=False)))),
+        (None, pre.Metaspace(prepend_scheme="first")),
+        (normalizers.Strip(), None),
+        (normalizers.Prepend("x"), pre.ByteLevel()),
+    ],
+)
+@pytest.mark.parametrize("rule", [{}, {"prefix": "word"}, {"remove_extra_whitespaces": False}])
+def test_steps_behind_spaces_are_the_pipelines(after, cut, rule: dict[str, object]) -> None:
+    """What ``Spaces`` wrote may stand for nothing, which such a step counts on."""
+    spaces = replace(normalizers.Spaces(), **rule)
+    spec = fixture("spm-bpe/tokenizer.model")
+    lone = load_engine(replace(spec, normalizer=spaces, pre_tokenizer=pre.MarkSpaces()))
+    assert isinstance(lone, Engine)
+    both = normalizers.Sequence((spaces, after)) if after else spaces
+    spec = replace(spec, normalizer=both, pre_tokenizer=cut)
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    for text in TEXTS + random_texts(5, 20):
+        assert answer(engine.encode_ids, text) == answer(pipeline.encode_ids, text), text

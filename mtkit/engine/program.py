@@ -25,12 +25,14 @@ from mtkit.engine.steps import (
     Scheme,
     TokenFlag,
 )
+from mtkit.errors import UnsupportedError
 from mtkit.spec import models, normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from mtkit.engine.sets import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
@@ -55,13 +57,14 @@ class Program:
         self.spec = spec
         self.sections: dict[str, bytes] = {}
         self.patterns: dict[Pattern, int] = {}
-        steps = _flat(spec.pre_tokenizer)
+        self._steps = steps = _flat(spec.pre_tokenizer)
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
             and _takes_raw_bytes(spec.model)
         )
-        self._steps = steps
+        if _changes_after_spaces(spec, steps):
+            raise UnsupportedError("the core does not know where text behind Spaces came from")
 
     def compile(self, model: bytes, *, crossed: bytes | None, cacheable: bool) -> bytes:
         """Return the program with the model's part put in.
@@ -286,10 +289,17 @@ def _takes_raw_bytes(model: models.Model) -> bool:
     return isinstance(model, models.RankBPE)
 
 
-def _flat(component: PreTokenizer | None) -> list[PreTokenizer]:
+def _changes_after_spaces(spec: TokenizerSpec, steps: Iterable[object]) -> bool:
+    """Tell whether a later step depends on what the characters that ``Spaces`` wrote stand for."""
+    before = [isinstance(step, normalizers.Spaces) for step in _flat(spec.normalizer)]
+    depends = (pre_tokenizers.ByteLevel, pre_tokenizers.Metaspace)
+    return any(before[:-1]) or (any(before) and any(isinstance(step, depends) for step in steps))
+
+
+def _flat(component: Any) -> list[Any]:
     """Return the steps of nested sequences in order."""
     if component is None:
         return []
-    if isinstance(component, pre_tokenizers.Sequence):
+    if isinstance(component, (normalizers.Sequence, pre_tokenizers.Sequence)):
         return [step for part in component.steps for step in _flat(part)]
     return [component]
