@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
 
-STDIN_LIMIT_BYTES = 1 << 30
-"""A pipe cannot be mapped; more than this is refused instead of filling memory."""
+UNMAPPED_BYTES = 1 << 28
+"""A pipe or a device cannot be mapped: what is longer is refused instead of filling memory.
+Ten times the longest tokenizer.json in use."""
 
 _SCALARS = {
     order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
@@ -145,17 +146,10 @@ class Source:
 
         Raises:
             UsageError: There is no such file, it is a folder or it cannot be read.
-            ResourceError: Standard input is longer than ``STDIN_LIMIT_BYTES``.
+            ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
         """
         if path == "-":
-            data = standard_input().read(STDIN_LIMIT_BYTES + 1)
-            if len(data) > STDIN_LIMIT_BYTES:
-                raise ResourceError(
-                    f"is longer than {STDIN_LIMIT_BYTES} bytes",
-                    source="-",
-                    hint="save it to a file first: files are mapped, not read",
-                )
-            return cls("-", data)
+            return cls("-", _read(standard_input(), "-"))
         return cls(path, map_file(path), folder=os.path.dirname(path) or ".")
 
     def beside(self, name: str) -> bytes | None:
@@ -208,6 +202,7 @@ def map_file(path: str) -> Buffer:
 
     Raises:
         UsageError: There is no such file, it is a folder or it cannot be read.
+        ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
     """
     try:
         with open(path, "rb") as file:
@@ -216,15 +211,21 @@ def map_file(path: str) -> Buffer:
             except ValueError:  # an empty file cannot be mapped
                 return b""
             except OSError:  # a pipe or a device cannot be mapped
-                data = file.read(STDIN_LIMIT_BYTES + 1)
-                if len(data) > STDIN_LIMIT_BYTES:
-                    raise ResourceError(
-                        f"is longer than {STDIN_LIMIT_BYTES} bytes and cannot be mapped",
-                        source=path,
-                    ) from None
-                return data
+                return _read(file, path)
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
+
+
+def _read(file: BinaryIO, name: str) -> bytes:
+    """Read what cannot be mapped."""
+    data = file.read(UNMAPPED_BYTES + 1)
+    if len(data) > UNMAPPED_BYTES:
+        raise ResourceError(
+            f"is longer than {UNMAPPED_BYTES} bytes and no file that could be mapped",
+            source=name,
+            hint="save it to a file first",
+        )
+    return data
 
 
 def check_target(path: str, *, force: bool = False) -> None:

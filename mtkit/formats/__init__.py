@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
+from mtkit.binary import UNMAPPED_BYTES
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
@@ -33,9 +34,8 @@ FORMATS = {
 """Name -> module, in the order in which content is tried: strong marks first."""
 MAPPED = ("gguf", "mtok")
 """Formats whose files are read in place, however long they are."""
-LONGEST_BYTES = 1 << 28
-"""Of a file in another format, which becomes a Python object for each token: ten times the longest
-tokenizer.json in use."""
+LONGEST_BYTES = UNMAPPED_BYTES
+"""Of a file in another format, which becomes a Python object for each token."""
 
 
 def get_format(name: str) -> Format:
