@@ -1,7 +1,8 @@
 // The merge loop of byte-pair encoding: lowest rank first, of equal ranks the leftmost.
 //
 // Words of a few symbols are scanned for the lowest rank; longer ones keep a heap of
-// (rank, position), whose stale entries are recognised when they come up.
+// (rank, position), whose stale entries are recognised when they come up, or all together when the
+// heap is full: its memory is bounded.
 // `ranks` is called with two symbols and gives the rank of their merge or NONE; `join` makes the
 // left symbol the union of both, or is false: then no more is merged.
 #pragma once
@@ -40,12 +41,23 @@ template <typename Ranks, typename Join>
 void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::uint64_t> &heap,
                    const Ranks &ranks, const Join &join) {
     const auto count = static_cast<std::uint32_t>(symbols.size());
+    const std::size_t most = count + count / 4;
     heap.clear();
-    heap.reserve(count);
+    heap.reserve(most);
+    // A symbol that was merged away, or whose neighbours changed since, has another rank.
+    const auto stale = [&](std::uint64_t entry) {
+        return symbols[static_cast<std::uint32_t>(entry)].rank != entry >> 32;
+    };
+    // Each symbol has one entry at most that is not stale: this makes room for a quarter of them.
+    const auto make_room = [&] {
+        std::erase_if(heap, stale);
+        std::make_heap(heap.begin(), heap.end(), std::greater<>());
+    };
     const auto push = [&](std::uint32_t at, bool building) {
         auto &symbol = symbols[at];
         symbol.rank = symbol.next == NONE ? NONE : ranks(symbol, symbols[symbol.next]);
         if (symbol.rank == NONE) return;
+        if (heap.size() == most) make_room();
         heap.push_back((static_cast<std::uint64_t>(symbol.rank) << 32) | at);
         if (!building) std::push_heap(heap.begin(), heap.end(), std::greater<>());
     };
@@ -59,10 +71,9 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
         std::pop_heap(heap.begin(), heap.end(), std::greater<>());
         const std::uint64_t top = heap.back();
         heap.pop_back();
+        if (stale(top)) continue;
         const auto at = static_cast<std::uint32_t>(top);
         auto &left = symbols[at];
-        // A symbol that was merged away, or whose neighbours changed since, has another rank.
-        if (left.rank != static_cast<std::uint32_t>(top >> 32)) continue;
         auto &right = symbols[left.next];
         if (!join(left, right)) break;
         left.next = right.next;
