@@ -26,6 +26,8 @@ def bracket(parser: Parser, case: bool, depth: int = 0) -> Edges:
     operands: list[Edges] = []
     parts: list[Edges] = []
     first = True
+    nested = False
+    parser.crossing &= depth > 0
     while first or parser.peek() != "]":
         if parser.at >= len(parser.text):
             raise refuse("a [ without ]")
@@ -36,16 +38,21 @@ def bracket(parser: Parser, case: bool, depth: int = 0) -> Edges:
             parser.at += 2
             operands.append(union(parts))
             parts = []
+            nested = True
         elif parser.peek(2) == "[:" and ":]" in parser.text[parser.at :]:
             parts.append(_posix(parser))
         elif nests and parser.peek() == "[":
             if depth > 50:
                 raise refuse("brackets nested deeper than 50")
             parts.append(bracket(parser, case, depth + 1))
+            nested = True
         else:
             parts.append(_item(parser))
         first = False
     parser.at += 1
+    if nested and parser.crossing:
+        # Oniguruma negates such a range wrongly up to the stage of April 2025.
+        raise refuse(f"{parser.text[start : parser.at]!r} with a range out of ASCII")
     edges = union(parts)
     for operand in operands:
         edges = intersect(edges, operand)
@@ -97,4 +104,5 @@ def _item(parser: Parser) -> Edges:
         raise refuse(f"the range {parser.text[back - 1 : parser.at]!r}")
     if high < low:
         raise refuse(f"the range {parser.text[back - 1 : parser.at]!r}")
+    parser.crossing |= low < 0x80 <= high
     return (low, high + 1)

@@ -43,13 +43,19 @@ class Flags:
 
 
 class Parser:
-    """One pass over a pattern; ``at`` is the place of the next character."""
+    """One pass over a pattern.
+
+    Attributes:
+        at: The place of the next character.
+        crossing: Whether the bracket that is open has a range from ASCII to beyond it.
+    """
 
     def __init__(self, rules: Regex) -> None:
         self.rules = rules
         self.text = rules.pattern
         self.at = 0
         self.depth = 0
+        self.crossing = False
         self.sets = pattern_sets.Sets(rules)
 
     def parse(self) -> Node:
