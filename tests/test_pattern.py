@@ -13,7 +13,7 @@ from pattern_texts import GPT2, LLAMA3, nasty_text, random_pattern
 from support import SHARED, absent, reference
 
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline.pattern import compile_pattern
+from mtkit.pipeline.pattern import Matcher, build, compile_pattern
 from mtkit.spec.text import Regex, Text
 
 
@@ -86,7 +86,7 @@ def test_random_patterns_as_tokenizers_runs_them() -> None:
             continue
         split = tokenizers.pre_tokenizers.Split(expression, "removed", invert=True)
         try:
-            matcher = compile_pattern(Regex(pattern))
+            matcher = Matcher(build(Regex(pattern)))
         except UnsupportedError:
             refused += 1
             continue
@@ -166,9 +166,9 @@ def test_equal_patterns_are_compiled_once() -> None:
      ("(?i:ss)", "ss"), ("(" * 200 + ")" * 200, "100"), ("(((a{999}){999}){999})", "20000"),
      ("(a|b)*a(a|b){20}", "states"), ("(", "without"), ("[a", "without"), ("a)", "unmatched")],
 )  # fmt: skip
-def test_what_cannot_be_exact_is_refused(pattern: str, quoted: str) -> None:
+def test_what_has_no_tables(pattern: str, quoted: str) -> None:
     with pytest.raises(UnsupportedError, match=quoted):
-        compile_pattern(Regex(pattern))
+        build(Regex(pattern))
 
 
 def test_hostile_text_takes_linear_time() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pattern_texts import GPT2, LLAMA3, nasty_text, random_pattern
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.pipeline.pattern import compile_pattern
+from mtkit.pipeline.pattern import Matcher, build
 from mtkit.spec.text import Regex
 
 
@@ -42,7 +42,7 @@ def test_native_matcher_is_the_readable_one() -> None:
     for pattern in patterns:
         for empty in ("kept", "ignored"):
             try:
-                matcher = compile_pattern(Regex(pattern, empty=empty))
+                matcher = Matcher(build(Regex(pattern, empty=empty)))
             except UnsupportedError:
                 continue
             compared += 1
@@ -56,7 +56,7 @@ def test_damaged_tables_are_an_error_or_harmless() -> None:
     native: Any = pytest.importorskip("mtkit._native")
     rng = random.Random(5)
     for pattern in (LLAMA3, r"\d{1,3}(?=(?:\d{3})*\b)"):
-        tables = compile_pattern(Regex(pattern)).tables
+        tables = build(Regex(pattern))
         refused = 0
         for _ in range(400):
             damaged = bytearray(
@@ -80,7 +80,7 @@ def test_damaged_tables_are_an_error_or_harmless() -> None:
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(pattern: str, text: str) -> None:
     native: Any = pytest.importorskip("mtkit._native")
-    matcher = native.PatternMatcher(compile_pattern(Regex(pattern)).tables)
+    matcher = native.PatternMatcher(build(Regex(pattern)))
     took = []
     for kilobytes in (16, 128):
         data = (text * (kilobytes * 1024 // len(text))).encode()

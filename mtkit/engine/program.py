@@ -206,8 +206,9 @@ class Program:
         if pattern not in self.patterns:
             from mtkit.pipeline.pattern import compile_pattern
 
+            tables = compile_pattern(pattern).tables
             number = self.patterns[pattern] = len(self.patterns)
-            self.sections[f"PT{number:02d}"] = compile_pattern(pattern).tables
+            self.sections[f"PT{number:02d}"] = tables
         return u8(MatcherKind.PATTERN) + u32(self.patterns[pattern])
 
     def pre_tokenizer(self, component: PreTokenizer) -> list[bytes]:
