@@ -156,7 +156,7 @@ def test_wrong_use_is_one_clear_line(mtkit: Run, args: list[str], code: int, say
 
 
 def test_without_a_file_it_is_the_default_tokenizer(mtkit: Run) -> None:
-    assert mtkit("inspect").stdout.startswith(b"normalizer\t")
+    assert mtkit("inspect").stdout.startswith(b"format\tmtok\nids\t32768\nnormalizer\t")
     assert len(mtkit("dump", "vocab").stdout.splitlines()) == 32768
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, model_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ def chat(
     from mtkit.commands.generate_screen import warn_unused
     from mtkit.llm.backend import ContextSettings, log
     from mtkit.llm.generate_settings import GenerateSettings
-    from mtkit.llm.locate import locate_model
     from mtkit.llm.sampler_settings import SamplerSettings
 
     log.is_shown = verbose
-    path = locate_model(model)
+    path = model_named(model)
     settings = GenerateSettings(
         n_predict=tokens,
         n_ctx=ctx,

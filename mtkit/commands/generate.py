@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
-from mtkit.commands.options import AS_JSON, NO_SPECIAL, application
+from mtkit.commands.options import AS_JSON, NO_SPECIAL, application, model_named
 
 app = application()
 
@@ -138,10 +138,9 @@ def generate(
     from mtkit.llm.backend import ContextSettings
     from mtkit.llm.generate import run
     from mtkit.llm.generate_settings import GenerateSettings
-    from mtkit.llm.locate import locate_model
     from mtkit.llm.sampler_settings import SamplerSettings
 
-    path = locate_model(model)
+    path = model_named(model)
     text = option.prompt_of(prompt, file, may_be_none=load_session is not None)
     sampler = SamplerSettings(
         temperature=temperature,

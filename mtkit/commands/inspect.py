@@ -47,10 +47,10 @@ def inspect(
 ) -> None:
     """Show what is in a GGUF or tokenizer file.
 
-    In a pipe every line begins with what it tells: header, model, quantisation, hyperparameter,
-    tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest
-    axis first, type, offset in the data section, bytes), layer or place. Long arrays are
-    shortened with their true length; mtkit dump metadata and --json have them whole.
+    In a pipe every line begins with what it tells; of a GGUF: header, model, quantisation,
+    hyperparameter, tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape
+    with the fastest axis first, type, offset in the data section, bytes), layer or place. Long
+    arrays are shortened with their true length; mtkit dump metadata and --json have them whole.
 
     \b
     Examples:
@@ -67,7 +67,6 @@ def inspect(
 
         if file is None:
             raise UsageError("--plan needs the FILE of a GGUF")
-
         show_plan(locate_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
     source = Source.open(locate_named(file))

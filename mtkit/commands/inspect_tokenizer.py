@@ -32,7 +32,7 @@ def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     most = None if pattern is not None or not output.is_terminal() else _SHOWN_TOKENS
     rows = list(_rows(tokenizer, found, pattern, most))
     if not output.is_terminal():
-        output.write_rows(rows)
+        output.write_rows([("format", tokenizer.format_name), ("ids", found.vocab_size), *rows])
         return
     from rich.table import Table
     from rich.text import Text

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
-from mtkit.commands.options import AS_JSON, NO_SPECIAL, application
+from mtkit.commands.options import AS_JSON, NO_SPECIAL, application, model_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,12 +55,11 @@ def logits(
     """
     from mtkit.commands import output
     from mtkit.errors import UsageError
-    from mtkit.llm.locate import locate_model
 
     if top < 0:
         raise UsageError(f"--top {top}: is no number of tokens")
     text = option.prompt_of(prompt, file)
-    path = locate_model(model)
+    path = model_named(model)
     with option.opened(
         path,
         text=text,

@@ -36,17 +36,30 @@ def application() -> typer.Typer:
 
 def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; stderr says which file of a folder was taken."""
-    import os
-
     from mtkit.loading import locate
 
     path = locate(name, download=download)
+    _say_taken(name, path)
+    return path
+
+
+def model_named(name: str | None) -> str:
+    """Return the path of the model that a name stands for; stderr says which one of a folder."""
+    from mtkit.llm.locate import locate_model
+
+    path = locate_model(name)
+    _say_taken(name, path)
+    return path
+
+
+def _say_taken(name: str | None, path: str) -> None:
+    import os
+
     if name is not None and path != os.path.expanduser(name):
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
         several = path.endswith(".gguf") and beside > 1
         more = f", the first of {beside} .gguf files" if several else ""
         sys.stderr.write(f"mtkit: taking {path}{more}\n")
-    return path
 
 
 def load_named(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import generate_options as option
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, model_named
 
 app = application()
 
@@ -44,12 +44,11 @@ def perplexity(
     from mtkit.commands import output
     from mtkit.commands.generate_screen import Progress
     from mtkit.llm.backend import log
-    from mtkit.llm.locate import locate_model
     from mtkit.llm.perplexity import perplexity as compute
 
     text = option.read_bytes(file)
     log.is_shown = verbose
-    path = locate_model(model)
+    path = model_named(model)
     with option.opened(
         path,
         n_ctx=ctx,
