@@ -12,12 +12,13 @@ from pipeline_tokenizers import draw_tokenizer
 from support import FIXTURES
 
 from mtkit.binary import Source
+from mtkit.errors import ResourceError
 from mtkit.formats import read
 from mtkit.packed import Numbers, Pieces
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.byte_alphabet import LETTERS
 from mtkit.record import Record
-from mtkit.spec import TokenizerSpec, Vocabulary, models, pre_tokenizers, replace
+from mtkit.spec import TokenizerSpec, Vocabulary, models, normalizers, pre_tokenizers, replace
 
 FILES = [
     "bbpe-8k/tokenizer.json",
@@ -148,3 +149,12 @@ def test_unchanged_steps_say_so() -> None:
     assert normalizer.changed
     assert normalizer.parts[0].text == "hello"
     assert not next(s for s in pipeline.trace("hello").steps if s.stage == "normalizer").changed
+
+
+def test_merges_of_a_long_word_are_refused_at_once() -> None:
+    """Each merge shows the whole word: they would take the square of its length."""
+    spec = read(Source.open(str(FIXTURES / "spm-bpe" / "tokenizer.model")))[1].spec
+    long = Pipeline(replace(spec, normalizer=normalizers.Prepend("a" * 1_000_000)))
+    with pytest.raises(ResourceError, match="at most 33554432 are traced"):
+        long.trace("b")
+    compare(Pipeline(spec), "a" * 2000)

@@ -6,13 +6,16 @@ The records hold what each stage made of the text; the last one's ids are those 
 
 from __future__ import annotations
 
+from mtkit.errors import ResourceError
+from mtkit.escape import byte_escapes
 from mtkit.pipeline.aligned import Aligned
 from mtkit.pipeline.decoders import clean_up_steps, compile_decoder
 from mtkit.pipeline.normalizers import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
-from mtkit.pipeline.utf8 import to_bytes, to_text
-from mtkit.record import Record, fields
-from mtkit.spec import decoders, pre_tokenizers
+from mtkit.pipeline.trace_json import plain, word_values
+from mtkit.pipeline.utf8 import to_text
+from mtkit.record import Record
+from mtkit.spec import decoders, models, pre_tokenizers
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from mtkit.pipeline.walk import Pipeline
 
     Words = list[tuple[Aligned, int | None]]
+
+MERGING = (models.BPE, models.LooseBPE, models.RankBPE, models.ScoreBPE)
+MERGED = 1 << 25
+"""Symbols that all merges of a trace may show: each shows the whole word."""
 
 
 class Part(Record):
@@ -100,13 +107,13 @@ class Trace(Record):
     def to_json(self) -> dict[str, object]:
         """Return the trace as JSON values."""
         return {
-            "text": shown(self.text),
-            "steps": [_plain(step) for step in self.steps],
+            "text": byte_escapes(self.text),
+            "steps": [plain(step) for step in self.steps],
             "model": self.model,
-            "words": [_word(word) for word in self.words],
+            "words": [word_values(word) for word in self.words],
             "post_processor": list(self.post_processor),
             "ids": self.ids,
-            "tokens": [shown(token) for token in self.tokens],
+            "tokens": [byte_escapes(token) for token in self.tokens],
             "offsets": [list(pair) for pair in self.offsets],
         }
 
@@ -135,7 +142,7 @@ class DecodeTrace(Record):
 
     def to_json(self) -> dict[str, object]:
         """Return the trace as JSON values."""
-        return dict(_plain(self))
+        return dict(plain(self))
 
 
 def trace(
@@ -167,6 +174,10 @@ def trace(
         words = _each(words, _without_ids(cut))
         recorder.add("pre-tokenizer", *_name(component), words)
     words = [(word, token_id) for word, token_id in words if word.text]
+    shown = sum(len(word) ** 2 for word, token_id in words if token_id is None) // 2
+    if shown > MERGED and isinstance(spec.model, MERGING):
+        what = f"the merges of such long words show {shown} symbols, at most {MERGED} are traced"
+        raise ResourceError(what, hint="a shorter text shows the same steps")
     tokens = pipeline.tokens(
         text, None, add_special_tokens=add_special_tokens, parse_special=parse_special
     )
@@ -209,11 +220,6 @@ def trace_decode(
         steps=tuple(steps),
         text=decoding.decode(given, skip_special_tokens=skip_special_tokens),
     )
-
-
-def shown(text: str) -> str:
-    """Return a text with escaped bytes as ``\\xNN``."""
-    return to_bytes(text).decode("utf-8", "backslashreplace")
 
 
 class _Recorder:
@@ -272,29 +278,3 @@ def _name(component: object) -> tuple[str, str]:
     if isinstance(pattern, Text):
         return type(component).__name__, repr(pattern.text)
     return type(component).__name__, str(getattr(component, "form", ""))
-
-
-def _word(word: Word) -> dict[str, object]:
-    plain: dict[str, object] = {
-        "word": shown(word.part.text),
-        "offsets": [word.part.start, word.part.end],
-        "added_token": word.model is None,
-    }
-    if word.model is not None:
-        plain["start"] = _plain(word.model.start)
-        plain["steps"] = [
-            {name: value for name, value in _plain(merge).items() if value is not None}
-            for merge in word.model.merges
-        ]
-        plain["pieces"] = _plain(word.model.pieces)
-    return {**plain, "ids": list(word.ids)}
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, Record):
-        return {name: _plain(getattr(value, name)) for name in fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return shown(value) if isinstance(value, str) else value
