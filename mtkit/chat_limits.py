@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from contextvars import ContextVar
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
@@ -18,7 +19,7 @@ from jinja2.visitor import NodeTransformer
 from mtkit.errors import ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
 MOST_DIGITS = 4300
@@ -27,6 +28,12 @@ SIZED_BY_ARGUMENT = frozenset(
     ("batch", "center", "indent", "round", "slice", "tojson", "truncate", "wordwrap")
 )
 """Filters that make as much as a number says that they take."""
+
+TO_PIECES = (
+    *("batch", "groupby", "join", "list", "map", "reject", "select", "slice", "sort", "title"),
+    *("unique", "urlize", "wordcount", "wordwrap"),
+)
+"""Filters that cut a text to words or characters on the way."""
 
 _BORROWED_WIDTH = re.compile(r"%[^a-zA-Z%]*\*|:[^{}]*\{")
 """``%*d`` and ``{:{}}``: a width comes from the values."""
@@ -69,6 +76,14 @@ class Budget:
         if count > most:
             raise ResourceError(f"the chat template made a list of more than {most} elements")
 
+    def pieces(self, size: int) -> None:
+        """Stop a rendering that cuts a long text to pieces, each of them an object."""
+        most = self.characters // 32
+        if size > most:
+            raise ResourceError(
+                f"the chat template cuts a text of more than {most} characters to pieces"
+            )
+
     def digits(self, count: int) -> None:
         """Stop a rendering that reckons with numbers that could not be shown."""
         if count > MOST_DIGITS:
@@ -88,6 +103,20 @@ def sized(value: Any) -> Any:
     elif budget is not None and isinstance(value, (list, tuple, dict)):
         budget.elements(len(value))
     return value
+
+
+def cutting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Check the text that a filter cuts to pieces."""
+    place = int(hasattr(function, "jinja_pass_arg"))  # jinja's context is in front
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        budget = BUDGET.get()
+        if budget is not None and isinstance(args[place], str):
+            budget.pieces(len(args[place]))
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def counted(value: Any) -> Any:
@@ -179,6 +208,10 @@ def check_method(budget: Budget, text: str, method: str, args: tuple[Any, ...]) 
         for size in args:
             if isinstance(size, int):
                 budget.room(size * (text.count("\t") if method == "expandtabs" else 1))
+    elif method in ("split", "rsplit", "splitlines"):
+        marks = [value for value in args if value and isinstance(value, str)] or list(" \t\n\r")
+        most = [value for value in args if type(value) is int and value >= 0]
+        budget.elements(min([sum(map(text.count, marks)), *most]))
     elif method == "replace" and len(args) >= 2:
         check_replace(text, *args[:2])
 

@@ -24,12 +24,14 @@ from jinja2.utils import Namespace, generate_lorem_ipsum, pass_eval_context
 from mtkit.chat_limits import (
     BUDGET,
     FILTERS,
+    TO_PIECES,
     Budget,
     Checks,
     check_format,
     check_join,
     check_method,
     check_replace,
+    cutting,
     sized,
 )
 
@@ -109,7 +111,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 given = args[0].values() if name == "format_map" else (*args, *kwargs.values())
                 check_format(budget, owner, given)
             else:
-                check_method(budget, owner, name, args)
+                check_method(budget, owner, name, (*args, *kwargs.values()))
         return sized(super().call(context, obj, *args, **kwargs))
 
 
@@ -217,6 +219,8 @@ def compile_template(text: str) -> Template:
     sandbox.filters.update(
         FILTERS, format=_format, indent=_indent, join=_join, replace=_replace, tojson=_tojson
     )
+    for name in TO_PIECES:
+        sandbox.filters[name] = cutting(sandbox.filters[name])
     sandbox.globals.update(
         raise_exception=_raise_exception,
         strftime_now=_strftime_now,

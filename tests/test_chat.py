@@ -147,12 +147,23 @@ GROW = (
         "{{ ('\n' * 999999) | indent(100) | length }}",
         "{% set x = 'x' * 999999 %}{{ (x ~ x ~ x ~ x) | length }}",
         "{{ [1] * 999999 }}",
+        "{{ ('www.x.com ' * 99999) | urlize | length }}",
+        "{% filter urlize %}{{ 'www.x.com ' * 99999 }}{% endfilter %}",
+        "{{ ('a b ' * 199999) | title | length }}",
+        "{{ ('ab' * 499999) | map('upper') | join | length }}",
+        "{{ ('a b ' * 199999).split() | length }}",
+        "{{ ('a,b,' * 199999).split(',') | length }}",
         "{{ (9 ** 9999) * (9 ** 9999) % 7 }}",
     ],
 )
 def test_a_template_cannot_take_all_time_or_memory(template: str) -> None:
     with pytest.raises(ResourceError):
         render(template, USER, seconds=0.5, characters=1 << 20)
+
+
+def test_a_long_text_may_be_cut_once() -> None:
+    template = "{% set x = 'a b ' * 199999 %}{{ x.split(' ', 1)[0] ~ x.split(maxsplit=1)[0] }}"
+    assert render(template, USER, characters=1 << 20).text == "aa"
 
 
 @pytest.mark.parametrize(
