@@ -86,6 +86,12 @@ def test_only_the_backend_calls_llama_cpp() -> None:
                 assert node not in tree.body, f"{path}: imported before it is needed"
 
 
+def test_one_module_asks_oniguruma() -> None:
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.stem != "pattern_library":
+            assert "onigurumacffi import" not in path.read_text(encoding="utf-8"), path
+
+
 def test_format_modules_do_not_know_each_other() -> None:
     shared = {
         "contract",

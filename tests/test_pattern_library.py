@@ -38,6 +38,13 @@ def drawn(rng: random.Random) -> tuple[str, Any]:
             return made, expression
 
 
+def found_by_tokenizers(made: str, sample: str) -> list[tuple[int, int]]:
+    """Matches that are not empty."""
+    tokenizers = reference("tokenizers")
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(made), "removed", invert=True)
+    return [place for _, place in split.pre_tokenize_str(sample)]
+
+
 @pytest.fixture(autouse=True)
 def oniguruma() -> None:
     reference("onigurumacffi")
@@ -140,6 +147,12 @@ def test_what_could_differ_is_refused(pattern: str, said: str) -> None:
 def test_what_looks_like_a_difference_is_run() -> None:
     for made in (r"(a)\1\\pL", r"(a)\1\p{L}", r"(a)\1[é-\x{ff}]|[b]", r"(a)\1[[:alpha:]]|[a-é]"):
         assert isinstance(compile_pattern(Regex(made)), LibraryMatcher), made
+
+
+def test_a_comment_that_hides_its_end() -> None:
+    assert compile_pattern(Regex(r"(?#\).)a")).find(".a)a") == found_by_tokenizers(
+        r"(?#\).)a", ".a)a"
+    )
 
 
 def test_other_engines_rules_are_not_oniguruma_s() -> None:

@@ -213,7 +213,8 @@ class Parser:
                 break
         else:
             if self.take("?#"):
-                self.until(")", "a comment")
+                if "\\" in self.until(")", "a comment"):
+                    raise refuse("a \\ in a comment")  # whether it hides a ) is the engine's choice
                 return None
             if self.take("?<") or self.take("?P<"):
                 self.until(">", "a group's name")
