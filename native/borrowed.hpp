@@ -20,6 +20,7 @@ class Engine::Borrowed {
     }
     ~Borrowed() {
         scratch_->arena.reset();
+        release_large();
         const std::lock_guard lock(engine_.mutex_);
         if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
     }
@@ -28,6 +29,25 @@ class Engine::Borrowed {
     Scratch &operator*() { return *scratch_; }
 
   private:
+    // What one huge word took is not kept for the next.
+    void release_large() {
+        auto &model = scratch_->model;
+        release(model.symbols);
+        release(model.heap);
+        release(model.nodes);
+        release(model.steps);
+        release(model.ids);
+        release(scratch_->tokens);
+        release(scratch_->ids);
+        release(scratch_->cut);
+        release(scratch_->pieces);
+        release(scratch_->valid);
+    }
+    template <typename T> static void release(T &values) {
+        if (values.capacity() * sizeof(values[0]) > LARGE) T().swap(values);
+    }
+
+    static constexpr std::size_t LARGE = 16U << 20;
     const Engine &engine_;
     std::unique_ptr<Scratch> scratch_;
 };

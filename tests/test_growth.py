@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -40,3 +41,19 @@ def test_pipeline(name: str) -> None:
             if last < max(first, growth.SMALL["pipeline"]) * growth.LIMIT**2:
                 break
         assert last < max(first, growth.SMALL["pipeline"]) * growth.LIMIT**2, kind
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_of_a_huge_word_is_given_back() -> None:
+    code = (
+        "import mtkit\n"
+        "def resident():\n"
+        "    with open('/proc/self/statm') as file:\n"
+        "        return int(file.read().split()[1]) * 4096 >> 20\n"
+        "tokenizer = mtkit.load()\n"
+        "before = resident()\n"
+        "tokenizer.encode_array('a' * 4_000_000)\n"
+        "print(resident() - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 60  # 112 MB for the symbols of the word alone
