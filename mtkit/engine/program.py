@@ -13,6 +13,7 @@ from itertools import takewhile
 from mtkit.engine import VERSION
 from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.engine.frames import frame
+from mtkit.engine.order import changes_after_spaces, flat, takes_raw_bytes
 from mtkit.engine.scripts import by_characters
 from mtkit.engine.sets import punctuation, set_of
 from mtkit.engine.steps import (
@@ -26,13 +27,12 @@ from mtkit.engine.steps import (
     TokenFlag,
 )
 from mtkit.errors import UnsupportedError
-from mtkit.spec import models, normalizers, pre_tokenizers, replace
+from mtkit.spec import normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from mtkit.engine.sets import Edges
     from mtkit.spec import AddedTokens, TokenizerSpec
@@ -57,13 +57,13 @@ class Program:
         self.spec = spec
         self.sections: dict[str, bytes] = {}
         self.patterns: dict[Pattern, int] = {}
-        self._steps = steps = _flat(spec.pre_tokenizer)
+        self._steps = steps = flat(spec.pre_tokenizer)
         self.raw = (
             bool(steps)
             and isinstance(steps[-1], pre_tokenizers.ByteLevel)
-            and _takes_raw_bytes(spec.model)
+            and takes_raw_bytes(spec.model)
         )
-        if _changes_after_spaces(spec, steps):
+        if changes_after_spaces(spec, steps):
             raise UnsupportedError("the core does not know where text behind Spaces came from")
 
     def compile(self, model: bytes, *, crossed: bytes | None, cacheable: bool) -> bytes:
@@ -280,27 +280,3 @@ class Program:
         self, matcher: bytes, behavior: pre_tokenizers.Behavior, *, invert: bool = False
     ) -> bytes:
         return u8(CutKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)
-
-
-def _takes_raw_bytes(model: models.Model) -> bool:
-    """Tell whether a model does the same with bytes as with the letters that stand for them."""
-    if isinstance(model, models.BPE):
-        affixes = model.continuing_subword_prefix or model.end_of_word_suffix
-        return not (affixes or model.byte_fallback)
-    return isinstance(model, models.RankBPE)
-
-
-def _changes_after_spaces(spec: TokenizerSpec, steps: Iterable[object]) -> bool:
-    """Tell whether a later step depends on what the characters that ``Spaces`` wrote stand for."""
-    before = [isinstance(step, normalizers.Spaces) for step in _flat(spec.normalizer)]
-    depends = (pre_tokenizers.ByteLevel, pre_tokenizers.Metaspace)
-    return any(before[:-1]) or (any(before) and any(isinstance(step, depends) for step in steps))
-
-
-def _flat(component: Any) -> list[Any]:
-    """Return the steps of nested sequences in order."""
-    if component is None:
-        return []
-    if isinstance(component, (normalizers.Sequence, pre_tokenizers.Sequence)):
-        return [step for part in component.steps for step in _flat(part)]
-    return [component]
