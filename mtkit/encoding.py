@@ -24,3 +24,10 @@ class Encoding(Record):
     type_ids: list[int]
     special_tokens_mask: list[int]
     attention_mask: list[int]
+
+
+def shown(token: str) -> str:
+    """Return a token with bytes that are no UTF-8 as ``\\xNN``."""
+    if token.isascii():
+        return token
+    return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

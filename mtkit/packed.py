@@ -53,6 +53,9 @@ class Numbers(Sequence["Any"]):
     def __hash__(self) -> int:
         return hash((self.code, self.data.tobytes()))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Numbers, (self.code, self.data.tobytes())
+
     def __repr__(self) -> str:
         return f"Numbers({self.code!r}, {len(self)} of them)"
 
@@ -109,6 +112,9 @@ class Pieces(Sequence[bytes]):
 
     def __hash__(self) -> int:
         return hash((self.blob.tobytes(), self.ends))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Pieces, (self.blob.tobytes(), self.ends)
 
     def __repr__(self) -> str:
         return f"Pieces({len(self)} of them)"

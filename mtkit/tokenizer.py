@@ -51,6 +51,10 @@ class Tokenizer:
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what another process makes for itself, among it the engine."""
+        return {**vars(self), "_spec": self.spec, "_engine": None, "_spelled": None}
+
     @property
     def spec(self) -> TokenizerSpec:
         """What the tokenizer does."""
@@ -184,11 +188,11 @@ class Tokenizer:
         return [self._encoding(one) for one in encoded]
 
     def _encoding(self, encoded: Encoded) -> Encoding:
-        from mtkit.encoding import Encoding
+        from mtkit.encoding import Encoding, shown
 
         return Encoding(
             encoded.ids,
-            [_escaped(token) for token in encoded.tokens],
+            [shown(token) for token in encoded.tokens],
             encoded.offsets,
             encoded.type_ids,
             encoded.special,
@@ -291,9 +295,3 @@ class Tokenizer:
                 f"there is no id {outside}",
                 hint=f"the vocabulary has ids 0 to {self.vocab_size - 1}",
             )
-
-
-def _escaped(token: str) -> str:
-    if token.isascii():
-        return token
-    return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

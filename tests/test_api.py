@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pickle
 import re
 from pathlib import Path
 
@@ -85,3 +86,14 @@ def test_a_batch_is_its_texts_and_pairs_filled_up() -> None:
         missing = len(one.ids) - len(short.ids)
         assert one.ids == [*short.ids, *[0] * missing]
         assert one.attention_mask == [1] * len(short.ids) + [0] * missing
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k/tokenizer.json", "wordpiece/vocab.gguf", ""])
+def test_a_tokenizer_goes_to_another_process(name: str) -> None:
+    """As libraries for data do, with or without an engine at hand."""
+    tokenizer = mtkit.load(FIXTURES / name) if name else mtkit.load()
+    for _ in range(2):
+        back = pickle.loads(pickle.dumps(tokenizer))
+        assert (back.spec, back.source) == (tokenizer.spec, tokenizer.source)
+        assert back.engine.name == tokenizer.engine.name
+        assert back.encode("Hello, MNN!") == tokenizer.encode("Hello, MNN!")
