@@ -177,10 +177,11 @@ def _loss(loss: Loss) -> dict[str, str]:
 
 
 def _report(done: Conversion) -> list[str]:
+    from mtkit.commands.output import grouped
     from mtkit.escape import printable
 
     sizes = dict(done.sizes)
-    lines = [f"{printable(done.path)}\twritten, {sizes['total']:,} bytes"]
+    lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]
     lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
     lines += [f"  assumed\t{text}" for text in done.assumptions]
     lines += [f"  lost\t{loss.code}: {loss.field}: {loss.effect}" for loss in done.losses]
@@ -188,9 +189,8 @@ def _report(done: Conversion) -> list[str]:
         lines += [f"  {one.reader} lacks\t{x.code}: {x.field}: {x.effect}" for x in one.losses]
     lines += [f"  verified\t{_verdict(one)}" for one in done.verified]
     if "base" in sizes:
-        lines.append(
-            f"  size\tbase {sizes['base']:,} bytes, extension {sizes['extension']:,} bytes"
-        )
+        base, extension = (grouped(sizes[name]) for name in ("base", "extension"))
+        lines.append(f"  size\tbase {base} bytes, extension {extension} bytes")
     if not sys.stdout.isatty():
         return lines
     import shutil
