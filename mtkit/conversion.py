@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from typing import Protocol, runtime_checkable
 
-from mtkit import hub
 from mtkit.binary import Source, write_files
 from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
-from mtkit.loading import default_path, load
+from mtkit.loading import load
 from mtkit.record import Record
 from mtkit.spec.differences import unlike_fields
+from mtkit.targets import same_file, target_paths
 from mtkit.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
@@ -129,7 +129,7 @@ def convert(
         raise error.located(source.source) from None
     refuse(written.losses, allow_loss, source.source, to)
     targets = target_paths(source.source, dst, written)
-    if any(_same(path, source.source) for path in targets):
+    if any(same_file(path, source.source) for path in targets):
         raise UsageError("is the source itself", source=source.source, hint="-o names another file")
     verified = verify(source, module, written, allow_loss)
     folder = os.path.dirname(next(iter(targets)))
@@ -261,38 +261,6 @@ def special_marks(spec: TokenizerSpec) -> list[bytes]:
     pieces = spec.vocabulary.pieces
     marks += [pieces[i] for i, kind in enumerate(spec.vocabulary.types or ()) if kind in named]
     return [mark for mark in marks if mark]
-
-
-def target_paths(
-    source: str, dst: str | os.PathLike[str] | None, written: Written
-) -> dict[str, bytes]:
-    """Return path -> content: beside the source, in the folder ``dst`` or at the file ``dst``.
-
-    Several files go into a folder where ``dst`` has no suffix: their names are fixed, and in the
-    folder around it they could belong to anything.
-    """
-    names = list(written.files)
-    stem, folder = os.path.splitext(os.path.basename(source))[0], os.path.dirname(source)
-    if source in ("", "-", default_path()) or hub.holds(source):
-        stem, folder = "tokenizer", ""
-    paths = [os.path.join(folder, _named(name, stem)) for name in names]
-    if dst is not None:
-        dst = os.fspath(dst)
-        several = len(names) > 1 and not os.path.splitext(dst)[1] and not os.path.lexists(dst)
-        if several or dst.endswith(("/", os.sep)) or os.path.isdir(dst):
-            paths = [os.path.join(dst, _named(name, stem)) for name in names]
-        else:
-            stem, folder = os.path.splitext(os.path.basename(dst))[0], os.path.dirname(dst)
-            paths = [dst, *(os.path.join(folder, _named(name, stem)) for name in names[1:])]
-    return dict(zip(paths, written.files.values(), strict=True))
-
-
-def _named(name: str, stem: str) -> str:
-    return stem + name if name.startswith(".") else name
-
-
-def _same(path: str, source: str) -> bool:
-    return os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)
 
 
 def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:

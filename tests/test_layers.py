@@ -23,6 +23,7 @@ LAYERS = [
         "loading",
         "hub",
         "conversion",
+        "targets",
         "checkpoint_conversion",
         "probes",
         "compare",
