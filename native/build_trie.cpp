@@ -41,8 +41,8 @@ class Builder {
     void place_children(Node node, std::vector<Node> &open) {
         if (node.first < node.last && pieces_[node.first].first.size() == node.depth) {
             auto &unit = units_[node.unit];
-            unit = (unit & ~(TrieTable::NO_PIECE << 9)) |
-                   static_cast<std::uint64_t>(pieces_[node.first].second) << 9;
+            unit = (unit & ~(TrieTable::NO_PIECE << TrieTable::ID_SHIFT)) |
+                   static_cast<std::uint64_t>(pieces_[node.first].second) << TrieTable::ID_SHIFT;
             while (node.first < node.last && pieces_[node.first].first.size() == node.depth)
                 ++node.first;
         }
@@ -59,11 +59,11 @@ class Builder {
         }
         const std::size_t base = free_base(bytes);
         used_[base] = true;
-        units_[node.unit] |= static_cast<std::uint64_t>(base) << 36;
+        units_[node.unit] |= static_cast<std::uint64_t>(base) << TrieTable::BASE_SHIFT;
         for (std::size_t i = 0; i < bytes.size(); ++i) {
             children[i].unit = base ^ bytes[i];
             take(children[i].unit);
-            units_[children[i].unit] = TrieTable::NO_PIECE << 9 | bytes[i];
+            units_[children[i].unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | bytes[i];
         }
         open.insert(open.end(), children.begin(), children.end());
     }

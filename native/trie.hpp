@@ -18,10 +18,13 @@ namespace mtkit {
 class TrieTable {
   public:
     static constexpr std::uint64_t BLOCK = 256;
+    static constexpr std::uint64_t BYTE_MASK = 511;
+    static constexpr unsigned ID_SHIFT = 9;
+    static constexpr unsigned BASE_SHIFT = 36;
     static constexpr std::uint64_t NO_BYTE = 256;
     static constexpr std::uint64_t NO_PIECE = (1U << 27) - 1;
     static constexpr std::uint64_t BASE_LIMIT = 1U << 28;
-    static constexpr std::uint64_t FREE = NO_PIECE << 9 | NO_BYTE;
+    static constexpr std::uint64_t FREE = NO_PIECE << ID_SHIFT | NO_BYTE;
 
     TrieTable() = default;
     explicit TrieTable(Tables &tables) : units_(tables.numbers<std::uint64_t>("TRIE")) {
@@ -32,16 +35,16 @@ class TrieTable {
     // Call `found(end, id)` for each piece that begins at `at`, shortest first.
     template <typename Found>
     void prefixes(std::string_view text, std::size_t at, Found &&found) const {
-        std::uint64_t base = units_[0] >> 36;
+        std::uint64_t base = units_[0] >> BASE_SHIFT;
         while (at < text.size()) {
             const auto byte = static_cast<unsigned char>(text[at++]);
             const std::uint64_t place = base ^ byte;
             if (place >= units_.size()) return;
             const std::uint64_t unit = units_[place];
-            if ((unit & 511) != byte) return;
-            const std::uint64_t id = unit >> 9 & NO_PIECE;
+            if ((unit & BYTE_MASK) != byte) return;
+            const std::uint64_t id = unit >> ID_SHIFT & NO_PIECE;
             if (id != NO_PIECE) found(at, static_cast<std::uint32_t>(id));
-            base = unit >> 36;
+            base = unit >> BASE_SHIFT;
         }
     }
 

@@ -1,7 +1,7 @@
-// Unigram: the segmentation with the highest sum of scores; and greedy longest match over bytes.
+// Unigram: the segmentation with the highest sum of scores.
 //
 // Source: google/sentencepiece 0.2.3, unigram_model.cc (EncodeOptimized); huggingface/tokenizers,
-// models/unigram/model.rs; BlinkDL/RWKV-LM, rwkv_tokenizer.py.
+// models/unigram/model.rs.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -192,39 +192,12 @@ template <typename Sum> class Unigram final : public Model {
     double steepest_; // the largest size of an offer
 };
 
-class Trie final : public Model {
-  public:
-    Trie(Reader &program, Tables &tables) : trie_(tables), unk_(read_id(program, "unk")) {}
-
-    void encode(std::string_view word, ModelScratch &, std::vector<Token> &out) const override {
-        for (std::size_t at = 0; at < word.size();) {
-            std::size_t last = at + 1;
-            std::uint32_t best = unk_;
-            trie_.prefixes(word, at, [&](std::size_t end, std::uint32_t id) {
-                last = end;
-                best = id;
-            });
-            if (best == NONE) throw NoToken(word.substr(at, 1));
-            out.push_back({best, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(last)});
-            at = last;
-        }
-    }
-
-  private:
-    TrieTable trie_;
-    std::uint32_t unk_;
-};
-
 } // namespace
 
 std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
     if (read_flag(program, "precision"))
         return std::make_unique<Unigram<float>>(program, tables, vocabulary);
     return std::make_unique<Unigram<double>>(program, tables, vocabulary);
-}
-
-std::unique_ptr<Model> make_trie(Reader &program, Tables &tables) {
-    return std::make_unique<Trie>(program, tables);
 }
 
 } // namespace mtkit
