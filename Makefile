@@ -24,7 +24,7 @@ lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*.?pp; \
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*/*.?pp; \
 	else echo "clang-format is not installed: C++ style not checked"; fi
 
 ## A million generated cases against tokenizers; see tools/fuzz_exact.py.

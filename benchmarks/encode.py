@@ -15,7 +15,7 @@ import sys
 import time
 
 from mtkit import formats
-from mtkit.binary import Source
+from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 
 TYPE_CHECKING = False

@@ -79,7 +79,7 @@ def whole_commands(model: str, tokens: int, rounds: int) -> None:
 
 def loop(model: str, lengths: list[int]) -> None:
     """Measure what the loop takes outside llama.cpp's own calls."""
-    from mtkit.llm.backend import ContextSettings
+    from mtkit.llama import ContextSettings
     from mtkit.llm.runner import Runner
     from mtkit.llm.sampler_settings import SamplerSettings
     from mtkit.llm.sampling import Picker
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    from mtkit.llm.locate import locate_model
+    from mtkit.sources.model import locate_model
 
     model = locate_model(options.model)
     whole_commands(model, options.tokens, options.rounds)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.growth_models import small_models
 from mtkit import formats
-from mtkit.binary import Source
+from mtkit.base.binary import Source
 from mtkit.engine import Engine, tables
 from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.pipeline import Pipeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.packed import Numbers, Pieces
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.spec import TokenizerSpec, Vocabulary, models, normalizers
 from mtkit.spec import pre_tokenizers as pre
 
@@ -70,7 +70,7 @@ def _doubled(vocabulary: Vocabulary) -> Vocabulary:
     letters = vocabulary.pieces
     pieces = [bytes(piece) for piece in letters]
     pieces += [piece * (1 << n) for n in range(1, RUNS) for piece in (b"a", b" ", b"7", b"\n")]
-    from mtkit.pipeline.byte_alphabet import LETTERS
+    from mtkit.unicode.byte_alphabet import LETTERS
 
     return Vocabulary(
         Pieces.of("".join(LETTERS[byte] for byte in piece).encode() for piece in pieces)

@@ -12,9 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.checkpoint_conversion import convert_checkpoint
-    from mtkit.conversion import Conversion, convert
-    from mtkit.encoding import Encoding
+    from mtkit.conversion.checkpoint import convert_checkpoint
+    from mtkit.conversion.convert import Conversion, convert
     from mtkit.errors import (
         AnswerNo,
         FormatError,
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import GgufFile, open_gguf
     from mtkit.llm.generate import generate
-    from mtkit.loading import load
     from mtkit.spec import TokenizerSpec
-    from mtkit.tokenizer import Tokenizer
+    from mtkit.tokenizer.encoding import Encoding
+    from mtkit.tokenizer.load import load
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 __all__ = [
     "AnswerNo",
@@ -55,16 +55,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Conversion": "mtkit.conversion",
-    "Encoding": "mtkit.encoding",
+    "Conversion": "mtkit.conversion.convert",
+    "Encoding": "mtkit.tokenizer.encoding",
     "GgufFile": "mtkit.gguf",
-    "Tokenizer": "mtkit.tokenizer",
+    "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",
     "WriteOptions": "mtkit.formats.contract",
-    "convert": "mtkit.conversion",
-    "convert_checkpoint": "mtkit.checkpoint_conversion",
+    "convert": "mtkit.conversion.convert",
+    "convert_checkpoint": "mtkit.conversion.checkpoint",
     "generate": "mtkit.llm.generate",
-    "load": "mtkit.loading",
+    "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",
 }
 """Where the exports are that are no errors."""

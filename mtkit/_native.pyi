@@ -1,7 +1,7 @@
 """Native core of mtkit."""
 
 INTERFACE: int
-"""Which interface the core was built with, see mtkit/core.py."""
+"""Which interface the core was built with, see mtkit/base/native.py."""
 
 def raw_pieces(blob: object, ends: object) -> tuple[bytes, bytes, bytes]:
     """Pieces in the byte alphabet as bytes: (blob, ends, u8 each: whether it is in it)."""

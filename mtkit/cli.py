@@ -240,7 +240,7 @@ def _reader_left() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    from mtkit.escape import printable
+    from mtkit.base.escape import printable
 
     line = printable(" ".join(message.split("\n")))
     sys.stderr.write(f"mtkit: {line}\n")

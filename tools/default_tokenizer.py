@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtkit.binary import Source, write_files
+from mtkit.base.binary import Source, write_files
 from mtkit.formats import hf, mtok
 from mtkit.formats.contract import WriteOptions
 

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 
 def main() -> int:

@@ -58,7 +58,7 @@ def loss_table() -> str:
     """``docs/losses.md``: what each writer loses of each kind of tokenizer."""
     from mtkit.errors import MtkitError
     from mtkit.formats.contract import WriteOptions
-    from mtkit.loading import load
+    from mtkit.tokenizer.load import load
 
     out = [
         "# What a conversion loses\n",
@@ -111,7 +111,7 @@ def loss_matrix() -> str:
     """``docs/loss-matrix.md``: the worst loss of every small file in every format."""
     from mtkit.errors import UnsupportedError
     from mtkit.formats.contract import WriteOptions
-    from mtkit.loading import load
+    from mtkit.tokenizer.load import load
 
     written = [name for name in FORMATS if hasattr(get_format(name), "write")]
     out = [

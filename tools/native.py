@@ -15,17 +15,17 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZED_TESTS = [
-    "tests/test_engine.py",
-    "tests/test_engine_bert.py",
-    "tests/test_engine_decode.py",
-    "tests/test_engine_marks.py",
-    "tests/test_engine_models.py",
-    "tests/test_engine_offsets.py",
-    "tests/test_engine_scripts.py",
-    "tests/test_engine_segments.py",
-    "tests/test_engine_steps.py",
-    "tests/test_pattern_native.py",
-    "tests/test_damage_tables.py",
+    "tests/engine/test_engine.py",
+    "tests/engine/test_engine_bert.py",
+    "tests/engine/test_engine_decode.py",
+    "tests/engine/test_engine_marks.py",
+    "tests/engine/test_engine_models.py",
+    "tests/engine/test_engine_offsets.py",
+    "tests/engine/test_engine_scripts.py",
+    "tests/engine/test_engine_segments.py",
+    "tests/engine/test_engine_steps.py",
+    "tests/patterns/test_pattern_native.py",
+    "tests/formats/test_damage_tables.py",
 ]
 
 

@@ -15,17 +15,17 @@ Source: karpathy/llama2.c, run.c (``Config``, ``memory_map_weights``), export.py
 
 from __future__ import annotations
 
-from mtkit.binary import Reader
+from mtkit.base.binary import Reader
+from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
 
 HEADER = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "seq_len")
 HEADER_BYTES = 4 * len(HEADER)

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.compare import Comparison
+    from mtkit.tokenizer.compare import Comparison
 
 app = application()
 
@@ -51,8 +51,8 @@ def compare(
       mtkit compare tokenizer.json model.gguf
       mtkit compare old/ new/ --input corpus.txt --json
     """
-    from mtkit.compare import compare as run
-    from mtkit.probes import texts
+    from mtkit.conversion.probes import texts
+    from mtkit.tokenizer.compare import compare as run
 
     one, other = (load_named(name, download=download) for name in (left, right))
     corpus = texts() if input_file is None else _lines(input_file)
@@ -76,9 +76,9 @@ def compare(
 def _lines(path: str) -> Iterator[bytes]:
     import os
 
-    from mtkit.binary import standard_input
-    from mtkit.compare import lines_of
+    from mtkit.base.binary import standard_input
     from mtkit.errors import UsageError
+    from mtkit.tokenizer.compare import lines_of
 
     if path == "-":
         yield from lines_of(standard_input())
@@ -106,8 +106,8 @@ _WORTH_A_BAR_BYTES = 1 << 20
 
 
 def _show(done: Comparison, *, as_json: bool) -> None:
+    from mtkit.base.escape import byte_escapes, escape
     from mtkit.commands import output
-    from mtkit.escape import byte_escapes, escape
 
     if as_json:
         output.write_json(

@@ -34,8 +34,8 @@ def config(
     import json
     import os
 
-    from mtkit import config as settings
     from mtkit.errors import UsageError
+    from mtkit.sources import config as settings
 
     if value is not None or unset:
         if key is None or (value is not None and unset):

@@ -12,7 +12,7 @@ from mtkit.commands.options import AS_JSON, application, load_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.conversion import Conversion, Verified
+    from mtkit.conversion.convert import Conversion, Verified
     from mtkit.formats.contract import Loss, WriteOptions
 
 app = application()
@@ -124,8 +124,8 @@ def _run(
 ) -> Conversion:
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
-    from mtkit.binary import Source
-    from mtkit.conversion import convert as run
+    from mtkit.base.binary import Source
+    from mtkit.conversion.convert import convert as run
     from mtkit.errors import UsageError
 
     if vocabulary is None:
@@ -140,7 +140,7 @@ def _run(
         return run(tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force)
     if source is None or to != "gguf":
         raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
-    from mtkit.checkpoint_conversion import convert_checkpoint
+    from mtkit.conversion.checkpoint import convert_checkpoint
 
     tokenizer = load_named(vocabulary)
     return convert_checkpoint(
@@ -177,8 +177,8 @@ def _loss(loss: Loss) -> dict[str, str]:
 
 
 def _report(done: Conversion) -> list[str]:
+    from mtkit.base.escape import printable
     from mtkit.commands.output import grouped
-    from mtkit.escape import printable
 
     sizes = dict(done.sizes)
     lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]

@@ -35,7 +35,7 @@ def decode(
       mtkit decode 9419 11 380 9455 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
-    from mtkit.binary import standard_input
+    from mtkit.base.binary import standard_input
     from mtkit.errors import UsageError
 
     if not ids and sys.stdin.isatty():
@@ -45,13 +45,13 @@ def decode(
         ids = [standard_input().read().decode("utf-8", "replace")]
     numbers = parse_ids(" ".join(ids))
     if trace:
-        from mtkit.commands.trace import show_trace
+        from mtkit.commands.encode.trace import show_trace
 
         source.decode(numbers)  # refuses ids that do not exist
         show_trace(source.trace_decode(numbers, skip_special_tokens=skip_special), as_json=as_json)
         return
+    from mtkit.base.escape import printable
     from mtkit.commands import output
-    from mtkit.escape import printable
 
     raw = source.decode_bytes(numbers, skip_special_tokens=skip_special)
     if as_json:

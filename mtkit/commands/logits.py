@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands import generate_options as option
+from mtkit.commands.generate import options as option
 from mtkit.commands.options import AS_JSON, NO_SPECIAL, application, model_named
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from mtkit.llm.backend import Context
+    from mtkit.llama import Context
 
 app = application()
 
@@ -123,7 +123,7 @@ def _rows(
 
 
 def _document(tokens: Any) -> list[dict[str, object]]:
-    from mtkit.escape import byte_escapes
+    from mtkit.base.escape import byte_escapes
 
     return [
         {
@@ -148,7 +148,7 @@ def _save(path: str, rows: list[Any], *, force: bool) -> None:
 
     import numpy as np
 
-    from mtkit.binary import write_files
+    from mtkit.base.binary import write_files
 
     buffer = io.BytesIO()
     np.save(buffer, np.stack(rows))

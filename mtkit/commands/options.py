@@ -9,7 +9,7 @@ import typer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.tokenizer import Tokenizer
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER = Annotated[
     str | None,
@@ -36,7 +36,7 @@ def application() -> typer.Typer:
 
 def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; stderr says which file of a folder was taken."""
-    from mtkit.loading import locate
+    from mtkit.tokenizer.load import locate
 
     path = locate(name, download=download)
     _say_taken(name, path)
@@ -45,7 +45,7 @@ def locate_named(name: str | None, *, download: bool = False) -> str:
 
 def model_named(name: str | None) -> str:
     """Return the path of the model that a name stands for; stderr says which one of a folder."""
-    from mtkit.llm.locate import locate_model
+    from mtkit.sources.model import locate_model
 
     path = locate_model(name)
     _say_taken(name, path)
@@ -70,9 +70,9 @@ def load_named(
     download: bool = False,
 ) -> Tokenizer:
     """Load a tokenizer for a command."""
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.errors import UsageError
-    from mtkit.loading import load_source
+    from mtkit.tokenizer.load import load_source
 
     overrides = {"encoding": encoding} if encoding is not None else None
     source = Source.open(locate_named(name, download=download))

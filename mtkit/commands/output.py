@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 
-from mtkit.escape import escape
+from mtkit.base.escape import escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def write_json(document: Any) -> None:
 
 def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
     """Write warnings about a file to stderr, one a line."""
-    from mtkit.escape import printable
+    from mtkit.base.escape import printable
 
     for message in messages[:most]:
         sys.stderr.write(f"mtkit: {printable(f'{source}: warning: {message}')}\n")

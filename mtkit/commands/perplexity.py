@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands import generate_options as option
+from mtkit.commands.generate import options as option
 from mtkit.commands.options import AS_JSON, application, model_named
 
 app = application()
@@ -42,8 +42,8 @@ def perplexity(
       mtkit perplexity book.txt -m model.gguf --ctx 256 --stride 256 --json
     """
     from mtkit.commands import output
-    from mtkit.commands.generate_screen import Progress
-    from mtkit.llm.backend import log
+    from mtkit.commands.progress import Progress
+    from mtkit.llama import log
     from mtkit.llm.perplexity import perplexity as compute
 
     text = option.read_bytes(file)

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.tokenizer import Tokenizer
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
 
@@ -108,7 +108,7 @@ def template(
     elif ids:
         output.write(" ".join(map(str, found)) + "\n")
     elif output.is_terminal():
-        from mtkit.escape import printable
+        from mtkit.base.escape import printable
 
         output.write("\n".join(map(printable, made.text.split("\n"))) + "\n")
     else:
@@ -116,13 +116,13 @@ def template(
 
 
 def _load(file: str) -> Tokenizer:
-    from mtkit.loading import load
+    from mtkit.tokenizer.load import load
 
     return load(file)
 
 
 def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: Any) -> Any:
-    from mtkit.chat import apply
+    from mtkit.chat.template import apply
     from mtkit.errors import UsageError
 
     names = [template.name for template in tokenizer.spec.chat_templates]
@@ -132,8 +132,8 @@ def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: 
 
 
 def _render_file(file: str, conversation: Any, options: Any) -> Any:
-    from mtkit.binary import map_file
-    from mtkit.chat import render
+    from mtkit.base.binary import map_file
+    from mtkit.chat.template import render
     from mtkit.errors import FormatError
 
     try:
@@ -165,9 +165,9 @@ def _conversation(file: str | None, system: str | None, user: str | None) -> Any
 
 def _read(file: str | None) -> Any:
     """Read a JSON file."""
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.errors import MtkitError
-    from mtkit.formats.strict_json import parse
+    from mtkit.formats.json_fields import parse
 
     if file is None:
         return None

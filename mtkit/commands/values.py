@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import escape
 from mtkit.commands.output import Escaped, cell, float32_text
-from mtkit.escape import escape
 from mtkit.gguf import GgufArray
 
 TYPE_CHECKING = False

@@ -14,21 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Literal, Union
 
-    from mtkit.binary import Buffer
-    from mtkit.engine.places import Builder
+    from mtkit.base.binary import Buffer
+    from mtkit.engine.token_builder import Builder
+    from mtkit.pipeline.decoders.stream import DecodeStream
+    from mtkit.pipeline.pipeline import Pipeline
     from mtkit.pipeline.result import Encoded
-    from mtkit.pipeline.stream import DecodeStream
-    from mtkit.pipeline.trace import DecodeTrace, Trace
-    from mtkit.pipeline.walk import Pipeline
     from mtkit.spec import TokenizerSpec
 
     AnyEngine = Union[Pipeline, "Engine"]
     Text = str | bytes
     FromFile = Literal["file"] | None
-
-
-VERSION = 6
-"""Of programs and tables; native/engine.cpp has the same number."""
 
 
 class Engine:
@@ -52,7 +47,7 @@ class Engine:
             FormatError: The tables do not fit each other or this version.
             ImportError: The native core is not there.
         """
-        from mtkit.core import native
+        from mtkit.base.native import native
 
         self._native = native.Engine(dict(sections))
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
@@ -185,7 +180,7 @@ class Engine:
 
     def _places(self) -> Builder:
         if self._builder is None:
-            from mtkit.engine.places import Builder
+            from mtkit.engine.token_builder import Builder
 
             self._builder = Builder(self._spec())
         return self._builder
@@ -224,22 +219,6 @@ class Engine:
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
         """Return a stream that takes ids one by one; see ``Pipeline.decode_stream``."""
         return self.pipeline.decode_stream(skip_special_tokens=skip_special_tokens)
-
-    def trace(
-        self,
-        text: Text,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> Trace:
-        """Return every step from a text to its ids, by the pipeline."""
-        return self.pipeline.trace(
-            text, add_special_tokens=add_special_tokens, parse_special=parse_special
-        )
-
-    def trace_decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
-        """Return every step from ids to text, by the pipeline."""
-        return self.pipeline.trace_decode(ids, skip_special_tokens=skip_special_tokens)
 
 
 def tables(spec: TokenizerSpec) -> dict[str, bytes]:

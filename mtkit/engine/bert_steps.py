@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mtkit.engine.encoding import code_point_map, u8
+from mtkit.engine.character_steps import blank, drop, lower, set_apart
+from mtkit.engine.opcodes import NormalizerKind
+from mtkit.engine.program_writer import code_point_map, u8
 from mtkit.engine.sets import categories, of_characters, set_of, union
-from mtkit.engine.steps import NormalizerKind
-from mtkit.engine.unicode_steps import blank, drop, lower, set_apart
-from mtkit.pipeline.characters import BERT_BLOCKS, HAN, WHITE_SPACE, is_space_separator
+from mtkit.unicode.characters import BERT_BLOCKS, HAN, WHITE_SPACE, is_space_separator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def _runs(blocks: tuple[tuple[int, int], ...]) -> Edges:
 @lru_cache(maxsize=1)
 def _bases() -> bytes:
     """Each character that decomposes becomes the first of what it decomposes to."""
-    from mtkit.pipeline.unicode import decomposition
-    from mtkit.pipeline.unicode import numbers as section
+    from mtkit.unicode.tables import decomposition
+    from mtkit.unicode.tables import numbers as section
 
     found = []
     for code in (*section("nfd")[::2], *range(0xAC00, 0xD7A4)):

@@ -1,4 +1,4 @@
-"""The way back as a program: the section DECO that native/decoder.cpp reads.
+"""The way back as a program: the section DECO that native/decode/decoder.cpp reads.
 
 Regular pieces are decoded from the table of pieces. Ids of which more is to be known (added tokens,
 roles) are listed with the text that the pipeline gives for each. The decoder's components become
@@ -7,10 +7,10 @@ small steps over the tokens. What the core has no step for is ``UnsupportedError
 
 from __future__ import annotations
 
-from mtkit.core import native
+from mtkit.base.native import native
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
-from mtkit.engine.encoding import numbers, text, u8, u32
-from mtkit.engine.steps import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
+from mtkit.engine.opcodes import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
+from mtkit.engine.program_writer import numbers, text, u8, u32
 from mtkit.spec import TokenType, decoders
 
 TYPE_CHECKING = False
@@ -112,10 +112,10 @@ class DecodeProgram:
     def _chain(self) -> None:
         """Components over the texts of tokens, or a rule that joins them."""
         from mtkit.pipeline.added_tokens import Cutter
-        from mtkit.pipeline.decoders import letters_to_bytes
-        from mtkit.pipeline.decoding import Decoding
-        from mtkit.pipeline.normalizers import compile_normalizer
-        from mtkit.pipeline.walk import user_defined
+        from mtkit.pipeline.decoders.components import letters_to_bytes
+        from mtkit.pipeline.decoders.decode import Decoding
+        from mtkit.pipeline.normalizers.components import compile_normalizer
+        from mtkit.pipeline.pipeline import user_defined
 
         spec, pieces = self.spec, self.spec.vocabulary.pieces
         added = spec.added_tokens.tokens
@@ -146,7 +146,7 @@ class DecodeProgram:
 
     def _pieces(self, decoder: decoders.Pieces) -> None:
         """Tokens by their roles."""
-        from mtkit.pipeline import roles
+        from mtkit.pipeline.decoders import pieces as roles
 
         spec = self.spec
         self.family = Family.ROLES
@@ -180,7 +180,7 @@ class DecodeProgram:
 
     def _bytewise(self, decoder: decoders.Bytewise) -> None:
         """Pieces as bytes; special tokens are left out of a sequence."""
-        from mtkit.pipeline import bytewise
+        from mtkit.pipeline.decoders import bytewise
 
         self.steps, as_bytes = bytewise_steps(self.spec, mapped=self.mapped is not None)
         spelled = bytewise.letters_to_bytes if as_bytes else bytes

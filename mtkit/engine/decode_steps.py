@@ -1,9 +1,9 @@
-"""Decoders as small steps over the tokens of a sequence, see native/decode_steps.cpp."""
+"""Decoders as small steps over the tokens of a sequence, see native/decode/decode_steps.cpp."""
 
 from __future__ import annotations
 
-from mtkit.engine.encoding import NONE, text, u8, u32
-from mtkit.engine.steps import Edge, StepKind
+from mtkit.engine.opcodes import Edge, StepKind
+from mtkit.engine.program_writer import NONE, text, u8, u32
 from mtkit.errors import UnsupportedError
 from mtkit.spec import decoders, fields
 from mtkit.spec.text import Text
@@ -68,7 +68,7 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 def clean_steps(rule: str) -> list[bytes]:
     """Return the steps over the whole text that ``clean_up_spaces`` asks for."""
-    from mtkit.pipeline.decoders import CLEAN_UPS
+    from mtkit.pipeline.decoders.components import CLEAN_UPS
 
     pairs = [(old, new) for old, new in CLEAN_UPS if old != " do not"]
     if rule == "full":
@@ -135,7 +135,7 @@ def flat(component: Decoder) -> Iterable[Decoder]:
 
 
 def _chain_step(step: Decoder, program: Program) -> list[bytes]:
-    from mtkit.pipeline.decoders import CLEAN_UPS
+    from mtkit.pipeline.decoders.components import CLEAN_UPS
 
     if isinstance(step, decoders.Metaspace):
         first = None if step.prepend_scheme == "never" else ""
@@ -173,7 +173,7 @@ def _count(number: int) -> int:
 
 def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
     """Return the steps of a ``Bytewise`` decoder; see ``chain_steps``."""
-    from mtkit.pipeline.decoders import CLEAN_UPS
+    from mtkit.pipeline.decoders.components import CLEAN_UPS
 
     assert isinstance(spec.decoder, decoders.Bytewise)
     listed = [leaf for step in spec.decoder.steps for leaf in flat(step)]

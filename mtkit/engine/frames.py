@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.engine.encoding import NONE, numbers, u8
+from mtkit.engine.program_writer import NONE, numbers, u8
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False

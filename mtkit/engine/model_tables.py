@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from mtkit.core import native
-from mtkit.engine.encoding import NONE, OUTSIDE, f64, numbers, text, u8, u32
-from mtkit.engine.steps import ModelKind
+from mtkit.base.native import native
+from mtkit.engine.opcodes import ModelKind
+from mtkit.engine.program_writer import NONE, OUTSIDE, f64, numbers, text, u8, u32
 from mtkit.errors import FormatError
 from mtkit.spec import models, replace
 

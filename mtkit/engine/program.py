@@ -1,4 +1,4 @@
-"""The program of an engine: what its stages do, as bytes that native/engine.cpp reads.
+"""The program of an engine: what its stages do, as bytes that native/encode/engine.cpp reads.
 
 Compiled from a specification; numbers are little-endian, a text is u32 length and bytes, a list of
 numbers u32 count and u32 each, an id that does not exist 0xFFFFFFFF. Components become small steps
@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from mtkit.engine import VERSION
-from mtkit.engine.encoding import numbers, text, u8, u32
 from mtkit.engine.frames import frame
-from mtkit.engine.order import changes_after_spaces, flat, takes_raw_bytes
-from mtkit.engine.scripts import by_characters
-from mtkit.engine.sets import punctuation, set_of
-from mtkit.engine.steps import (
+from mtkit.engine.opcodes import (
+    PROGRAM_VERSION,
     Behavior,
     CutKind,
     InvalidUtf8,
@@ -26,6 +22,10 @@ from mtkit.engine.steps import (
     Scheme,
     TokenFlag,
 )
+from mtkit.engine.order import changes_after_spaces, flat, takes_raw_bytes
+from mtkit.engine.program_writer import numbers, text, u8, u32
+from mtkit.engine.scripts import by_characters
+from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
@@ -77,7 +77,7 @@ class Program:
         spec = self.spec
         return b"".join(
             [
-                u32(VERSION),
+                u32(PROGRAM_VERSION),
                 u8(_INVALID_UTF8.get(spec.invalid_utf8) or InvalidUtf8[spec.invalid_utf8.upper()]),
                 u8(self.raw),
                 u8(crossed is not None),
@@ -95,8 +95,8 @@ class Program:
 
     def _added(self, added: AddedTokens) -> bytes:
         from mtkit.pipeline.added_tokens import Cutter
-        from mtkit.pipeline.normalizers import compile_normalizer
-        from mtkit.pipeline.walk import user_defined
+        from mtkit.pipeline.normalizers.components import compile_normalizer
+        from mtkit.pipeline.pipeline import user_defined
 
         normalize = None
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
@@ -174,7 +174,7 @@ class Program:
         if isinstance(component, normalizers.ByteLevel):
             return [u8(NormalizerKind.BYTE_LEVEL)]
         if isinstance(component, normalizers.Spaces):
-            from mtkit.pipeline.walk import user_defined
+            from mtkit.pipeline.pipeline import user_defined
 
             return [self.spaces(component, user_defined(self.spec))]
         from mtkit.engine.unicode_steps import steps_of
@@ -204,7 +204,7 @@ class Program:
         if isinstance(pattern, Text) and pattern.text:
             return u8(MatcherKind.TEXT) + text(pattern.text)
         if pattern not in self.patterns:
-            from mtkit.pipeline.pattern import compile_pattern
+            from mtkit.patterns.matcher import compile_pattern
 
             tables = compile_pattern(pattern).tables
             number = self.patterns[pattern] = len(self.patterns)

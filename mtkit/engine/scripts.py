@@ -1,10 +1,10 @@
-"""Pre-tokenizers that cut by the kind of characters, see native/scripts.cpp."""
+"""Pre-tokenizers that cut by the kind of characters, see native/steps/scripts.cpp."""
 
 from __future__ import annotations
 
-from mtkit.engine.encoding import numbers, u8
+from mtkit.engine.opcodes import CutKind
+from mtkit.engine.program_writer import numbers, u8
 from mtkit.engine.sets import categories, scripts
-from mtkit.engine.steps import CutKind
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.pre_tokenizers import DIGIT_GROUPS_UNICODE
 from mtkit.spec import pre_tokenizers

@@ -1,4 +1,4 @@
-"""A specification's tables: flat arrays under four-letter tags, see native/tables.hpp.
+"""A specification's tables: flat arrays under four-letter tags, see native/tables/tables.hpp.
 
 The heavy part (hash tables over pieces and merges) is made by the core from the packed vocabulary;
 the result depends on the specification alone.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from mtkit.core import native
+from mtkit.base.native import native
 from mtkit.engine import model_tables
 from mtkit.engine.decode_program import DecodeProgram
-from mtkit.engine.encoding import f64, text, u8, u32
+from mtkit.engine.opcodes import ModelKind
 from mtkit.engine.program import Program
-from mtkit.engine.steps import ModelKind
+from mtkit.engine.program_writer import f64, text, u8, u32
 from mtkit.errors import UnsupportedError
 from mtkit.pipeline.models.words import BYTE_PIECES
-from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType, models
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

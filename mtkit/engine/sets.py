@@ -1,6 +1,6 @@
 """Sets of code points by name, as the edges of their runs.
 
-The Unicode version of each is that of the reference, see docs/unicode.md; pipeline/characters.py
+The Unicode version of each is that of the reference, see docs/unicode.md; unicode/characters.py
 tells single characters by the same rules.
 """
 
@@ -53,7 +53,7 @@ def without(edges: Edges, characters: str) -> Edges:
 @lru_cache(maxsize=64)
 def categories(version: str, *names: str) -> Edges:
     """Return the characters whose general category begins with one of ``names``."""
-    from mtkit.pipeline.unicode import ranges
+    from mtkit.unicode.tables import ranges
 
     found = ranges(f"gc.{version}")
     return union(*(edges for name, edges in found.items() if name.startswith(names)))
@@ -61,7 +61,7 @@ def categories(version: str, *names: str) -> Edges:
 
 def punctuation(version: str) -> Edges:
     """Return punctuation of a Unicode version and ASCII's symbols."""
-    from mtkit.pipeline.characters import ASCII_PUNCTUATION
+    from mtkit.unicode.characters import ASCII_PUNCTUATION
 
     return union(categories(version, "P"), of_characters(ASCII_PUNCTUATION))
 
@@ -69,7 +69,8 @@ def punctuation(version: str) -> Edges:
 @lru_cache(maxsize=16)
 def set_of(name: str) -> Edges:
     """Return a set that components name: white_space, ascii_space, blank, word, number."""
-    from mtkit.pipeline import characters, unicode
+    from mtkit.unicode import characters
+    from mtkit.unicode import tables as unicode
 
     if name == "white_space":
         return of_characters(characters.WHITE_SPACE)
@@ -90,8 +91,8 @@ def set_of(name: str) -> Edges:
 @lru_cache(maxsize=1)
 def scripts() -> tuple[int, ...]:
     """Return the runs of scripts for cutting, start << 8 | number, 0 where there is none."""
-    from mtkit.pipeline.characters import script
-    from mtkit.pipeline.unicode import ranges
+    from mtkit.unicode.characters import script
+    from mtkit.unicode.tables import ranges
 
     # Nothing changes but where a script, or what was assigned then, begins or ends.
     starts = {0, 0x20, 0x21, *categories("9.0", "Cn")}

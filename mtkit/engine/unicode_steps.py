@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
-from mtkit.engine.encoding import code_point_map, numbers, text, u8
+from mtkit.engine.bert_steps import by_table, per_character
+from mtkit.engine.character_steps import blank, drop, lower, set_apart
+from mtkit.engine.opcodes import NormalizerKind
+from mtkit.engine.program_writer import code_point_map, numbers, text, u8
 from mtkit.engine.sets import categories, of_characters, set_of, union, without
-from mtkit.engine.steps import NormalizerKind
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 FORMS_VERSION = "9.0"
 """Of the crate whose normal forms tokenizers uses."""
-SIMPLE_CASE = "15.1"
-"""Version of llama.cpp's lower case."""
 
 
 def steps_of(component: Normalizer) -> list[bytes]:
@@ -28,8 +28,6 @@ def steps_of(component: Normalizer) -> list[bytes]:
     Raises:
         UnsupportedError: The core has none for it.
     """
-    from mtkit.engine.bert_steps import by_table, per_character
-
     if isinstance(component, normalizers.UnicodeForm):
         return [form(component.form)]
     if isinstance(component, normalizers.Lowercase):
@@ -49,43 +47,11 @@ def steps_of(component: Normalizer) -> list[bytes]:
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")
 
 
-def drop(edges: Edges) -> bytes:
-    """Drop the characters of a set."""
-    return u8(NormalizerKind.DROP) + u8(1) + text("") + numbers(edges)
-
-
-def set_apart(edges: Edges) -> bytes:
-    """Put a blank on both sides of the characters of a set."""
-    return u8(NormalizerKind.DROP) + u8(0) + text(" ") + numbers(edges)
-
-
-def blank(edges: Edges) -> bytes:
-    """Make the characters of a set blanks."""
-    runs = zip(edges[::2], edges[1::2], strict=True)
-    blanks = code_point_map((c, b" ") for start, end in runs for c in range(start, end))
-    return u8(NormalizerKind.MAP) + blanks
-
-
-@lru_cache(maxsize=3)
-def lower(*, full: bool, version: str = SIMPLE_CASE) -> bytes:
-    """Make characters lower case; one for one where not ``full``, those that a version assigns."""
-    from mtkit.pipeline.unicode import category
-    from mtkit.pipeline.unicode import numbers as section
-
-    found = section("lower")
-    mapping = dict(zip(found[::2], (chr(c).encode() for c in found[1::2]), strict=True))
-    if full:
-        mapping[0x130] = "i\u0307".encode()
-    else:
-        mapping = {c: to for c, to in mapping.items() if category(chr(c), version) != "Cn"}
-    return u8(NormalizerKind.MAP) + code_point_map(mapping.items())
-
-
 @lru_cache(maxsize=1)
 def _graphemes() -> list[int]:
-    """Return the runs of the parts in grapheme clusters, numbered as native/graphemes.hpp does."""
-    from mtkit.pipeline.unicode import names
-    from mtkit.pipeline.unicode import numbers as section
+    """Return the runs of grapheme-break properties, numbered as in native/text/graphemes.hpp."""
+    from mtkit.unicode.tables import names
+    from mtkit.unicode.tables import numbers as section
 
     order = (
         *("Other", "CR", "LF", "Control", "Extend", "ZWJ", "Linker", "SpacingMark", "Prepend"),
@@ -96,13 +62,13 @@ def _graphemes() -> list[int]:
 
 
 def _nmt() -> list[bytes]:
-    from mtkit.pipeline.normalizers import _NMT_BLANKS, _NMT_DROPS
+    from mtkit.pipeline.normalizers.components import _NMT_BLANKS, _NMT_DROPS
 
     return [drop(of_characters(_NMT_DROPS)), blank(of_characters(_NMT_BLANKS))]
 
 
 def _bert(component: normalizers.Bert) -> list[bytes]:
-    from mtkit.pipeline.characters import HAN
+    from mtkit.unicode.characters import HAN
 
     steps = []
     if component.clean_text:
@@ -120,7 +86,7 @@ def _bert(component: normalizers.Bert) -> list[bytes]:
 
 
 def _code_point_table(component: normalizers.CodePointTable) -> bytes:
-    from mtkit.pipeline.tables import _BLANKED_CONTROLS
+    from mtkit.pipeline.normalizers.code_point_tables import _BLANKED_CONTROLS
 
     table = dict(zip(component.code_points, component.values, strict=True))
     if component.blank_controls:
@@ -131,7 +97,7 @@ def _code_point_table(component: normalizers.CodePointTable) -> bytes:
 @lru_cache(maxsize=4)
 def form(name: str) -> bytes:
     """Return the step of a normal form, with the data of ``FORMS_VERSION``."""
-    from mtkit.pipeline.unicode import numbers as section
+    from mtkit.unicode.tables import numbers as section
 
     assigned = _Assigned(categories(FORMS_VERSION, "Cn"))
     texts = section("forms.text")
@@ -180,8 +146,8 @@ class _Assigned:
 
 def _classes(unassigned: Edges) -> list[int]:
     """Return the runs of combining classes, 0 for what is not assigned."""
-    from mtkit.pipeline.unicode import LIMIT
-    from mtkit.pipeline.unicode import numbers as section
+    from mtkit.unicode.tables import LIMIT
+    from mtkit.unicode.tables import numbers as section
 
     runs = [*section("ccc"), LIMIT << 8]
     is_assigned = _Assigned(unassigned)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from mtkit.binary import UNMAPPED_BYTES
+from mtkit.base.binary import UNMAPPED_BYTES
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.formats.contract import Format, Reading
 
 FORMATS = {

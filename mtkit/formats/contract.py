@@ -7,20 +7,22 @@ never tokenizes.
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 LOSS_CODES = ("ids", "ids-possible", "ids-special", "decoding", "chat", "metadata")
 """Of ``Loss.code``, the worst first."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Literal, Protocol
 
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.spec import TokenizerSpec
 
     LossCode = Literal["ids", "ids-special", "ids-possible", "decoding", "chat", "metadata"]
+    AddLoss = Callable[[LossCode, str, str], None]
+    """Takes code, field and effect of a loss."""
 
     class Format(Protocol):
         """A tokenizer file format."""

@@ -11,12 +11,12 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``Tokenizer::createT
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.errors import FormatError
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.binary import Buffer
+    from mtkit.base.binary import Buffer
 
 MAGIC = 430
 LINE_LIMIT = 1 << 24

@@ -7,9 +7,8 @@ text are plain text unless asked for.
 
 from __future__ import annotations
 
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.packed import Numbers, Pieces
-from mtkit.pipeline.byte_alphabet import to_bytes, to_letters
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -23,6 +22,7 @@ from mtkit.spec import (
 )
 from mtkit.spec.text import Regex
 from mtkit.spec.vocabulary import is_sparse
+from mtkit.unicode.byte_alphabet import to_bytes, to_letters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

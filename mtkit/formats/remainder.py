@@ -6,8 +6,8 @@ found by comparing the specification with what the reader will make of the file.
 
 from __future__ import annotations
 
+from mtkit.base.record import fields
 from mtkit.formats.contract import Loss
-from mtkit.record import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ Source: BlinkDL/RWKV-LM, RWKV-v5/tokenizer/rwkv_tokenizer.py.
 
 from __future__ import annotations
 
-from mtkit.binary import Source
+from mtkit.base.binary import Source
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
-from mtkit.packed import Numbers, Pieces
 from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, decoders, models
 from mtkit.spec.vocabulary import is_sparse
 

@@ -10,7 +10,7 @@ Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``).
 
 from __future__ import annotations
 
-from mtkit.binary import Source
+from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
@@ -51,7 +51,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     Raises:
         FormatError: The file is damaged.
     """
-    from mtkit.formats.strict_json import parse
+    from mtkit.formats.json_fields import parse
 
     table = _object(parse(source.data), "the file")
     config = _object(table.get("config"), "config")

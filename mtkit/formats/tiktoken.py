@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.formats.contract import WriteOptions
     from mtkit.spec import TokenizerSpec
 
@@ -169,7 +169,7 @@ def _pattern(source: Source, encoding: object) -> tuple[str, dict[str, int], tup
 
 
 def _read_pattern(data: bytes) -> tuple[str, dict[str, int]]:
-    from mtkit.formats.strict_json import parse
+    from mtkit.formats.json_fields import parse
 
     table = parse(data, "pattern.json")
     pattern = table.get("pattern") if isinstance(table, dict) else None

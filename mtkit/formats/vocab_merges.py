@@ -9,11 +9,11 @@ Source: huggingface/transformers, models/gpt2 (``GPT2Tokenizer``); openai/gpt-2,
 
 from __future__ import annotations
 
-from mtkit.binary import Source
+from mtkit.base.binary import Source
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
-from mtkit.packed import Numbers, Pieces
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -95,7 +95,7 @@ _SURROUNDINGS = (pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.Byte
 
 
 def _ids(data: bytes, name: str) -> dict[bytes, int]:
-    from mtkit.formats.strict_json import encode, parse
+    from mtkit.formats.json_fields import encode, parse
 
     table = parse(data, name)
     if not isinstance(table, dict):

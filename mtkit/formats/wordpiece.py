@@ -10,11 +10,11 @@ tokenization.py (``load_vocab``).
 
 from __future__ import annotations
 
-from mtkit.binary import Source
+from mtkit.base.binary import Source
+from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
-from mtkit.packed import Pieces
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -98,7 +98,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 def _lower_case(source: Source) -> tuple[bool, tuple[str, ...]]:
     beside = source.beside("tokenizer_config.json")
     if beside is not None:
-        from mtkit.formats.strict_json import parse
+        from mtkit.formats.json_fields import parse
 
         table = parse(beside, "tokenizer_config.json")
         value = table.get("do_lower_case", True) if isinstance(table, dict) else True

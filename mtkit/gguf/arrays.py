@@ -7,23 +7,22 @@ byte order is not the machine's); strings have no index in the file, see ``strin
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Iterator, Sequence
 
-from mtkit.binary import Reader
+from mtkit.base.escape import as_text
+from mtkit.base.packed import Numbers
 from mtkit.errors import FormatError
-from mtkit.escape import as_text
+from mtkit.gguf.array_reader import ArrayReader
 from mtkit.gguf.strings import BLOCK, pack, walk
 from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
-from mtkit.packed import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.base.packed import Pieces
     from mtkit.gguf.types import ValueType
-    from mtkit.packed import Pieces
 
 MAX_STRINGS = 1 << 24
 """Strings in one array; walking more would take seconds, the largest vocabularies have 2^19."""
@@ -33,26 +32,6 @@ MAX_DEPTH = 100
 
 MAX_NESTED = 1 << 16
 """Arrays inside one nested array, all levels together."""
-
-LENGTHS = {(wide, big): struct.Struct(f"{'>' if big else '<'}{'Q' if wide else 'I'}")
-           for wide in (False, True) for big in (False, True)}  # fmt: skip
-"""Lengths and counts: 32 bits in version 1, 64 since."""
-
-
-class ArrayReader(Reader):
-    """A reader that knows how wide lengths and counts are in this file."""
-
-    def __init__(
-        self, data: memoryview, length: struct.Struct, *, big_endian: bool, offset: int
-    ) -> None:
-        super().__init__(data, big_endian=big_endian, offset=offset)
-        self.length = length
-        self.big_endian = big_endian
-
-    def size(self, field: str) -> int:
-        """Read a length or a count."""
-        value: int = self.length.unpack(self.view(self.length.size, field))[0]
-        return value
 
 
 class GgufArray(Sequence["Any"]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import as_text, printable
 from mtkit.errors import FormatError
-from mtkit.escape import as_text, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.gguf.arrays import ArrayReader
+    from mtkit.gguf.array_reader import ArrayReader
 
 MAX_STRING_BYTES = 1 << 30
 """llama.cpp's limit for one key, name or value."""

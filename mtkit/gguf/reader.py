@@ -12,10 +12,11 @@ Source: docs/gguf.md of ggml; gguf.cpp and llama-model-loader.cpp of llama.cpp.
 
 from __future__ import annotations
 
-from mtkit.binary import Source
+from mtkit.base.binary import Source
+from mtkit.base.escape import is_utf8
 from mtkit.errors import FormatError
-from mtkit.escape import is_utf8
-from mtkit.gguf.arrays import LENGTHS, ArrayReader, read_array
+from mtkit.gguf.array_reader import LENGTHS, ArrayReader
+from mtkit.gguf.arrays import read_array
 from mtkit.gguf.file import Entry, Finding, GgufFile, Metadata
 from mtkit.gguf.magic import check_magic
 from mtkit.gguf.names import read_name, shown

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.record import Record
 from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.file import Finding
 from mtkit.gguf.names import shown
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.types import I8, I16, I32, I64, U8, U16, U32, U64
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

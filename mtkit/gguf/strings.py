@@ -10,15 +10,15 @@ from __future__ import annotations
 import struct
 from itertools import accumulate
 
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
-from mtkit.packed import Numbers, Pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from mtkit.gguf.arrays import ArrayReader
+    from mtkit.gguf.array_reader import ArrayReader
 
 BLOCK = 256
 """A position is kept for every so many strings."""
@@ -96,7 +96,7 @@ def _native(count: int) -> ModuleType | None:
     if count < _FEW:
         return None
     try:
-        from mtkit.core import native
+        from mtkit.base.native import native
     except ImportError:
         return None
     return native

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from math import prod
 
+from mtkit.base.escape import is_utf8
+from mtkit.base.record import Record
 from mtkit.errors import FormatError
-from mtkit.escape import is_utf8
 from mtkit.gguf.file import Finding, Tensor
 from mtkit.gguf.names import read_name, shown
 from mtkit.gguf.types import REMOVED_TENSOR_TYPES, TENSOR_TYPES
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.gguf.arrays import ArrayReader
+    from mtkit.gguf.array_reader import ArrayReader
     from mtkit.gguf.types import TensorType
 
 MAX_AXES = 4

@@ -6,7 +6,7 @@ them where it knows more than nothing. Source: ggml.h, ggml.c (``type_traits``),
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 
 class ValueType(Record):

@@ -10,21 +10,21 @@ from __future__ import annotations
 import struct
 from array import array
 
-from mtkit.binary import write_files
+from mtkit.base.binary import write_files
+from mtkit.base.packed import Numbers
+from mtkit.base.record import Record
 from mtkit.errors import UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.names import shown
 from mtkit.gguf.reader import DEFAULT_ALIGNMENT
 from mtkit.gguf.types import ARRAY, BY_NAME, STRING
-from mtkit.packed import Numbers
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from mtkit.binary import Buffer
+    from mtkit.base.binary import Buffer
     from mtkit.gguf.types import TensorType, ValueType
 
 VERSION = 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from mtkit.escape import byte_escapes, is_utf8
+from mtkit.base.escape import byte_escapes, is_utf8
 from mtkit.gguf import GgufArray
 
 TYPE_CHECKING = False

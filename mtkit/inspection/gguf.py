@@ -7,6 +7,7 @@ costs the same, and a file whose tokenizer is wrong can be looked at.
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
 from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
@@ -14,13 +15,12 @@ from mtkit.inspection.hyperparameters import hyperparameters
 from mtkit.inspection.memory import Memory, memory
 from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
 
-    from mtkit.binary import Source
+    from mtkit.base.binary import Source
     from mtkit.gguf import Finding, GgufFile
     from mtkit.gguf.shards import ShardSet
     from mtkit.inspection.hyperparameters import HyperParameter

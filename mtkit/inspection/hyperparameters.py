@@ -7,8 +7,8 @@ Source: llama-arch.cpp (key names), llama-model.cpp ``load_hparams`` (defaults).
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.gguf import GgufArray
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

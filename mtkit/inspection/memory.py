@@ -7,8 +7,8 @@ recurrent state take less, so for such models it is an upper bound.
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.inspection.hyperparameters import count
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

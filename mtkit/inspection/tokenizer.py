@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record, fields
+from mtkit.base.record import Record, fields
 from mtkit.spec.models import Merges
 from mtkit.spec.post_processors import Slot
 from mtkit.spec.vocabulary import TokenType
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.packed import Numbers, Pieces
+    from mtkit.base.packed import Numbers, Pieces
     from mtkit.spec import TokenizerSpec
 
 STAGES = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")

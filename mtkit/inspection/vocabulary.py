@@ -6,8 +6,8 @@ looked at. Values of an unexpected type are left out; the metadata table shows t
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.gguf import GgufArray
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

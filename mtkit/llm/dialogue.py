@@ -161,7 +161,7 @@ class Dialogue:
         return ids
 
     def _rendered(self, messages: Sequence[Any]) -> str:
-        from mtkit.chat import render
+        from mtkit.chat.template import render
 
         model = self._runner.model
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 import os
 import time
 
-from mtkit.inspection.plan import PlanSettings
+from mtkit.base.record import replace
 from mtkit.llm.generate_settings import GenerateSettings, settings_of
 from mtkit.llm.generation import Generation, Timings, Watcher
-from mtkit.llm.locate import locate_model
 from mtkit.llm.preflight import Examined
 from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Picker
 from mtkit.llm.threads import choose_waiting
-from mtkit.record import replace
+from mtkit.memory_plan.plan import PlanSettings
+from mtkit.sources.model import locate_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from mtkit.llm.backend import Model
+    from mtkit.llama import Model
     from mtkit.llm.sampler_settings import SamplerSettings
     from mtkit.llm.session import Session
 

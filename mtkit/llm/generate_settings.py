@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mtkit.base.record import Record, fields, replace
 from mtkit.errors import UsageError
-from mtkit.llm.backend import ContextSettings, LoadSettings
+from mtkit.llama import ContextSettings, LoadSettings
 from mtkit.llm.sampler_settings import SamplerSettings
-from mtkit.record import Record, fields, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.backend import ContextSettings
+    from mtkit.llama import ContextSettings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampling import Picker
 

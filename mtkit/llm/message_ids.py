@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from mtkit.llm.backend import Model
+    from mtkit.llama import Model
 
 _PRIVATE = range(0xF0000, 0xFFFFE)
 _SPACES = " \t\n\v\f\r"

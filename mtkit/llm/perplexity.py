@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import time
 
+from mtkit.base.record import Record
 from mtkit.errors import UsageError
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from mtkit.llm.backend import Context
+    from mtkit.llama import Context
 
 
 class Perplexity(Record):

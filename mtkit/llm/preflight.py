@@ -9,8 +9,8 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
-from mtkit.inspection.plan import Plan, PlanSettings, check_fits, make_plan
 from mtkit.llm.model_checks import check_metadata
+from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

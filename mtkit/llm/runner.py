@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 
+from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
-from mtkit.llm.backend import Context, ContextSettings, LoadSettings, Model, library
-from mtkit.llm.text import TextStream
+from mtkit.llama import Context, ContextSettings, LoadSettings, Model, library
 from mtkit.llm.threads import measure
-from mtkit.record import replace
+from mtkit.llm.whole_characters import TextStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mtkit.base.record import Record
 from mtkit.errors import UsageError
-from mtkit.record import Record
 
 _SEEDS = 1 << 32
 

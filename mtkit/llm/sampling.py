@@ -8,14 +8,14 @@ grammar is asked about the one chosen token first, and about all only where it d
 
 from __future__ import annotations
 
-from mtkit.llm.backend import Chain, Grammar, schema_grammar
+from mtkit.llama import Chain, Grammar, schema_grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.llm.backend import Context
+    from mtkit.llama import Context
     from mtkit.llm.sampler_settings import SamplerSettings
 
 DRY_BREAKERS = ("\n", ":", '"', "*")

@@ -13,9 +13,9 @@ import json
 import os
 import struct
 
+from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llm.threads import cores
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
         UsageError: The file exists and ``force`` is not given.
         UnsupportedError: The model keeps no state that can be saved, or nothing is remembered.
     """
-    from mtkit.binary import write_files
+    from mtkit.base.binary import write_files
 
     context = runner.context
     if runner.model.has_encoder or context is None:
@@ -109,7 +109,7 @@ def check_can_save(path: str, *, force: bool) -> None:
     Raises:
         UsageError: The file exists or is none, or its folder does not exist or cannot be written.
     """
-    from mtkit.binary import check_target
+    from mtkit.base.binary import check_target
 
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
@@ -141,7 +141,7 @@ def read_session(path: str) -> Session:
         UsageError: It does not exist.
         FormatError: It is damaged or no session.
     """
-    from mtkit.binary import map_file
+    from mtkit.base.binary import map_file
 
     data = memoryview(map_file(path))
     if len(data) < _HEAD.size + _SUM_BYTES or data[:8] != MAGIC:

@@ -13,13 +13,13 @@ import sys
 import time
 
 from mtkit.errors import UsageError
-from mtkit.inspection.control_groups import allowed_cores
-from mtkit.llm.backend import library
-from mtkit.llm.backend_settings import MOST_THREADS
+from mtkit.llama import library
+from mtkit.llama.settings import MOST_THREADS
+from mtkit.memory_plan.control_groups import allowed_cores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.backend import Context
+    from mtkit.llama import Context
 
 WAITING = ("auto", "active", "passive", "default")
 _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")

@@ -6,7 +6,7 @@ from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.llm.backend import Model
+    from mtkit.llama import Model
 
 
 def difference(model: Model, text: bytes, *, add_special: bool, parse_special: bool) -> str:
@@ -14,8 +14,8 @@ def difference(model: Model, text: bytes, *, add_special: bool, parse_special: b
 
     A model whose tokenizer mtkit cannot read is a difference, too.
     """
-    from mtkit.binary import Source
-    from mtkit.loading import load_source
+    from mtkit.base.binary import Source
+    from mtkit.tokenizer.load import load_source
 
     theirs = model.tokenize(text, add_special=add_special, parse_special=parse_special)
     try:
@@ -37,7 +37,7 @@ def difference(model: Model, text: bytes, *, add_special: bool, parse_special: b
 
 def _shown(model: Model, ids: list[int], at: int, most: int = 4) -> str:
     """Return ids and their pieces from a place on."""
-    from mtkit.escape import byte_escapes, escape
+    from mtkit.base.escape import byte_escapes, escape
 
     parts = []
     for token_id in ids[at : at + most]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.pipeline.walk import Pipeline
+    from mtkit.pipeline.pipeline import Pipeline
 
 __all__ = ["Pipeline"]
 
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> object:
     """Import the walk when it is asked for; the modules beside it do not need it."""
     if name != "Pipeline":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from mtkit.pipeline.walk import Pipeline
+    from mtkit.pipeline.pipeline import Pipeline
 
     return Pipeline

@@ -13,8 +13,8 @@ llama-vocab.cpp, ``tokenizer_st_partition`` (``longest_first``); alibaba/MNN, to
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline import characters
-from mtkit.pipeline.aligned import Aligned
+from mtkit.pipeline.normalizers.aligned import Aligned
+from mtkit.unicode import characters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ Source: huggingface/tokenizers 0.23, processors/.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline.byte_alphabet import LETTERS
-from mtkit.pipeline.characters import is_white_space
 from mtkit.pipeline.tokens import Tokens, truncate
 from mtkit.spec import post_processors as spec
+from mtkit.unicode.byte_alphabet import LETTERS
+from mtkit.unicode.characters import is_white_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

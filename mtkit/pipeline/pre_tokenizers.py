@@ -8,19 +8,19 @@ Source: huggingface/tokenizers 0.23, pre_tokenizers/.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline import characters
-from mtkit.pipeline.growth import named
-from mtkit.pipeline.normalizers import map_bytes
-from mtkit.pipeline.pattern import compile_pattern
-from mtkit.pipeline.unicode import category
+from mtkit.patterns.matcher import compile_pattern
+from mtkit.pipeline.normalizers.components import map_bytes
+from mtkit.pipeline.normalizers.growth import named
 from mtkit.spec import pre_tokenizers as spec
 from mtkit.spec.text import Regex
+from mtkit.unicode import characters
+from mtkit.unicode.tables import category
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtkit.pipeline.aligned import Aligned, Span
+    from mtkit.pipeline.normalizers.aligned import Aligned, Span
     from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
 
     Cut = Callable[[Aligned], list[Aligned]]

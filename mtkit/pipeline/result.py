@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 
 class Encoded(Record):

@@ -8,7 +8,7 @@ post_processors, decoders.
 
 from __future__ import annotations
 
-from mtkit.record import Record, fields, replace
+from mtkit.base.record import Record, fields, replace
 from mtkit.spec.vocabulary import AddedToken, AddedTokens, SpecialIds, TokenType, Vocabulary
 
 TYPE_CHECKING = False

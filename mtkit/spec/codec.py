@@ -13,8 +13,8 @@ may return a reference, which comes back to ``fetch`` as the value of ``{"ref": 
 
 from __future__ import annotations
 
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.packed import Numbers, Pieces
 from mtkit.spec.schema import class_named, field_types, has_default
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Union
 
-    from mtkit.record import Record
+    from mtkit.base.record import Record
     from mtkit.spec.schema import Type
 
     Column = Union[Numbers, Pieces, bytes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record, fields
+from mtkit.base.record import Record, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

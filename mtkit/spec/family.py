@@ -7,8 +7,8 @@ one, what the family does: byte-pair models by score (Llama, Mistral, Gemma) beg
 
 from __future__ import annotations
 
+from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.record import replace
 from mtkit.spec.models import ScoreBPE
 from mtkit.spec.post_processors import Slot, Template
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Union
 
-    from mtkit.packed import Numbers, Pieces
+    from mtkit.base.packed import Numbers, Pieces
     from mtkit.spec.text import Pattern
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
+from mtkit.base.record import Record, fields
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.record import Record, fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

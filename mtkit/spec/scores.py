@@ -9,8 +9,8 @@ the last two make the same token, scores take the left pair, the list its own fa
 
 from __future__ import annotations
 
+from mtkit.base.packed import Numbers
 from mtkit.errors import UnsupportedError
-from mtkit.packed import Numbers
 from mtkit.spec import TokenType, Vocabulary, replace
 from mtkit.spec.models import BPE, ScoreBPE
 

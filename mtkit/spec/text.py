@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

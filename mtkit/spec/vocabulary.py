@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mtkit.record import Record
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from mtkit.packed import Numbers, Pieces
+    from mtkit.base.packed import Numbers, Pieces
 
 
 HOLES_LIMIT = 1 << 20

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError
-from mtkit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

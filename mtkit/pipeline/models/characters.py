@@ -9,7 +9,7 @@ from __future__ import annotations
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.score_bpe import Tables
 from mtkit.pipeline.models.words import in_characters, piece_steps, spell_unknown
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.words import lay_out, piece_steps
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError
 from mtkit.pipeline.models import PieceStep, WordTrace
 from mtkit.pipeline.models.words import BYTE_PIECES, Prefixes, in_characters
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, piece_steps
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
 from mtkit.pipeline.models.words import lay_out, no_token, piece_steps
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from mtkit.pipeline.models.words import (
     piece_steps,
     spell_unknown,
 )
-from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ Source: ggml-org/llama.cpp, llama-vocab.cpp, ``llm_tokenizer_hybriddna_session``
 from __future__ import annotations
 
 from mtkit.errors import FormatError
-from mtkit.pipeline.aligned import Aligned
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.bpe import BPE
 from mtkit.pipeline.models.words import in_characters, piece_steps
+from mtkit.pipeline.normalizers.aligned import Aligned
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

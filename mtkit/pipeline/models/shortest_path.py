@@ -15,8 +15,8 @@ import math
 from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.words import BYTE_PIECES, piece_steps
-from mtkit.pipeline.utf8 import to_bytes
 from mtkit.spec import TokenType
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

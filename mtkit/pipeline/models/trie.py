@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.words import Prefixes, lay_out, no_token, piece_steps
-from mtkit.pipeline.utf8 import to_bytes
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

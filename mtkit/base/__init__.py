@@ -1,0 +1,1 @@
+"""The ground: bytes, files, records, escaping, and the one door to the native core."""

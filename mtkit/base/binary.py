@@ -1,0 +1,288 @@
+"""Where bytes come from and where they go: a bounds-checked reader and an atomic writer.
+
+``Reader`` is the Python twin of native/base/reader.hpp and the only code that turns file offsets
+into values. ``Source`` is a file (mapped), a folder's file or standard input, with the files that
+lie beside it. ``write_files`` makes files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+
+from mtkit.errors import FormatError, ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import BinaryIO, Union
+
+    Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
+
+UNMAPPED_BYTES = 1 << 28
+"""A pipe or a device cannot be mapped: what is longer is refused instead of filling memory.
+Ten times the longest tokenizer.json in use."""
+
+_SCALARS = {
+    order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
+}
+
+
+class Reader:
+    """A position in a buffer, moved forward by reading fields.
+
+    Sizes may come from the file: they are compared with what is left, never added to the offset
+    first, so no value of them can overflow or allocate.
+    """
+
+    def __init__(self, data: Buffer, *, big_endian: bool = False, offset: int = 0) -> None:
+        self.data = memoryview(data).cast("B")
+        self.offset = offset
+        self.scalars = _SCALARS[">" if big_endian else "<"]
+
+    @property
+    def left(self) -> int:
+        """Number of bytes not read yet."""
+        return len(self.data) - self.offset
+
+    def view(self, size: int, field: str) -> memoryview:
+        """Return the next ``size`` bytes without copying.
+
+        Raises:
+            FormatError: Fewer are left.
+        """
+        if size > self.left:
+            raise FormatError(
+                f"needs {size} bytes, the file has {self.left} left",
+                field=field,
+                offset=self.offset,
+                hint="the file is probably cut",
+            )
+        start = self.offset
+        self.offset += size
+        return self.data[start : self.offset]
+
+    def take(self, size: int, field: str) -> bytes:
+        """Return the next ``size`` bytes as a copy."""
+        return bytes(self.view(size, field))
+
+    def scalar(self, code: str, field: str) -> int | float:
+        """Read one number; ``code`` is a struct letter (B b H h I i Q q f d)."""
+        layout = self.scalars[code]
+        value: int | float = layout.unpack(self.view(layout.size, field))[0]
+        return value
+
+    def u8(self, field: str) -> int:
+        """Read an unsigned byte."""
+        return self.view(1, field)[0]
+
+    def u16(self, field: str) -> int:
+        """Read an unsigned 16-bit integer."""
+        return int(self.scalar("H", field))
+
+    def u32(self, field: str) -> int:
+        """Read an unsigned 32-bit integer."""
+        return int(self.scalar("I", field))
+
+    def i32(self, field: str) -> int:
+        """Read a signed 32-bit integer."""
+        return int(self.scalar("i", field))
+
+    def u64(self, field: str) -> int:
+        """Read an unsigned 64-bit integer."""
+        return int(self.scalar("Q", field))
+
+    def f32(self, field: str) -> float:
+        """Read a 32-bit float; every float32 is exact as a Python float."""
+        return float(self.scalar("f", field))
+
+    def f64(self, field: str) -> float:
+        """Read a 64-bit float."""
+        return float(self.scalar("d", field))
+
+    def count(self, value: int, element_bytes: int, field: str, at: int) -> int:
+        """Check a count of elements read from the file against the bytes that are left.
+
+        Raises:
+            FormatError: The rest of the file cannot hold that many.
+        """
+        most = self.left // element_bytes
+        if value > most:
+            raise FormatError(
+                f"is {value}, the file has {self.left} bytes left for at most {most}",
+                field=field,
+                offset=at,
+                hint="the file is damaged or cut",
+            )
+        return value
+
+
+class Source:
+    """One input: its bytes, its name, and the files beside it.
+
+    Attributes:
+        name: What to call it in messages ("-" for standard input).
+        data: The whole content; a read-only mapping for files.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        data: Buffer,
+        *,
+        folder: str | None = None,
+        siblings: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self.name = name
+        self.data = data
+        self._folder = folder
+        self._siblings = siblings or {}
+
+    @classmethod
+    def open(cls, path: str) -> Source:
+        """Map a file, or read standard input for "-".
+
+        Raises:
+            UsageError: There is no such file, it is a folder or it cannot be read.
+            ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
+        """
+        if path == "-":
+            return cls("-", _read(standard_input(), "-"))
+        return cls(path, map_file(path), folder=os.path.dirname(path) or ".")
+
+    def beside(self, name: str) -> bytes | None:
+        """Return the content of a file in the same folder, or None where there is none."""
+        if name in self._siblings:
+            return self._siblings[name]
+        if self._folder is None:
+            return None
+        path = os.path.join(self._folder, name)
+        if not os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+
+    def folder_beside(self, name: str, suffix: str) -> dict[str, bytes]:
+        """Return file name -> content of a folder beside the file, those that end in ``suffix``."""
+        if self._folder is None:
+            return {}
+        path = os.path.join(self._folder, name)
+        if not os.path.isdir(path):
+            return {}
+        found = {}
+        for entry in sorted(os.listdir(path)):
+            inner = os.path.join(path, entry)
+            if entry.endswith(suffix) and os.path.isfile(inner):
+                with open(inner, "rb") as file:
+                    found[entry] = file.read()
+        return found
+
+
+_read_already: list[object] = []
+
+
+def package_file(name: str) -> str:
+    """Return the path of a file that ships with mtkit, in its folder ``data``."""
+    return os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", name)
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input, which can be read once.
+
+    Raises:
+        UsageError: Something else has taken it.
+    """
+    if sys.stdin in _read_already:
+        raise UsageError(
+            "standard input is wanted twice", source="-", hint="name a file for one of them"
+        )
+    _read_already[:] = [sys.stdin]
+    return sys.stdin.buffer
+
+
+def map_file(path: str) -> Buffer:
+    """Map a file read-only (an empty file or a pipe is read instead).
+
+    Raises:
+        UsageError: There is no such file, it is a folder or it cannot be read.
+        ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
+    """
+    try:
+        with open(path, "rb") as file:
+            try:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:  # an empty file cannot be mapped
+                return b""
+            except OSError:  # a pipe or a device cannot be mapped
+                return _read(file, path)
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=path) from None
+
+
+def _read(file: BinaryIO, name: str) -> bytes:
+    """Read what cannot be mapped."""
+    data = file.read(UNMAPPED_BYTES + 1)
+    if len(data) > UNMAPPED_BYTES:
+        raise ResourceError(
+            f"is longer than {UNMAPPED_BYTES} bytes and no file that could be mapped",
+            source=name,
+            hint="save it to a file first",
+        )
+    return data
+
+
+def check_target(path: str, *, force: bool = False) -> None:
+    """Check that a file may be written at a path.
+
+    Raises:
+        UsageError: Something is there and ``force`` is not given, or it is no file: a device would
+            be replaced, too.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError("is a folder or a device, not a file", source=path)
+    if os.path.lexists(path) and not force:
+        raise UsageError("exists already", source=path, hint="--force replaces it")
+
+
+def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
+    """Write files so that each appears whole or not at all.
+
+    Every file is written beside its place and flushed to the disk before the first one is
+    renamed; nothing is left behind when one fails.
+
+    Args:
+        files: Path -> content, whole or in pieces (for files too long for memory).
+        force: Replace files that exist.
+
+    Raises:
+        UsageError: A file exists and ``force`` is not given, is none, or its folder is missing.
+        ResourceError: The disk is full or cannot be written.
+    """
+    for path in files:
+        check_target(path, force=force)
+    waiting: dict[str, str] = {}
+    path = ""
+    try:
+        for path, content in files.items():
+            target = os.path.realpath(path) if os.path.islink(path) else path
+            temporary = f"{target}.{os.getpid()}.part"
+            waiting[temporary] = target
+            with open(temporary, "xb") as file:
+                for piece in (content,) if isinstance(content, bytes) else content:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        for temporary, path in waiting.items():
+            os.replace(temporary, path)
+        waiting.clear()
+    except OSError as error:
+        kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
+        raise (kind or ResourceError)(
+            f"cannot be written: {error.strerror}", source=waiting.get(error.filename, path)
+        ) from None
+    finally:
+        for temporary in waiting:
+            if os.path.exists(temporary):
+                os.unlink(temporary)

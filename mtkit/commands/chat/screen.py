@@ -1,0 +1,215 @@
+"""The conversation of ``mtkit chat`` on a terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager, suppress
+
+from mtkit.commands import output
+from mtkit.commands.generate.screen import TextOut, folded, note
+from mtkit.commands.progress import Progress
+from mtkit.errors import MtkitError, UsageError
+from mtkit.llm.dialogue import Dialogue, read_messages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.llm.generate_settings import GenerateSettings
+
+_DEFAULT_CTX = 4096
+_HISTORY_LINES = 1000
+_BLOCK = '"""'
+_HELP = """\
+/help          this list
+/system TEXT   set the system message; without TEXT: show it
+/reset         forget the conversation
+/save FILE     write the conversation as JSON
+/load FILE     go on with a conversation from a file
+/quit          end; Ctrl-D does it, too
+\\ at the end  the line goes on in the next
+\"\"\"            begins and ends a block of lines
+Ctrl-C         stop an answer
+"""
+
+
+@contextmanager
+def opened(
+    path: str, settings: GenerateSettings, template: str | None, system: str | None
+) -> Iterator[Dialogue]:
+    """Load a model for a conversation, and free it at the end."""
+    from mtkit.base.record import replace
+    from mtkit.llm.generate import plan_settings
+    from mtkit.llm.preflight import Examined
+    from mtkit.llm.runner import Runner
+    from mtkit.llm.sampling import Picker
+    from mtkit.llm.threads import choose_waiting
+
+    examined = Examined(path)
+    metadata = examined.file.metadata
+    trained = metadata.get(f"{metadata['general.architecture']}.context_length")
+    n_ctx = settings.n_ctx or min(_DEFAULT_CTX, int(trained or _DEFAULT_CTX))
+    examined.check(plan_settings(settings, n_ctx))
+    if template is None:
+        found = metadata.get("tokenizer.chat_template")
+        template = found if isinstance(found, str) else None
+    choose_waiting(settings.wait)
+    bar = Progress("loading")
+    with Runner(path, settings.load, progress=bar.show) as runner:
+        bar.end()
+        context = runner.open_context(
+            replace(settings.context, n_ctx=n_ctx), threads=settings.threads
+        )
+        with Picker(context, settings.sampler) as picker:
+            yield Dialogue(
+                runner, picker, template, system=system, parse_special=settings.parse_special
+            )
+
+
+class Conversation:
+    """Reads lines, answers them, and obeys the commands among them."""
+
+    def __init__(self, dialogue: Dialogue, settings: GenerateSettings, *, quiet: bool) -> None:
+        self._dialogue = dialogue
+        self._settings = settings
+        self._quiet = quiet
+        self._own_files: set[str] = set()
+
+    def run(self) -> None:
+        """Talk until the input ends."""
+        with _history():
+            if not self._quiet:
+                note("/help lists the commands, Ctrl-D ends")
+            while True:
+                try:
+                    text = _read_message()
+                except EOFError:
+                    sys.stderr.write("\n")
+                    return
+                except KeyboardInterrupt:  # what was typed is dropped, nothing else
+                    sys.stderr.write("\n")
+                    continue
+                if not text.strip():
+                    continue
+                if text in ("/quit", "/exit"):
+                    return
+                try:
+                    self._obey(text) if text.startswith("/") else self._answer(text)
+                except (MtkitError, OSError) as error:
+                    note(str(error))
+
+    def _answer(self, text: str) -> None:
+        dialogue = self._dialogue
+        dialogue.messages.append({"role": "user", "content": text})
+        count = len(dialogue.messages)
+        out = TextOut()
+        before = signal.signal(signal.SIGINT, dialogue.stop)
+        try:
+            for token in dialogue.answer(self._settings.n_predict, stops=self._settings.stops):
+                out.write(token.text)
+            out.end()
+        except MtkitError:
+            del dialogue.messages[count - 1 :]  # as if it had not been asked
+            out.end()
+            raise
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self._quiet:
+            return
+        if dialogue.forgotten:
+            note(f"the context is full: the oldest {dialogue.forgotten} messages were left out")
+        if dialogue.end == "interrupted":
+            note("stopped")
+
+    def _obey(self, text: str) -> None:
+        name, _, rest = text.partition(" ")
+        rest = rest.strip()
+        dialogue = self._dialogue
+        if name == "/help":
+            sys.stderr.writelines(folded(line, 15) + "\n" for line in _HELP.splitlines())
+        elif name == "/reset":
+            dialogue.reset()
+            note("forgotten")
+        elif name == "/system":
+            if rest:
+                dialogue.set_system(rest)
+            first = dialogue.messages[0] if dialogue.messages else {}
+            shown = first.get("content") if first.get("role") == "system" else None
+            note(f"system message: {shown or 'none'}")
+        elif name == "/save":
+            self._save(_path(rest))
+        elif name == "/load":
+            path = _path(rest)
+            from mtkit.commands.generate.options import read_bytes
+
+            try:
+                dialogue.replace(read_messages(read_bytes(path)))
+            except MtkitError as error:
+                raise error.located(path) from None
+            self._own_files.add(path)
+            note(f"{len(dialogue.messages)} messages")
+        else:
+            raise UsageError(f"there is no command {name}", hint="/help lists them")
+
+    def _save(self, path: str) -> None:
+        import json
+
+        from mtkit.base.binary import write_files
+
+        text = json.dumps(self._dialogue.messages, ensure_ascii=False, indent=1) + "\n"
+        # A conversation may be saved again to the file that it came from.
+        write_files({path: text.encode()}, force=path in self._own_files)
+        self._own_files.add(path)
+        note(f"saved to {path}")
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise UsageError("name a file", hint="/save FILE, /load FILE")
+    return os.path.expanduser(text)
+
+
+def _read_message() -> str:
+    """Read a message: a line, lines that end with a backslash, or a block."""
+    line = _line("> ")
+    if line.startswith(_BLOCK):
+        lines = [line[len(_BLOCK) :]]
+        while not lines[-1].endswith(_BLOCK) or lines == [""]:
+            lines.append(_line("… "))
+        lines[-1] = lines[-1].removesuffix(_BLOCK)
+        return "\n".join(lines).strip("\n")
+    lines = [line]
+    while lines[-1].endswith("\\"):
+        lines[-1] = lines[-1][:-1]
+        lines.append(_line("… "))
+    return "\n".join(lines)
+
+
+def _line(prompt: str) -> str:
+    if output.wants_color():
+        # readline has to know which characters take no room.
+        prompt = f"\001\x1b[1m\002{prompt}\001\x1b[0m\002"
+    return input(prompt).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+@contextmanager
+def _history() -> Iterator[None]:
+    """Edit lines with readline where there is one; keep them in a file of the user's."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = os.path.join(base, "mtkit", "chat_history")
+    readline.set_history_length(_HISTORY_LINES)
+    with suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            readline.write_history_file(path)

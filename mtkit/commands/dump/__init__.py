@@ -1,0 +1,75 @@
+"""``mtkit dump``: one kind of content of a file, whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON, application, locate_named
+
+app = application()
+
+# What can be dumped -> the module that does it, with a function ``show``.
+SUBJECTS = {
+    "metadata": "mtkit.commands.dump.gguf",
+    "tensors": "mtkit.commands.dump.gguf",
+    "vocab": "mtkit.commands.dump.tokenizer",
+    "merges": "mtkit.commands.dump.tokenizer",
+    "scores": "mtkit.commands.dump.tokenizer",
+    "template": "mtkit.commands.dump.tokenizer",
+}
+
+
+@app.command()
+def dump(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help=", ".join(SUBJECTS), autocompletion=lambda: [*SUBJECTS]
+        ),
+    ],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="PATTERN", help="Names that have it; *?[] globs."),
+    ] = None,
+    style: Annotated[
+        str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
+    ] = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """List the content of a file, whole.
+
+    Columns: vocab id, token, type, score where there are scores; merges rank, left, right; scores
+    id, score, token; metadata key, type, value; tensors name, shape (fastest axis first), type,
+    offset in the data section, bytes; template the chat template as it is. Text is escaped to one
+    line; bytes that are not UTF-8 are \\xNN.
+
+    \b
+    Examples:
+      mtkit dump vocab tokenizer.model | head
+      mtkit dump scores tokenizer.bin --style llama2c
+      mtkit dump metadata model.gguf --filter tokenizer.chat_template
+      mtkit dump tensors model.gguf | sort -k5 -n
+    """
+    from importlib import import_module
+
+    from mtkit.base.binary import Source
+    from mtkit.errors import UsageError
+
+    if what not in SUBJECTS:
+        raise UsageError(f"cannot dump {what!r}", hint=f"known: {', '.join(SUBJECTS)}")
+    module = import_module(SUBJECTS[what])
+    if SUBJECTS[what].endswith(".tokenizer"):
+        module.show(what, file, pattern=pattern, style=style, as_json=as_json)
+        return
+    if style is not None:
+        raise UsageError("--style is for dump scores")
+    if file is None:
+        raise UsageError(f"dump {what} needs the FILE of a GGUF")
+
+    module.show(what, Source.open(locate_named(file)), pattern=pattern, as_json=as_json)

@@ -1,0 +1,40 @@
+"""``mtkit dump metadata`` and ``mtkit dump tensors``."""
+
+from __future__ import annotations
+
+from mtkit.commands import output, values
+from mtkit.commands.inspect.gguf import tensor_row
+from mtkit.gguf import open_gguf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.base.binary import Source
+
+SCHEMA = "mtkit.dump/1"
+
+
+def show(what: str, source: Source, *, pattern: str | None, as_json: bool) -> None:
+    """Print the metadata or the tensor table of a GGUF."""
+    file = open_gguf(source)
+    if what == "metadata":
+        keys = values.chosen(file.metadata, pattern)
+    else:
+        names = set(values.chosen([tensor.name for tensor in file.tensors], pattern))
+        tensors = [tensor for tensor in file.tensors if tensor.name in names]
+    if as_json:
+        from mtkit.inspection import document
+
+        content = (
+            document.metadata_document(file.metadata, keys)
+            if what == "metadata"
+            else document.tensors_document(tensors)
+        )
+        output.write_json({"schema": SCHEMA, "what": what, what: content})
+    elif what == "metadata":
+        output.write_rows(values.metadata_rows(file.metadata, keys, is_whole=True))
+    elif output.is_terminal():
+        columns = ("name", "shape>", "type", "offset>", "bytes>")
+        console = output.console()
+        console.print(output.table(console, columns, map(tensor_row, tensors)))
+    else:
+        output.write_rows(map(tensor_row, tensors))

@@ -1,0 +1,162 @@
+"""``mtkit dump`` for the content of tokenizers: vocab, merges, scores and templates."""
+
+from __future__ import annotations
+
+from mtkit.commands import output
+from mtkit.commands.options import load_named
+from mtkit.errors import UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+def show(
+    what: str, file: str | None, *, pattern: str | None, style: str | None, as_json: bool
+) -> None:
+    """Print one kind of content of a tokenizer."""
+    tokenizer = load_named(file)
+    if style is not None:
+        _show_style(tokenizer, what, style)
+    elif what == "template":
+        _show_templates(tokenizer, pattern, as_json=as_json)
+    else:
+        columns, rows = _KINDS[what](tokenizer)
+        keys = [name.removesuffix(">") for name in columns]
+        text_at = [at for at, key in enumerate(keys) if key in ("token", "left", "right")]
+        if pattern is not None:
+            rows = (row for row in rows if any(_has(row[at], pattern) for at in text_at))
+        if as_json:
+            found = [_entry(keys, row) for row in rows]
+            output.write_json({"schema": "mtkit.dump/1", what: found})
+        else:
+            output.write_rows([_shown(cell) for cell in row] for row in rows)
+
+
+def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    from mtkit.spec.vocabulary import TokenType
+
+    spec = tokenizer.spec
+    vocabulary = spec.vocabulary
+    added = {token.id: token for token in spec.added_tokens.tokens}
+    scores = vocabulary.scores
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for token_id in range(spec.vocab_size):
+            piece = tokenizer.id_to_piece(token_id)
+            if piece is None:
+                continue
+            inside = token_id < len(vocabulary)
+            kind = vocabulary.type_of(token_id) if inside else TokenType.ABSENT
+            token = added.get(token_id)
+            name = kind.name.lower()
+            if token is not None and kind in (TokenType.ABSENT, TokenType.NORMAL):
+                name = "control" if token.special else "added"
+            score = scores[token_id] if scores is not None and inside else None
+            yield (token_id, piece, name) if scores is None else (token_id, piece, name, score)
+
+    columns = ("id>", "token", "type")
+    return (columns if scores is None else (*columns, "score>")), rows()
+
+
+def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    merges = getattr(tokenizer.spec.model, "merges", None)
+    if merges is None:
+        name = type(tokenizer.spec.model).__name__
+        raise UnsupportedError(
+            f"has no merge list: its model is {name}",
+            source=tokenizer.source,
+            hint="mtkit dump scores lists the scores that decide its merges"
+            if tokenizer.spec.vocabulary.scores is not None
+            else "mtkit dump vocab lists its tokens",
+        )
+    pieces = [*tokenizer.spec.vocabulary.pieces, *merges.unlisted]
+    pairs = merges.pairs
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        for rank in range(len(merges)):
+            yield rank, pieces[pairs[2 * rank]], pieces[pairs[2 * rank + 1]]
+
+    return ("rank>", "left", "right"), rows()
+
+
+def _scores(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    vocabulary = tokenizer.spec.vocabulary
+    scores = vocabulary.scores
+    if scores is None:
+        merges = getattr(tokenizer.spec.model, "merges", None)
+        raise UnsupportedError(
+            "has no scores",
+            source=tokenizer.source,
+            hint=f"mtkit dump {'merges' if merges is not None else 'vocab'} lists what it has",
+        )
+    rows = zip(range(len(vocabulary)), scores, vocabulary.pieces, strict=True)
+    return ("id>", "score>", "token"), rows
+
+
+_KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Iterator[tuple[object, ...]]]]] = {
+    "vocab": _vocab,
+    "merges": _merges,
+    "scores": _scores,
+}
+
+
+def _shown(cell: object) -> object:
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "surrogateescape")
+    return output.float32_text(cell) if isinstance(cell, float) else cell
+
+
+def _entry(keys: list[str], row: tuple[object, ...]) -> dict[str, object]:
+    """Return a row as a JSON object; bytes that are no UTF-8 are escaped, with a key in hex."""
+    entry: dict[str, object] = {}
+    for key, cell in zip(keys, row, strict=True):
+        if not isinstance(cell, bytes):
+            entry[key] = cell
+            continue
+        try:
+            entry[key] = cell.decode("utf-8")
+        except UnicodeDecodeError:
+            entry[key] = cell.decode("utf-8", "backslashreplace")
+            entry["bytes" if key == "token" else f"{key}_bytes"] = cell.hex()
+    return entry
+
+
+def _has(cell: object, pattern: str) -> bool:
+    return isinstance(cell, bytes) and pattern.encode("utf-8") in cell
+
+
+def _show_templates(tokenizer: Tokenizer, name: str | None, *, as_json: bool) -> None:
+    templates = {template.name: template.text for template in tokenizer.spec.chat_templates}
+    if as_json:
+        output.write_json({"schema": "mtkit.dump/1", "template": templates})
+        return
+    if not templates:
+        raise UnsupportedError("has no chat template", source=tokenizer.source)
+    name = name or ("default" if "default" in templates else next(iter(templates)))
+    if name not in templates:
+        raise UsageError(
+            f"has no template {name!r}", source=tokenizer.source, hint=f"it has {list(templates)}"
+        )
+    text = templates[name]
+    if output.is_terminal():
+        from mtkit.base.escape import printable
+
+        text = "\n".join(map(printable, text.split("\n")))
+    output.write(text + "\n")
+
+
+def _show_style(tokenizer: Tokenizer, what: str, style: str) -> None:
+    if style != "llama2c" or what != "scores":
+        raise UsageError(f"--style {style} is not known for {what}", hint="dump scores has llama2c")
+    from importlib import import_module
+
+    from mtkit.base.escape import escape
+
+    for line in import_module("mtkit.formats.llama2c").listing(tokenizer.spec):
+        if output.is_terminal():
+            output.write(escape(line.removesuffix(b"\n")) + "\n")
+        else:
+            output.write_bytes(line)

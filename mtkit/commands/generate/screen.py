@@ -1,0 +1,233 @@
+"""What ``mtkit generate`` shows: progress, the prompt, the text as it comes, timings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from shutil import get_terminal_size
+
+from mtkit.commands import output
+from mtkit.commands.generate.options import number
+from mtkit.commands.progress import Progress
+from mtkit.llama import log
+from mtkit.llm.generation import Watcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.generation import Generation, Timings
+    from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llm.sampling import Picker
+
+_FLUSH_SECONDS = 0.02
+_PLAIN = "\n\t\u200c\u200d"
+
+
+class TextOut:
+    """Writes text as it comes: at line ends, and otherwise at most fifty times a second."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._written = 0.0
+        self._ends_line = True
+        self._terminal = output.is_terminal()
+
+    def write(self, text: str) -> None:
+        """Take a piece of text."""
+        if not text:
+            return
+        self._parts.append(text)
+        now = time.perf_counter()
+        if "\n" in text or now - self._written >= _FLUSH_SECONDS:
+            self.flush()
+            self._written = now
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if not self._parts:
+            return
+        text = "".join(self._parts)
+        self._parts.clear()
+        self._ends_line = text.endswith("\n")
+        output.write(_shown(text) if self._terminal else text)
+
+    def end(self) -> None:
+        """End the line."""
+        self.flush()
+        if not self._ends_line:
+            output.write("\n")
+            self._ends_line = True
+
+
+def _shown(text: str) -> str:
+    """Escape what would steer a terminal; line breaks, tabs and joiners stay."""
+    from mtkit.base.escape import printable
+
+    if text.isprintable():
+        return text
+    return "".join(
+        part if part in _PLAIN or part.isprintable() else printable(part) for part in text
+    )
+
+
+class Screen(Watcher):
+    """Shows a generation as it runs."""
+
+    def __init__(self, *, echo: bool, verbose: bool, quiet: bool, form: str, ids: bool) -> None:
+        self._echo, self._verbose, self._quiet = echo, verbose, quiet
+        self._form, self._ids = form, ids
+        self._bar = Progress("loading")
+        self.out = TextOut()
+        self.runner: Runner | None = None
+
+    def progress(self, part: float) -> None:
+        """Show how much of the model is loaded."""
+        self._bar.show(part)
+
+    def loaded(self, runner: Runner, waiting: str) -> None:
+        """Say what was loaded."""
+        self._bar.end()
+        self.runner = runner
+        model = runner.model
+        if self._verbose:
+            note(f"model: {model.description}, {output.size(model.size_bytes)}")
+            note(f"threads wait: {waiting}")
+
+    def warning(self, text: str) -> None:
+        """Show a warning."""
+        if text:
+            note(f"warning: {text}")
+        elif self._verbose:
+            note("the tokenizers agree")
+
+    def prompt(self, runner: Runner, ids: list[int]) -> None:
+        """Echo the prompt, token by token."""
+        if self._verbose:
+            note(f"prompt: {len(ids)} tokens: {' '.join(map(str, ids))}")
+        if self._echo and self._form == "text":
+            stream = b"".join(runner.model.piece(token_id, special=True) for token_id in ids)
+            if output.wants_color():  # where the prompt ends and the model begins
+                output.write("\x1b[2m")
+            self.out.write(stream.decode("utf-8", "replace"))
+            self.out.flush()
+            if output.wants_color():
+                output.write("\x1b[0m")
+
+    def ready(self, runner: Runner, picker: Picker) -> None:
+        """Say what the context and the sampler are."""
+        log.is_shown = False  # what llama.cpp says from now on would stand in the text
+        context = runner.context
+        assert context is not None
+        if context.n_ctx > runner.model.n_ctx_train > 0 and not self._quiet:
+            note(
+                f"warning: the context of {context.n_ctx} tokens is longer than the "
+                f"{runner.model.n_ctx_train} that the model was trained with"
+            )
+        if self._verbose:
+            s = context.settings
+            note(
+                f"context: {context.n_ctx} tokens, batch {context.n_batch}, "
+                f"ubatch {min(s.n_ubatch, context.n_batch)}, "
+                f"kv {s.kv_type}, flash attention {s.flash_attention}, threads {s.threads}"
+            )
+            note(f"sampler: {' -> '.join(picker.steps)}")
+
+    def token(self, token: Token) -> None:
+        """Show a token."""
+        if self._form == "text":
+            self.out.write(f"{token.id} " if self._ids and token.id >= 0 else token.text)
+        elif self._form == "jsonl":
+            output.write_json(token_document(token))
+
+
+def token_document(token: Token) -> dict[str, object]:
+    """Return one token as a JSON line."""
+    from mtkit.base.escape import byte_escapes
+
+    return {
+        "id": token.id if token.id >= 0 else None,
+        "piece": byte_escapes(token.piece.decode("utf-8", "backslashreplace")),
+        "text": token.text,
+        "logprob": number(token.logprob),
+    }
+
+
+def note(text: str) -> None:
+    """Write a line to stderr."""
+    from mtkit.base.escape import printable
+
+    sys.stderr.write(folded(f"mtkit: {printable(text)}", 7) + "\n")
+
+
+def folded(line: str, indent: int) -> str:
+    """Break a line between words where a terminal is too narrow for it."""
+    if not sys.stderr.isatty() or len(line) <= (width := get_terminal_size().columns):
+        return line
+    from textwrap import fill
+
+    return fill(
+        line,
+        width,
+        subsequent_indent=" " * min(indent, width // 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def warn_unused(sampler: SamplerSettings, seed: int | None) -> None:
+    """Say which settings of a random choice were given where there is none."""
+    names = [*sampler.unused(), *(["seed"] if seed is not None and sampler.is_greedy else [])]
+    if names:
+        shown = ", ".join("--" + name.replace("_", "-") for name in names)
+        note(f"warning: without --temp the most likely token is taken, whatever {shown} says")
+
+
+def show_timings(timings: Timings) -> None:
+    """Write the timings to stderr."""
+    rows = (
+        ("load", None, timings.load),
+        ("prompt", timings.prompt_tokens, timings.prompt),
+        ("generation", timings.tokens, timings.generation),
+    )
+    for name, tokens, seconds in rows:
+        text = f"{name:<11}{seconds:8.3f} s"
+        if tokens is not None:
+            rate = tokens / seconds if seconds > 0 else 0.0
+            text += f" {tokens:6d} tokens {rate:9.1f} tokens/s"
+        note(text)
+
+
+def document(made: Generation, *, seed: int, model: str) -> dict[str, object]:
+    """Return a generation as a JSON document."""
+    from mtkit.base.escape import byte_escapes
+
+    timings, context = made.timings, made.context
+    return {
+        "schema": "mtkit.generate/1",
+        "model": model,
+        "prompt_ids": made.prompt_ids,
+        "ids": made.ids,
+        "pieces": [byte_escapes(p.decode("utf-8", "backslashreplace")) for p in made.pieces],
+        "logprobs": [number(value) for value in made.logprobs],
+        "text": made.text,
+        "end": made.end,
+        "seed": seed,
+        "sampler": list(made.steps),
+        "context": {
+            "n_ctx": context.n_ctx,
+            "n_batch": min(context.n_batch, context.n_ctx),
+            "n_ubatch": min(context.n_ubatch, context.n_batch, context.n_ctx),
+            "kv_type": context.kv_type,
+            "flash_attention": context.flash_attention,
+            "threads": context.threads,
+            "waiting": made.waiting,
+        },
+        "timings": {
+            "load_seconds": timings.load,
+            "prompt_tokens": timings.prompt_tokens,
+            "prompt_seconds": timings.prompt,
+            "tokens": timings.tokens,
+            "generation_seconds": timings.generation,
+            "decode_seconds": timings.decode,
+        },
+    }

@@ -1,0 +1,103 @@
+"""``mtkit inspect``: what is in a model or tokenizer file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON, application, locate_named
+
+app = application()
+
+
+@app.command()
+def inspect(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
+    ] = None,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
+    tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="PATTERN", help="Keys and tensors whose name has it; *?[] globs."
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="KEY", help="name, type, offset, bytes or parameters."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only what running the model will take of memory.")
+    ] = False,
+    ctx: Annotated[
+        int | None, typer.Option("-c", "--ctx", metavar="N", help="Tokens of context, for --plan.")
+    ] = None,
+    kv_type: Annotated[
+        str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")
+    ] = "f16",
+    gpu_layers: Annotated[
+        int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
+    ] = 0,
+    as_json: AS_JSON = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
+) -> None:
+    """Show what is in a GGUF or tokenizer file.
+
+    In a pipe every line begins with what it tells; of a GGUF: header, model, quantisation,
+    hyperparameter, tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape
+    with the fastest axis first, type, offset in the data section, bytes), layer or place. Long
+    arrays are shortened with their true length; mtkit dump metadata and --json have them whole.
+
+    \b
+    Examples:
+      mtkit inspect tokenizer.json
+      mtkit inspect model.gguf --plan --ctx 8192 --kv-type q8_0
+      mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
+    """
+    from mtkit.base.binary import Source
+    from mtkit.errors import UnsupportedError, UsageError
+    from mtkit.gguf.magic import MAGIC
+
+    if plan:
+        from mtkit.commands.inspect.plan import show_plan
+
+        if file is None:
+            raise UsageError("--plan needs the FILE of a GGUF")
+        show_plan(locate_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
+        return
+    source = Source.open(locate_named(file))
+    if bytes(source.data[:4]) != MAGIC:
+        from mtkit import checkpoints
+        from mtkit.commands.inspect import tokenizer as inspect_tokenizer
+        from mtkit.formats import recognise
+
+        if checkpoints.sniff(source):
+            raise UnsupportedError(
+                "is a llama2.c checkpoint",
+                source=source.name,
+                hint="mtkit convert --tokenizer tokenizer.bin --to gguf makes a GGUF of it",
+            )
+        recognise(source)
+        if metadata or tensors or layers or sort:
+            raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=source.name)
+        inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
+        return
+    from mtkit.commands.inspect import gguf as inspect_gguf
+
+    sections = [
+        name
+        for name, is_asked in (("metadata", metadata), ("tensors", tensors), ("layers", layers))
+        if is_asked
+    ]
+    inspect_gguf.show(
+        source,
+        sections=sections,
+        pattern=pattern,
+        sort=sort,
+        as_json=as_json,
+        quiet=quiet,
+    )

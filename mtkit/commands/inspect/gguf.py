@@ -1,0 +1,110 @@
+"""``mtkit inspect`` of a GGUF: choosing, ordering, and the rows of a pipe."""
+
+from __future__ import annotations
+
+from mtkit.commands import output, values
+from mtkit.commands.inspect.view import View
+from mtkit.inspection.gguf import inspect_gguf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtkit.base.binary import Source
+    from mtkit.gguf import Tensor
+    from mtkit.inspection.gguf import GgufReport
+
+
+def show(
+    source: Source,
+    *,
+    sections: Sequence[str],
+    pattern: str | None,
+    sort: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Inspect and print; without ``sections`` all but the layers are shown."""
+    report = inspect_gguf(source)
+    view = View(report, pattern, sort)
+    if as_json:
+        from mtkit.inspection.document import gguf_document
+
+        output.write_json(gguf_document(report, view.keys, view.tensors))
+        return
+    if not quiet:
+        output.warn(report.file.name, [str(finding) for finding in report.warnings])
+    shown = sections or ("summary", "metadata", "tensors", "places")
+    if output.is_terminal():
+        from mtkit.commands.inspect.screen import show_screen
+
+        show_screen(view, shown)
+        return
+    output.write_rows(_rows(view, shown))
+
+
+def shape_text(tensor: Tensor, times: str = "x") -> str:
+    """Return a shape, fastest axis first: ``256x512``; ``1`` without an axis."""
+    return times.join(map(str, tensor.shape)) or "1"
+
+
+def _rows(view: View, sections: Sequence[str]) -> Iterator[Sequence[object]]:
+    report = view.report
+    if "summary" in sections:
+        yield from _summary(report)
+    if "metadata" in sections:
+        for row in values.metadata_rows(report.file.metadata, view.keys, is_whole=False):
+            yield "metadata", *row
+    if "tensors" in sections:
+        for tensor in view.tensors:
+            yield "tensor", *tensor_row(tensor)
+    if "layers" in sections:
+        for group in report.layers:
+            count = len(group.tensors)
+            yield "layer", group.name, group.kind, count, group.parameters, group.n_bytes
+    if "places" in sections:
+        for purpose, n_bytes in report.places:
+            yield "place", purpose, n_bytes
+
+
+def tensor_row(tensor: Tensor) -> tuple[object, ...]:
+    """Return name, shape, type, offset and bytes."""
+    return tensor.name, shape_text(tensor), tensor.type.name, tensor.offset, tensor.n_bytes
+
+
+def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
+    from mtkit.inspection.document import header
+
+    yield "header", "path", report.file.name
+    for name, value in header(report.file).items():
+        yield "header", name, value
+    yield "model", "name", report.name
+    yield "model", "architecture", report.architecture
+    yield "model", "file_type", report.file_type
+    yield "model", "parameters", report.parameters
+    yield "model", "bits_per_weight", f"{report.bits_per_weight:.4f}"
+    for mix in report.mix:
+        yield "quantisation", mix.type, mix.tensors, mix.parameters, mix.n_bytes
+    for item in report.hyperparameters:
+        value = item.value
+        if isinstance(value, float):  # f32 in every model file
+            value = output.float32_text(value)
+        yield "hyperparameter", item.name, str(value) if isinstance(value, list) else value
+    found = report.vocabulary
+    if found:
+        yield "tokenizer", "model", found.model
+        yield "tokenizer", "pre", found.pre
+        yield "tokenizer", "tokens", found.tokens
+        yield "tokenizer", "merges", found.merges
+        for type_name, count in found.types:
+            yield "tokenizer", "type", type_name, count
+        for special in found.special_ids:
+            yield "tokenizer", "special_id", special.role, special.token_id, special.text
+        for flag, is_set in found.flags:
+            yield "tokenizer", flag, is_set
+        for template in found.chat_templates:
+            yield "tokenizer", "chat_template", template
+    yield "memory", "weights", report.memory.weights
+    yield "memory", "cache_per_token", report.memory.cache_per_token
+    for shard in report.shards.shards if report.shards else ():
+        yield "shard", shard.path, "present" if shard.file else "missing"

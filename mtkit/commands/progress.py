@@ -1,0 +1,40 @@
+"""How far something has come, on one line of a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from shutil import get_terminal_size
+
+_SHOW_AFTER_SECONDS = 0.5
+_BAR = 24
+_AROUND = 10
+"""Characters around the bar and its name; one is left free at the end."""
+
+
+class Progress:
+    """One line on a terminal for what takes longer than half a second."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._start = time.perf_counter()
+        self._is_shown = False
+        self._wanted = sys.stderr.isatty()
+
+    def show(self, part: float) -> None:
+        """Show how much is done, 0 to 1."""
+        if not self._wanted or time.perf_counter() - self._start < _SHOW_AFTER_SECONDS:
+            return
+        room = min(_BAR, get_terminal_size().columns - len(self._what) - _AROUND)
+        done = round(part * room)
+        bar = f" [{'#' * done}{'.' * (room - done)}]" if room > 0 else ""
+        sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}")
+        sys.stderr.flush()
+        self._is_shown = True
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_shown = False

@@ -1,0 +1,1 @@
+"""Conversion: read, write, verify, put the files in place."""

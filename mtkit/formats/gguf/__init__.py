@@ -1,0 +1,66 @@
+"""GGUF: the vocabulary in the metadata of a model file, as llama.cpp means it.
+
+Keys ``tokenizer.ggml.*``: the kind of model, token texts, types, scores, merges, ids with a role,
+flags; ``tokenizer.chat_template`` and named ones beside it. ``general.architecture``,
+``general.name`` and ``tokenizer.ggml.pre`` decide on behaviour, too. docs/formats/gguf.md.
+
+Source: llama.cpp, src/llama-vocab.cpp; the container is ``mtkit.gguf``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.base.binary import Source
+    from mtkit.formats.contract import Reading, WriteOptions, Written
+    from mtkit.spec import TokenizerSpec
+
+NAME = "gguf"
+TITLE = "GGUF vocabulary"
+
+
+def sniff(source: Source) -> bool:
+    """Tell by the first four bytes."""
+    return bytes(source.data[:4]) == b"GGUF"
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
+    """Read the vocabulary of a GGUF.
+
+    Args:
+        source: The file.
+        overrides: Metadata keys replaced while reading: key -> bool, int, float or string.
+
+    Raises:
+        FormatError: The file is damaged or llama.cpp could not use its vocabulary.
+        UnsupportedError: It holds no vocabulary.
+        UsageError: An override has the wrong type.
+    """
+    from mtkit.formats.contract import Reading
+    from mtkit.formats.gguf.keys import Keys
+    from mtkit.formats.gguf.reader import read_spec
+    from mtkit.gguf import open_gguf
+
+    keys = Keys(open_gguf(source), overrides)
+    spec = read_spec(keys)
+    assumed = []
+    pre = keys.text("tokenizer.ggml.pre")
+    if keys.text("tokenizer.ggml.model") in {"gpt2", "hybriddna", "whitespace"}:
+        if pre:
+            assumed.append(f"the split pattern is the one that llama.cpp means by {pre!r}")
+        else:
+            assumed.append("no split pattern is named: llama.cpp's default, which is not GPT-2's")
+    return Reading(spec, tuple(assumed))
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a vocabulary-only GGUF.
+
+    Raises:
+        UnsupportedError: llama.cpp has nothing that does the same.
+    """
+    from mtkit.formats.gguf.writer import write_spec
+
+    return write_spec(spec, options)

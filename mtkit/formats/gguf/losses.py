@@ -1,0 +1,156 @@
+"""What a specification lost on its way through a GGUF: the difference after reading it back."""
+
+from __future__ import annotations
+
+from mtkit.formats.contract import Loss
+from mtkit.formats.gguf import text as gguf_text
+from mtkit.formats.gguf.ends import ends_of
+from mtkit.spec import TokenType, fields, models, normalizers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.formats.contract import LossCode
+    from mtkit.formats.gguf.plan import Plan
+    from mtkit.spec import TokenizerSpec
+
+_SIMPLE: dict[str, tuple[LossCode, str]] = {
+    "decoder": ("decoding", "tokens become text by llama.cpp's rules for each type"),
+    "added_tokens": (
+        "ids-special",
+        "special tokens are the ones llama.cpp takes for it, found longest first",
+    ),
+    "special_ids": ("metadata", "roles are given by llama.cpp's keys, defaults and texts"),
+    "truncation": ("metadata", "not held"),
+    "padding": ("metadata", "not held"),
+    "chat_templates": ("chat", "differ"),
+    "invalid_utf8": ("ids-special", "invalid UTF-8 is taken as llama.cpp takes it"),
+    "clean_up_spaces": ("decoding", "spaces in front of punctuation are kept or dropped"),
+    "join": ("decoding", "nothing stands between tokens"),
+    "prefix_ids": ("ids", "not held"),
+    "extras": ("metadata", "not held"),
+}
+
+
+def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Loss, ...]:
+    """List the fields that differ, each with what that means."""
+    found: list[Loss] = []
+    for name in fields(spec):
+        if name == "name" or getattr(spec, name) == getattr(back, name):
+            continue
+        if name == "vocabulary":
+            found += _vocabulary(spec, back)
+        elif name == "normalizer":
+            found.append(_normalizer(spec, plan))
+        elif name == "pre_tokenizer":
+            known = "pre_tokenizer" in plan.known
+            code: LossCode = "ids-possible" if known else "ids"
+            found.append(Loss(code, name, "the text is split by llama.cpp's own rule"))
+        elif name == "model":
+            found += _model(spec, back, plan)
+        elif name == "post_processor":
+            found.append(_post_processor(spec, back, plan))
+        else:
+            simple, effect = _SIMPLE[name]
+            found.append(Loss(simple, name, effect))
+    return tuple(found)
+
+
+def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
+    old, new = spec.vocabulary, back.vocabulary
+    found = []
+    if old.pieces != new.pieces:
+        added = {token.id for token in spec.added_tokens.tokens}
+        others = [
+            number
+            for number, (one, two) in enumerate(zip(old.pieces, new.pieces, strict=False))
+            if one not in {two, b""}
+            and number not in added
+            and old.type_of(number) != TokenType.ABSENT
+            and one.replace(b" ", gguf_text.MARK) != two
+        ]
+        if others:
+            effect = f"{len(others)} tokens are spelled otherwise, the first is {others[0]}"
+            found.append(Loss("ids", "vocabulary.pieces", effect))
+        else:
+            effect = "added tokens are part of the vocabulary, holes have placeholders"
+            found.append(Loss("ids-special", "vocabulary.pieces", effect))
+    if old.types != new.types:
+        found.append(Loss("metadata", "vocabulary.types", "types are GGUF's"))
+    if old.scores != new.scores:
+        effect = "have no place in this kind" if new.scores is None else "made from the merges"
+        found.append(Loss("metadata", "vocabulary.scores", effect))
+    return found
+
+
+def _normalizer(spec: TokenizerSpec, plan: Plan) -> Loss:
+    found = spec.normalizer
+    if found == normalizers.Sequence(()):
+        return Loss("metadata", "normalizer", "an empty list is none")
+    if found == normalizers.UnicodeForm("NFC"):
+        return Loss("ids-possible", "normalizer", "llama.cpp does not compose text (NFC)")
+    if isinstance(found, normalizers.Spaces) and (found.suffix or not found.escape_whitespaces):
+        return Loss("ids", "normalizer", "llama.cpp marks words in front, with U+2581")
+    if isinstance(found, normalizers.Spaces) and plan.model == "llama":
+        if found.charsmap or found.remove_extra_whitespaces:
+            return Loss("ids", "normalizer", "llama.cpp neither maps characters nor drops spaces")
+        effect = "the space in front is put after each special token, too"
+        return Loss("ids-special", "normalizer", effect)
+    if "normalizer" in plan.known and not _lost_forms(found):
+        return Loss("ids-possible", "normalizer", "run by llama.cpp's own code")
+    return Loss("ids", "normalizer", "llama.cpp has no such step")
+
+
+def _lost_forms(found: object) -> bool:
+    """Tell whether there is a step that llama.cpp has in no form."""
+    if isinstance(found, normalizers.Sequence):
+        return any(_lost_forms(step) for step in found.steps)
+    return isinstance(
+        found,
+        (
+            normalizers.UnicodeForm,
+            normalizers.Lowercase,
+            normalizers.StripAccents,
+            normalizers.Nmt,
+            normalizers.ByteLevel,
+        ),
+    )
+
+
+def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
+    old, new = spec.model, back.model
+    if "model" not in plan.known or type(old) is not type(new):
+        code: LossCode = "ids-possible" if "model" in plan.known else "ids"
+        return [Loss(code, "model", "llama.cpp's algorithm differs")]
+    changed = [name for name in fields(old) if getattr(old, name) != getattr(new, name)]
+    if isinstance(old, models.Unigram):
+        effects = {**_UNIGRAM, "byte_fallback": _FALLBACK[old.byte_fallback]}
+        return [Loss(effects[name][0], f"model.{name}", effects[name][1]) for name in changed]
+    unused = isinstance(new, models.BPE) and new.missing == "before"
+    if unused and set(changed) <= {"unk", "fuse_unk"}:
+        effect = "is never used: the alphabet is complete"
+        return [Loss("metadata", f"model.{name}", effect) for name in changed]
+    if isinstance(old, models.ScoreBPE) and TokenType.UNUSED not in (spec.vocabulary.types or ()):
+        return [Loss("ids-special", "model", "any token's text can be made by merging")]
+    return [Loss("ids-possible", "model", "run by llama.cpp's own code")]
+
+
+_FALLBACK: dict[bool, tuple[LossCode, str]] = {
+    True: ("ids", "unknown characters become the unknown token, not byte tokens"),
+    False: ("ids-possible", "unknown characters become byte tokens"),
+}
+_UNIGRAM: dict[str, tuple[LossCode, str]] = {
+    "unk": ("ids-possible", "another unknown token"),
+    "fuse_unk": ("ids-possible", "neighbouring unknown characters count otherwise"),
+    "candidates": ("ids-possible", "unused, control and byte pieces count otherwise"),
+    "user_defined": ("ids-possible", "user-defined pieces have another score"),
+    "precision": ("ids-possible", "sums of scores are kept in another precision"),
+}
+
+
+def _post_processor(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> Loss:
+    if spec.post_processor is None and plan.assumed:
+        return Loss("metadata", "post_processor", "tokens are put around a text, as assumed")
+    if ends_of(spec) == ends_of(back):
+        effect = "texts get the same tokens; pairs and offsets are not held"
+        return Loss("metadata", "post_processor", effect)
+    return Loss("ids", "post_processor", "other tokens are put around a text")

@@ -1,0 +1,134 @@
+r"""Which pre-tokenizer name of llama.cpp splits like a specification does.
+
+A specification's steps are brought to a list of patterns; that list must be a rule of ``gguf_pre``
+to the letter, or the way in which tokenizer.json files write the same rule.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import UnsupportedError
+from mtkit.formats.gguf.pre_tokenizers import (
+    CJK,
+    DIGIT_GROUPS,
+    GPT2,
+    NAMES,
+    PUNCTUATION,
+    RULES,
+    SHORT,
+)
+from mtkit.spec import pre_tokenizers as steps
+from mtkit.spec.text import Regex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.formats.gguf.pre_tokenizers import Pre
+    from mtkit.spec.pre_tokenizers import PreTokenizer
+
+_SPELLINGS = (
+    ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", SHORT),
+    (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]", PUNCTUATION),
+    ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]", PUNCTUATION),
+    (r"\p{N}{1}", r"\p{N}"),
+    ("\r", r"\r"),
+    ("\n", r"\n"),
+)
+"""Ways to write the same thing."""
+
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_LEAD = r"[^\r\n\p{L}\p{N}]?"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_DIGITS3 = "[0-9][0-9][0-9]"
+_FROM_0800 = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+
+
+def _cased(tail: str) -> str:
+    return f"{_LEAD}{_UPPER}*{_LOWER}+{tail}|{_LEAD}{_UPPER}+{_LOWER}*{tail}"
+
+
+OTHERS: dict[tuple[str, ...], str] = {
+    (_cased("") + r"|\p{N}" + _REST,): "tekken",
+    (_cased(f"{SHORT}?") + r"|\p{N}{1,3}" + _REST,): "gpt-4o",
+    ("punctuation", GPT2, r"\p{N}+", _DIGITS3): "falcon",
+    (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _FROM_0800, r"\p{N}"): "deepseek-coder",
+    (r"\p{N}{1,3}", CJK, RULES["deepseek-v3"][2]): "deepseek-v3",
+    (" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+",): "bloom",
+}
+"""What tokenizer.json files have -> the rule that llama.cpp's converter takes for it."""
+
+
+def name_for(
+    found: PreTokenizer | None, *, ignore_merges: bool, clean_spaces: bool, wish: str
+) -> str:
+    """Return the name whose rule splits like ``found`` and whose switches fit best.
+
+    Args:
+        found: Pre-tokenizer in front of the byte alphabet.
+        ignore_merges: As the model has it.
+        clean_spaces: Whether decoding cleans spaces.
+        wish: Name to take if it fits.
+
+    Raises:
+        UnsupportedError: llama.cpp has no name for this.
+    """
+    key = tuple(_patterns(found))
+    rule = next((name for name, patterns in RULES.items() if patterns == key), OTHERS.get(key))
+    if rule is None:
+        shown = " then ".join(key) or "nothing"
+        raise UnsupportedError(
+            f"llama.cpp has no name for the split {shown}",
+            field="pre_tokenizer",
+            hint="it runs built-in patterns only",
+        )
+    names = [
+        name
+        for name, pre in NAMES.items()
+        if pre.rule == rule and pre.byte_alphabet and pre.ignore_merges == ignore_merges
+    ]
+    if not names:
+        word = "whole words that are tokens" if ignore_merges else "merging every word"
+        raise UnsupportedError(
+            f"llama.cpp has no name for this split with {word}", field="model.ignore_merges"
+        )
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return NAMES[name].clean_spaces != clean_spaces, name != wish
+
+    return min(names, key=rank)
+
+
+def means(name: str) -> Pre:
+    """Return what a name means."""
+    return NAMES[name]
+
+
+def _patterns(found: PreTokenizer | None) -> Iterator[str]:
+    """Yield the patterns of all steps; what is no pattern yields something that no rule has."""
+    if isinstance(found, steps.Sequence):
+        for step in found.steps:
+            yield from _patterns(step)
+    elif isinstance(found, steps.ByteLevel):
+        if found.add_prefix_space:
+            yield "a space in front of the text"
+        if found.use_regex:
+            yield GPT2
+    elif isinstance(found, steps.DigitGroups):
+        yield DIGIT_GROUPS
+    elif isinstance(found, steps.Digits):
+        yield r"\p{N}" if found.individual else r"\p{N}+"
+    elif isinstance(found, steps.Punctuation) and found.behavior == "contiguous":
+        yield "punctuation"
+    elif (
+        isinstance(found, steps.Split)
+        and isinstance(found.pattern, Regex)
+        and found.pattern.alphabet == "characters"
+        and found.behavior == "isolated"
+        and not found.invert
+    ):
+        pattern = found.pattern.pattern
+        for old, new in _SPELLINGS:
+            pattern = pattern.replace(old, new)
+        yield pattern
+    elif found is not None:
+        yield repr(found)

@@ -1,0 +1,224 @@
+"""The vocabulary of a GGUF as llama.cpp means it: keys to a specification.
+
+Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``); docs/formats/gguf.md has the
+rules in words.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.gguf import text as gguf_text
+from mtkit.formats.gguf.extras import collect
+from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, NO_VOCABULARY, OLD_ID_KEYS
+from mtkit.formats.gguf.pre_tokenizers import NAMES
+from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
+from mtkit.formats.gguf.stages import Frame, stages
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    ChatTemplate,
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    Vocabulary,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.formats.gguf.keys import Keys
+    from mtkit.formats.gguf.kinds import Kind
+    from mtkit.formats.gguf.pre_tokenizers import Pre
+    from mtkit.formats.gguf.special import Roles
+
+PREFIX = "tokenizer.ggml."
+TEMPLATE = "tokenizer.chat_template"
+MAX_DUMMY_TOKENS = 1 << 26
+"""More than a model without a vocabulary can have."""
+
+
+def read_spec(keys: Keys) -> TokenizerSpec:
+    """Build the specification from the keys.
+
+    Raises:
+        FormatError: A key has the wrong type or the vocabulary cannot work.
+        UnsupportedError: The file holds no vocabulary.
+    """
+    architecture = _architecture(keys)
+    name = keys.text("general.name") or ""
+    kind = _kind(keys, architecture)
+    pre_name, pre = _pre(keys, kind)
+    texts = _texts(keys)
+    raw = list(texts)
+    types = _types(keys, len(raw))
+    roles = resolve(
+        types,
+        raw,
+        texts.ids,
+        _ids(keys, kind, pre, len(raw)),
+        pre=pre_name,
+        architecture=architecture,
+        name=name,
+    )
+    vocabulary = Vocabulary(
+        Pieces.of(gguf_text.pieces(kind.model, raw)) if kind.model in gguf_text.SPELLED else texts,
+        Numbers.of("B", settled_types(types, roles)),
+        _scores(keys, len(raw)) if kind.scored else None,
+    )
+    prefix = keys.flag(PREFIX + "add_space_prefix")
+    frame = Frame(
+        keys,
+        kind,
+        pre,
+        vocabulary,
+        roles.ids,
+        {role: raw[roles.ids[role]].decode("utf-8", "replace") for role in roles.ids},
+        _added_ends(keys, kind, pre),
+        kind.add_space_prefix if prefix is None else prefix,
+    )
+    return TokenizerSpec(
+        vocabulary=vocabulary,
+        added_tokens=added_tokens(raw, roles),
+        special_ids=SpecialIds(
+            **{role: roles.ids.get(role) for role in ID_KEYS},
+            cls=roles.ids.get("bos") if kind.family == "wpm" else None,
+            stop=roles.stop,
+        ),
+        chat_templates=_templates(keys),
+        extras=collect(keys, kind, pre_name, architecture),
+        name=name,
+        **stages(frame),
+    )
+
+
+def _architecture(keys: Keys) -> str:
+    from mtkit.formats.gguf.architectures import ARCHITECTURES
+
+    found = keys.text("general.architecture")
+    if found is None:
+        raise FormatError("is missing", field="general.architecture")
+    if found not in ARCHITECTURES:
+        raise keys.error("general.architecture", f"is {found!r}, llama.cpp knows no such model")
+    return found
+
+
+def _kind(keys: Keys, architecture: str) -> Kind:
+    key = PREFIX + "model"
+    model = keys.text(key)
+    if model is None:
+        raise FormatError(
+            "is missing", field=key, hint="of a model in several files only the first has it"
+        )
+    if model in NO_VOCABULARY:
+        size = keys.number(f"{architecture}.vocab_size") or 0
+        if size > MAX_DUMMY_TOKENS:
+            raise keys.error(f"{architecture}.vocab_size", f"is {size}")
+        raise UnsupportedError("this model has no vocabulary, text cannot be encoded", field=key)
+    if model not in KINDS:
+        raise keys.error(key, f"is {model!r}; known: {', '.join(sorted(KINDS))}")
+    return KINDS[model]
+
+
+def _pre(keys: Keys, kind: Kind) -> tuple[str, Pre | None]:
+    """Return name and meaning of the pre-tokenizer; only byte-pair vocabularies have one."""
+    key = PREFIX + "pre"
+    name = keys.text(key) or ""
+    if kind.family != "bpe":
+        return name, None
+    if kind.model == "gemma4":
+        return "gemma4", NAMES["gemma4"]
+    found = NAMES.get(name or "default")
+    if found is None:
+        raise keys.error(key, f"is {name!r}, llama.cpp knows no such pre-tokenizer")
+    if found.rule == "whitespace" and kind.model != "whitespace":
+        raise keys.error(key, f"is {name!r}, which works with the model whitespace only")
+    return name, found
+
+
+def _texts(keys: Keys) -> Pieces:
+    """Return the texts by id: cut at NUL, empty ones named."""
+    key = PREFIX + "tokens"
+    found = keys.array(key, "string")
+    if found is None:
+        raise FormatError("is missing", field=key)
+    if not len(found):
+        raise keys.error(key, "is empty")
+    texts = found.pieces()
+    blob = bytes(texts.blob)
+    ends = texts.ends.view.tolist()
+    if b"\0" not in blob and len(set(ends)) == len(ends) and ends[0]:
+        return texts
+    cut = (text.split(b"\0", 1)[0] for text in texts)
+    return Pieces.of(text or b"[EMPTY_%d]" % number for number, text in enumerate(cut))
+
+
+def _types(keys: Keys, size: int) -> bytes:
+    """Return the role of each token; an unknown number is UNDEFINED."""
+    found = keys.array(PREFIX + "token_type", "i32", at_least=size)
+    if found is None:
+        return bytes((TokenType.NORMAL,)) * size
+    return bytes(number if 0 < number <= TokenType.BYTE else 0 for number in found.numbers()[:size])
+
+
+def _scores(keys: Keys, size: int) -> Numbers:
+    found = keys.array(PREFIX + "scores", "f32", "i32", at_least=size)
+    return Numbers.of("f", [0.0] * size if found is None else found.numbers()[:size])
+
+
+def _ids(keys: Keys, kind: Kind, pre: Pre | None, size: int) -> dict[str, int]:
+    """Return role -> id by the keys and the defaults; ids past the vocabulary do not count."""
+    found = dict(kind.ids)
+    if pre is not None and not pre.default_bos:
+        found.pop("bos", None)
+    for names in (ID_KEYS, OLD_ID_KEYS):
+        for role, name in names.items():
+            number = keys.number(PREFIX + name)
+            if number is not None and number < size:
+                found[role] = number
+    return {role: number for role, number in found.items() if number < size}
+
+
+def _added_ends(keys: Keys, kind: Kind, pre: Pre | None) -> frozenset[str]:
+    """Return which of bos, eos and sep are added."""
+    defaults = {
+        "bos": kind.add_bos or bool(pre and pre.add_bos),
+        "eos": kind.add_eos,
+        "sep": kind.add_sep or bool(pre and pre.add_sep),
+    }
+    for role in defaults:
+        flag = keys.flag(f"{PREFIX}add_{role}_token")
+        if flag is not None:
+            defaults[role] = flag
+    if pre is not None and pre.forced_bos:
+        defaults["bos"] = True
+    return frozenset(role for role, added in defaults.items() if added)
+
+
+def added_tokens(raw: list[bytes], roles: Roles) -> AddedTokens:
+    """Return the tokens that are cut out of a text, in the order in which that happens."""
+    bits = roles.attributes
+    return AddedTokens(
+        tuple(
+            AddedToken(
+                token,
+                raw[token],
+                lstrip=bool(bits[token] & LSTRIP),
+                rstrip=bool(bits[token] & RSTRIP),
+                special=bool(bits[token] & (CONTROL | UNKNOWN)),
+            )
+            for token in roles.special
+        ),
+        match="longest_first",
+        strip="ascii",
+    )
+
+
+def _templates(keys: Keys) -> tuple[ChatTemplate, ...]:
+    found: list[ChatTemplate] = []
+    for key in (*keys.file.metadata, *keys.overrides):
+        name = key[len(TEMPLATE) + 1 :] if key.startswith(TEMPLATE + ".") else "default"
+        if key == TEMPLATE or key.startswith(TEMPLATE + "."):
+            text = keys.text(key)
+            if text is not None and name not in {template.name for template in found}:
+                found.append(ChatTemplate(name, text))
+    return tuple(found)

@@ -1,0 +1,209 @@
+"""A specification as a vocabulary-only GGUF that llama.cpp loads.
+
+Tokens stand in the order of their ids, holes as unused placeholders. What was written is read back,
+and every field that came out otherwise is a loss.
+
+Source: llama.cpp, src/llama-vocab.cpp (what it asks for), conversion/base.py (placeholders).
+"""
+
+from __future__ import annotations
+
+from mtkit.base.binary import Source
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Written
+from mtkit.formats.gguf import text as gguf_text
+from mtkit.formats.gguf.ends import ends_of, separates_pairs
+from mtkit.formats.gguf.extras import KEPT
+from mtkit.formats.gguf.keys import Keys
+from mtkit.formats.gguf.kinds import ID_KEYS, KINDS
+from mtkit.formats.gguf.losses import losses_of
+from mtkit.formats.gguf.merges import BYTE_TEXTS
+from mtkit.formats.gguf.plan import plan_of
+from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
+from mtkit.formats.gguf.roles import architecture_of, extras_of
+from mtkit.gguf import open_gguf
+from mtkit.gguf.writer import Key, gguf_bytes
+from mtkit.spec import TokenType, decoders, models
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.formats.gguf.plan import Plan
+    from mtkit.spec import TokenizerSpec
+
+
+def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a specification.
+
+    Raises:
+        UnsupportedError: llama.cpp has nothing that does the same.
+    """
+    plan = plan_of(spec)
+    texts = _texts(spec, plan)
+    types = _types(spec, plan, len(texts))
+    assumptions: list[str] = []
+    keys = [
+        Key("general.architecture", "string", architecture_of(spec)),
+        Key("general.name", "string", _name(spec, options)),
+        Key(PREFIX + "model", "string", plan.model),
+        Key(PREFIX + "pre", "string", plan.pre or str(extras_of(spec).get("pre", "default"))),
+        Key(PREFIX + "tokens", "string[]", Pieces.of(texts)),
+    ]
+    if plan.scores is not None:
+        lacking = [0.0] * (len(texts) - len(plan.scores))
+        keys.append(Key(PREFIX + "scores", "f32[]", Numbers.of("f", [*plan.scores, *lacking])))
+    keys.append(Key(PREFIX + "token_type", "i32[]", Numbers.of("i", types)))
+    if plan.merges is not None:
+        keys.append(Key(PREFIX + "merges", "string[]", Pieces.of(plan.merges)))
+    if plan.charsmap:
+        keys.append(Key(PREFIX + "precompiled_charsmap", "u8[]", Numbers("B", plan.charsmap)))
+    keys += _roles(spec, plan, options, len(texts), assumptions)
+    keys += [Key(PREFIX + name, "bool", value) for name, value in plan.flags]
+    for name in KEPT:
+        number = extras_of(spec).get(name)
+        if isinstance(number, int):
+            keys.append(Key(PREFIX + name, "u32", number))
+    for template in spec.chat_templates:
+        suffix = "" if template.name == "default" else f".{template.name}"
+        keys.append(Key(TEMPLATE + suffix, "string", template.text))
+    data = gguf_bytes(keys)
+    try:
+        back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
+    except FormatError as error:
+        raise UnsupportedError(f"llama.cpp would refuse it: {error}") from None
+    return Written({".gguf": data}, losses_of(spec, back, plan), tuple(assumptions))
+
+
+def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
+    """Return the model's name; llama.cpp takes the rules of special tokens from some."""
+    name = options.name or spec.name
+    takes_space = sum(token.rstrip for token in spec.added_tokens.tokens)
+    is_phi = "phi-3" in name.lower() or "phi3" in name.lower()
+    if takes_space > len(spec.added_tokens.tokens) // 2 and takes_space and not is_phi:
+        return f"{name} phi-3".strip()
+    if is_phi and not takes_space:
+        return ""
+    return name
+
+
+def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
+    """Return the text of every id.
+
+    Raises:
+        UnsupportedError: Two ids have the same text; llama.cpp ends on such a file.
+    """
+    found = list(gguf_text.texts(plan.model, spec.vocabulary.pieces))
+    if plan.blanks:
+        found = [text.replace(b" ", gguf_text.MARK) for text in found]
+    found += [b""] * (spec.vocab_size - len(found))
+    holes = {number for number, piece in enumerate(found) if not piece}
+    if spec.vocabulary.types is not None:
+        types = spec.vocabulary.types
+        holes |= {number for number, kind in enumerate(types) if kind == TokenType.ABSENT}
+    spelled = decoders.Pieces("bytes") != spec.decoder
+    for token in spec.added_tokens.tokens:
+        if spelled or token.id in holes:
+            found[token.id] = token.content
+        holes.discard(token.id)
+    taken = set(found)
+    for number in sorted(holes):
+        if found[number].startswith(b"[EMPTY_"):
+            continue
+        text = b"[PAD%d]" % number
+        found[number] = text if text not in taken else b"[PAD_%d]" % number
+    if len(set(found)) != len(found):
+        from collections import Counter
+
+        twice = next(text for text, count in Counter(found).items() if count > 1)
+        raise UnsupportedError(
+            f"two ids have the text {twice[:40].decode('utf-8', 'backslashreplace')!r}",
+            field="vocabulary.pieces",
+        )
+    return found
+
+
+def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
+    """Return the GGUF type of every id."""
+    vocabulary = spec.vocabulary
+    known = list(vocabulary.types) if vocabulary.types is not None else []
+    types = [TokenType.NORMAL if plan.model else 0] * len(vocabulary)
+    types = [*(known or types), *[TokenType.ABSENT] * (size - len(vocabulary))]
+    untyped = vocabulary.types is None or TokenType.BYTE not in known
+    if untyped and getattr(spec.model, "byte_fallback", False):
+        ids = vocabulary.pieces.ids
+        for text in BYTE_TEXTS:
+            if text in ids:
+                types[ids[text]] = TokenType.BYTE
+    unk = spec.special_ids.unk
+    from_llama = isinstance(spec.decoder, decoders.Pieces)
+    for token in spec.added_tokens.tokens:
+        typed = token.id < len(vocabulary) and types[token.id] != TokenType.ABSENT
+        if from_llama and typed and vocabulary.types is not None:
+            continue  # the rules that made it an added token make it one again
+        kind = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
+        types[token.id] = kind
+    if (
+        unk is not None
+        and unk < size
+        and not from_llama
+        and plan.model in {"llama", "t5", "plamo2"}
+    ):
+        types[unk] = TokenType.UNKNOWN
+    return [TokenType.UNUSED if kind == TokenType.ABSENT else kind for kind in types]
+
+
+def _roles(
+    spec: TokenizerSpec, plan: Plan, options: WriteOptions, size: int, assumptions: list[str]
+) -> list[Key]:
+    """Return the keys of ids with a role, and which of them are added to texts."""
+    ids = {role: getattr(spec.special_ids, role) for role in ID_KEYS}
+    ends = ends_of(spec)
+    first, last = ends or ((), ())
+    add = {"bos": bool(first), "eos": bool(last)}
+    if first:
+        ids["bos"] = first[0]
+    if last and plan.ends != "always":
+        ids["eos"] = last[-1]
+    if plan.ends == "always":
+        _frame(spec, ids, last)
+    elif plan.ends == "can" and plan.assumed:
+        bos_on = isinstance(spec.model, models.ScoreBPE) and ids["bos"] is not None
+        add["bos"] = bos_on if options.add_bos is None else options.add_bos
+        add["eos"] = bool(options.add_eos)
+        words = [role.upper() for role in ("bos", "eos") if add[role]]
+        assumptions.append(f"{' and '.join(words) or 'nothing'} is added to texts")
+    elif plan.ends == "can":
+        add["bos"] = add["bos"] if options.add_bos is None else options.add_bos
+        add["eos"] = add["eos"] if options.add_eos is None else options.add_eos
+    keys = [
+        Key(PREFIX + ID_KEYS[role], "u32", number)
+        for role, number in ids.items()
+        if number is not None and number < size
+    ]
+    if plan.ends == "can":
+        for role in ("bos", "eos"):
+            if add[role] and ids[role] is None:
+                raise UnsupportedError(f"there is no {role.upper()} to add", field="special_ids")
+            keys.append(Key(f"{PREFIX}add_{role}_token", "bool", add[role]))
+        separates = separates_pairs(spec)
+        if separates or KINDS[plan.model].family == "bpe":
+            keys.append(Key(PREFIX + "add_sep_token", "bool", separates))
+    return keys
+
+
+def _frame(spec: TokenizerSpec, ids: dict[str, int | None], last: tuple[int, ...]) -> None:
+    """Set BOS and SEP, which llama.cpp puts around every text of this kind.
+
+    Raises:
+        UnsupportedError: There are none.
+    """
+    if last:
+        ids["sep"] = last[-1]
+    if ids["bos"] is None:
+        ids["bos"] = spec.special_ids.cls
+    if ids["bos"] is None or ids["sep"] is None:
+        raise UnsupportedError(
+            "llama.cpp puts a token in front of and behind every text of this kind",
+            field="special_ids",
+        )

@@ -1,0 +1,302 @@
+"""From any specification to one that the components of tokenizer.json can say.
+
+Each stage is replaced by the library's components that come nearest (``hf_stages``,
+``hf_merges``), and every field that is not the same afterwards is listed as a loss. A
+specification of the library's own components passes unchanged.
+
+What comes from SentencePiece follows the known conversions of transformers: merges from scores,
+U+2581 by Prepend and Replace, control pieces as special added tokens, BOS by a template.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.base.record import Record
+from mtkit.errors import UnsupportedError
+from mtkit.formats.contract import Loss
+from mtkit.formats.hf.adapt_model import adapt_model, keeps_user_defined, unigram_scores
+from mtkit.formats.hf.adapt_stages import (
+    adapt_decoder,
+    adapt_normalizer,
+    adapt_pre_tokenizer,
+    nearest,
+)
+from mtkit.formats.hf.config import ROLES
+from mtkit.formats.hf.extras import adapt_extras
+from mtkit.formats.hf.numbers import read_float, spell_float
+from mtkit.formats.json_fields import shown
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    Vocabulary,
+    models,
+    replace,
+)
+from mtkit.spec.decoders import Fuse
+from mtkit.spec.post_processors import Slot, Template
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.formats.contract import LossCode, WriteOptions
+
+WITHOUT_TEMPLATE = (models.ScoreBPE, models.Unigram, models.Characters, models.Words)
+"""Models of files that have no template for special tokens."""
+
+
+class Adapted(Record):
+    """A specification of the library's components, and how it differs from the given one."""
+
+    spec: TokenizerSpec
+    losses: tuple[Loss, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+class Losses:
+    """Collects losses, one a field and code."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Loss] = {}
+
+    def add(self, code: LossCode, field: str, effect: str) -> None:
+        """List a loss."""
+        self.found.setdefault((code, field), Loss(code, field, effect))
+
+
+def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
+    """Adapt a specification.
+
+    Raises:
+        UnsupportedError: The library has no component that does what one of ``spec`` does.
+    """
+    losses = Losses()
+    assumptions: list[str] = []
+    vocabulary = _vocabulary(spec, losses)
+    special_ids = _special_ids(spec, losses)
+    changes = {
+        "vocabulary": vocabulary,
+        "model": adapt_model(spec, vocabulary, losses.add),
+        "normalizer": adapt_normalizer(spec, losses.add),
+        "pre_tokenizer": adapt_pre_tokenizer(spec, losses.add),
+        "post_processor": _post_processor(spec, options, losses, assumptions),
+        "decoder": _decoder(spec, losses),
+        "added_tokens": _added_tokens(spec, losses),
+        "special_ids": special_ids,
+        "extras": adapt_extras(spec, special_ids, losses.add),
+        "invalid_utf8": "error",
+        "clean_up_spaces": "none",
+        "join": " ",
+        "prefix_ids": (),
+    }
+    if spec.invalid_utf8 != "error":
+        losses.add("ids-special", "invalid_utf8", "bytes that are no UTF-8 cannot be encoded")
+    if spec.clean_up_spaces != "none":
+        losses.add("decoding", "clean_up_spaces", "spaces before punctuation stay")
+    if spec.prefix_ids:
+        losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
+    adapted = _numbered(replace(spec, **changes), losses)
+    return Adapted(adapted, tuple(losses.found.values()), tuple(assumptions))
+
+
+def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
+    """Leave out what a JSON vocabulary cannot hold: types, equal pieces, most scores."""
+    vocabulary = spec.vocabulary
+    unigram = isinstance(spec.model, (models.Unigram, models.LatticeUnigram))
+    scores = unigram_scores(spec) if unigram else None
+    if vocabulary.scores is not None and not unigram:
+        losses.add("metadata", "vocabulary.scores", "the order of the merges says what they said")
+    kinds = vocabulary.types.view.tolist() if vocabulary.types is not None else []
+    if set(kinds) - {TokenType.NORMAL, TokenType.ABSENT}:
+        losses.add("metadata", "vocabulary.types", "what a token is for is not written")
+    absent = {number for number, kind in enumerate(kinds) if kind == TokenType.ABSENT}
+    pieces = vocabulary.pieces
+    if unigram:
+        if absent:
+            raise UnsupportedError("a Unigram vocabulary of this format cannot have holes")
+        if scores != vocabulary.scores:
+            effect = "user-defined pieces have the score that they count"
+            losses.add("metadata", "vocabulary.scores", effect)
+        off = sum(read_float(spell_float(score)) != score for score in scores or ())
+        if off:
+            effect = f"{off} scores have no decimal that the library reads exactly"
+            losses.add("ids-possible", "vocabulary.scores", effect)
+        return Vocabulary(pieces, scores=scores)
+    doubled = set(vocabulary.hidden)
+    if len(pieces) != len(pieces.ids) + max(len(absent) - 1, 0) or doubled:
+        known = vocabulary.ids
+        doubled |= {i for i, p in enumerate(pieces) if known.get(p) != i and i not in absent}
+    if doubled:
+        losses.add("decoding", "vocabulary.pieces", f"{len(doubled)} doubled tokens are left out")
+        losses.add("metadata", "vocabulary.hidden", "they are left out")
+        absent |= doubled
+        pieces = Pieces.of(b"" if i in absent else p for i, p in enumerate(pieces))
+    size = len(pieces)
+    while size - 1 in absent:  # the format has no place for holes behind the last token
+        size -= 1
+        losses.add("metadata", "vocabulary.types", "unused ids at the end are not written")
+    if size != len(pieces):
+        pieces = Pieces.of(pieces[:size])
+    if not absent & set(range(size)):
+        return Vocabulary(pieces)
+    types = bytes(TokenType.ABSENT if i in absent else TokenType.NORMAL for i in range(size))
+    return Vocabulary(pieces, Numbers("B", types))
+
+
+def _decoder(spec: TokenizerSpec, losses: Losses) -> object:
+    if spec.join != " ":
+        if spec.decoder is not None:
+            losses.add("metadata", "join", "means nothing beside a decoder")
+            return adapt_decoder(spec, losses.add)
+        if spec.join:
+            losses.add("decoding", "join", "tokens are joined by spaces")
+            return None
+        losses.add("metadata", "decoder", "joining without spaces is spelled as a decoder")
+        losses.add("metadata", "join", "joining without spaces is spelled as a decoder")
+        return Fuse()
+    return adapt_decoder(spec, losses.add)
+
+
+def _post_processor(
+    spec: TokenizerSpec, options: WriteOptions, losses: Losses, assumptions: list[str]
+) -> object:
+    """Keep the template, or make one of the options where the source has none."""
+    given = spec.post_processor
+    if given is not None and options.add_bos is None and options.add_eos is None:
+        return nearest(given, "post_processor", losses.add)
+    plain = given is None and isinstance(spec.model, WITHOUT_TEMPLATE)
+    wants_bos, wants_eos = options.add_bos, options.add_eos
+    if plain and wants_bos is None and isinstance(spec.model, models.ScoreBPE):
+        wants_bos = spec.special_ids.bos is not None
+        if wants_bos:
+            assumptions.append("BOS stands in front of every text (--no-bos: it does not)")
+    if given is not None and not (wants_bos or wants_eos):
+        losses.add("metadata", "post_processor", "nothing is added, as asked for")
+        return None
+    if not (wants_bos or wants_eos):
+        return given
+    front = (_role_slot(spec, "bos"),) if wants_bos else ()
+    back = (_role_slot(spec, "eos"),) if wants_eos else ()
+    front_b = tuple(replace(slot, type_id=1) for slot in front)
+    back_b = tuple(replace(slot, type_id=1) for slot in back)
+    first, second = Slot(text=0), Slot(text=1, type_id=1)
+    losses.add("metadata", "post_processor", "a template adds what was asked for")
+    return Template((*front, first, *back), (*front, first, *back, *front_b, second, *back_b))
+
+
+def _role_slot(spec: TokenizerSpec, role: str) -> Slot:
+    number = getattr(spec.special_ids, role)
+    if number is None:
+        raise UnsupportedError(f"the tokenizer has no {role} token to add")
+    name = spec.vocabulary.pieces[number] if number < len(spec.vocabulary) else b""
+    added = {token.id: token.content for token in spec.added_tokens.tokens}
+    return Slot(ids=(number,), name=added.get(number, name).decode("utf-8", "replace"))
+
+
+def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
+    given = spec.special_ids
+    kept = SpecialIds(**{role: getattr(given, role) for role in ROLES}, stop=given.stop)
+    if kept != given:
+        losses.add("metadata", "special_ids", "roles beyond bos, eos, unk, sep, pad, cls, mask")
+    for role in ROLES:
+        if (getattr(given, role) or 0) >= spec.vocab_size:
+            losses.add("metadata", f"special_ids.{role}", "an id without a token has no text")
+    unk = getattr(spec.model, "unk", None)
+    if unk is not None and kept.unk != unk:
+        losses.add("metadata", "special_ids.unk", "is the unknown token of the model")
+        return replace(kept, unk=unk)
+    return kept
+
+
+def _added_tokens(spec: TokenizerSpec, losses: Losses) -> AddedTokens:
+    """Collect the added tokens: those of the source and its control and user-defined pieces."""
+    given = spec.added_tokens
+    tokens = list(given.first.tokens if given.first else ()) + list(given.tokens)
+    spelled = "they are found in the text as the library finds them"
+    if replace(given, tokens=()) != AddedTokens():
+        losses.add("ids-special", "added_tokens", spelled)
+    known = {token.content for token in tokens}
+    for token in _pieces_to_find(spec):
+        if token.content not in known:
+            tokens.append(token)
+            losses.add("ids-special", "added_tokens", spelled)
+    kept: list[AddedToken] = []
+    for token in tokens:
+        try:
+            token.content.decode("utf-8")
+        except UnicodeDecodeError:
+            losses.add("ids-special", "added_tokens", spelled)
+            continue
+        if token.content:
+            kept.append(token)
+        else:
+            losses.add("metadata", "added_tokens", "tokens without a text are not written")
+    return AddedTokens(tuple(kept))
+
+
+def _pieces_to_find(spec: TokenizerSpec) -> list[AddedToken]:
+    """Return the pieces that this format finds as added tokens.
+
+    Control pieces are; user-defined ones where the text between added tokens is not changed on its
+    own (else see ``hf_merges``: they stay with the model).
+    """
+    types = spec.vocabulary.types
+    if types is None:
+        return []
+    kinds = {TokenType.CONTROL: True, TokenType.UNKNOWN: True}
+    if not keeps_user_defined(spec):
+        kinds[TokenType.USER_DEFINED] = False
+    found = []
+    for number, kind in enumerate(types.view.tolist()):
+        if kind in kinds:
+            piece = spec.vocabulary.pieces[number]
+            if kind == TokenType.USER_DEFINED and b" " in piece:
+                continue  # never found: the text has U+2581 for its spaces
+            marked = "\u2581".encode() in piece
+            found.append(AddedToken(number, piece, normalized=marked, special=kinds[kind]))
+    return found
+
+
+def _numbered(spec: TokenizerSpec, losses: Losses) -> TokenizerSpec:
+    """See to it that the library gives the added tokens the ids that they have.
+
+    It takes the vocabulary's id of the same text, else the next free one; a token whose id is
+    neither joins the vocabulary.
+    """
+    pieces = spec.vocabulary.pieces
+    types = spec.vocabulary.types
+    following = len(pieces) - (types.data.tobytes().count(TokenType.ABSENT) if types else 0)
+    tokens = spec.added_tokens.tokens
+    wanted = {token.content for token in tokens}
+    known = {piece: number for number, piece in enumerate(pieces) if piece in wanted}
+    joining: list[AddedToken] = []
+    for token in tokens:
+        if token.content in known:
+            if known[token.content] != token.id:
+                raise UnsupportedError(
+                    f"the added token {shown(token.content.decode())} has the id {token.id}, "
+                    f"the vocabulary has it as {known[token.content]}"
+                )
+        elif token.id == following and not joining:
+            known[token.content] = following
+            following += 1
+        else:
+            joining.append(token)
+    if not joining:
+        return spec
+    if isinstance(spec.model, models.Unigram):
+        raise UnsupportedError("the ids of the added tokens leave holes")
+    last = max(len(pieces), *(token.id + 1 for token in joining))
+    made = list(pieces) + [b""] * (last - len(pieces))
+    kinds = bytearray(types.data if types else bytes([TokenType.NORMAL]) * len(pieces))
+    kinds += bytes([TokenType.ABSENT]) * (last - len(pieces))
+    for token in [t for t in tokens if t.id >= len(pieces) or t in joining]:
+        if kinds[token.id] != TokenType.ABSENT:
+            raise UnsupportedError(f"two tokens have the id {token.id}")
+        made[token.id], kinds[token.id] = token.content, TokenType.NORMAL
+    losses.add("metadata", "vocabulary.pieces", "added tokens join the vocabulary to keep ids")
+    column = Numbers("B", kinds) if TokenType.ABSENT in kinds else None
+    if column != types:
+        losses.add("metadata", "vocabulary.types", "ids without a token are holes")
+    return replace(spec, vocabulary=Vocabulary(Pieces.of(made), column))

@@ -1,0 +1,136 @@
+"""The files beside a tokenizer.json: special tokens, ids that end a generation, chat templates.
+
+tokenizer_config.json names the special tokens (a string or an object with ``content``),
+special_tokens_map.json the same where the former lacks them, generation_config.json the ids that
+end a generation. Chat templates are in tokenizer_config.json (one string, or a list of named ones),
+and in chat_template.jinja and additional_chat_templates/NAME.jinja, which count more.
+
+Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretrained``,
+``save_chat_templates``), generation/configuration_utils.py.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError
+from mtkit.formats.json_fields import Fields, check_plain, parse, shown
+from mtkit.spec import ChatTemplate, SpecialIds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mtkit.base.binary import Source
+    from mtkit.spec import TokenizerSpec
+
+CONFIG = "tokenizer_config.json"
+SPECIAL = "special_tokens_map.json"
+GENERATION = "generation_config.json"
+TEMPLATE = "chat_template.jinja"
+TEMPLATES_FOLDER = "additional_chat_templates"
+ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+
+class Beside:
+    """The parsed files beside a tokenizer.json; empty objects for those that are not there.
+
+    Attributes:
+        documents: File name -> its object, for those that are there, without chat templates.
+        chat_templates: In the order of the files.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.documents: dict[str, dict[str, Any]] = {}
+        for name in (CONFIG, SPECIAL, GENERATION):
+            data = source.beside(name)
+            if data is not None:
+                value = parse(data, name)
+                check_plain(value, name)
+                self.documents[name] = dict(Fields(value, name).values)
+        self.chat_templates = self._templates(source)
+
+    def _templates(self, source: Source) -> tuple[ChatTemplate, ...]:
+        """Take the chat templates out of the configuration and read the template files."""
+        found: dict[str, str] = {}
+        config = self.documents.get(CONFIG, {})
+        value = config.pop("chat_template", None)
+        where = f"{CONFIG}: chat_template"
+        if type(value) is str:
+            found["default"] = value
+        elif type(value) is list:
+            for place, item in enumerate(value):
+                entry = Fields(item, f"{where}[{place}]")
+                found[entry.string("name")] = entry.string("template")
+        elif type(value) is dict:  # written by some versions: name -> template
+            entry = Fields(value, where)
+            for name in entry.values:
+                found[name] = entry.string(name)
+        elif value is not None:
+            raise FormatError(f"is {shown(value)}, not a template", field=where)
+        files = {"default": source.beside(TEMPLATE), **_named(source)}
+        for name, data in files.items():
+            if data is not None:
+                try:
+                    found[name] = data.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise FormatError("is not UTF-8", field=TEMPLATE, offset=error.start) from None
+        return tuple(ChatTemplate(name, text) for name, text in found.items())
+
+    def special_ids(self, id_of: Callable[[str], int | None], unk: int | None) -> SpecialIds:
+        """Find the ids of the named special tokens; the model's own unknown token counts first."""
+        ids: dict[str, int | None] = {}
+        for role in ROLES:
+            for name in (CONFIG, SPECIAL):
+                content = content_of(self.documents.get(name, {}).get(f"{role}_token"))
+                if content is not None and ids.get(role) is None:
+                    ids[role] = id_of(content)
+        if unk is not None:
+            ids["unk"] = unk
+        return SpecialIds(**ids, stop=stop_ids(self.documents.get(GENERATION, {})))
+
+
+def _named(source: Source) -> dict[str, bytes]:
+    """Return the additional templates by name."""
+    found = source.folder_beside(TEMPLATES_FOLDER, ".jinja")
+    return {name.removesuffix(".jinja"): data for name, data in found.items()}
+
+
+def stop_ids(generation: dict[str, Any]) -> tuple[int, ...]:
+    """Return the ids that end a generation, ascending."""
+    value = generation.get("eos_token_id")
+    ids = value if type(value) is list else [value]
+    if value is None:
+        return ()
+    if not all(type(number) is int and 0 <= number < (1 << 32) for number in ids):
+        raise FormatError("is neither an id nor a list of ids", field=f"{GENERATION}: eos_token_id")
+    return tuple(sorted(set(ids)))
+
+
+def content_of(token: Any) -> str | None:
+    """Return the text of a special token, spelled as a string or as an object."""
+    if type(token) is dict:
+        token = token.get("content")
+    return token if type(token) is str else None
+
+
+def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+    """Return the files beside a tokenizer.json that say what the specification says, by name."""
+    config: dict[str, Any] = {}
+    tokens = {token.id: token.content for token in spec.added_tokens.tokens}
+    for role in ROLES:
+        number = getattr(spec.special_ids, role)
+        if number is not None and (number in tokens or number < len(spec.vocabulary)):
+            piece = tokens.get(number) or spec.vocabulary.pieces[number]
+            config[f"{role}_token"] = piece.decode("utf-8", "replace")
+    config["clean_up_tokenization_spaces"] = False
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    templates = spec.chat_templates
+    if [template.name for template in templates] == ["default"]:
+        config["chat_template"] = templates[0].text
+    elif templates:
+        config["chat_template"] = [{"name": t.name, "template": t.text} for t in templates]
+    generation: dict[str, Any] = {}
+    stop = spec.special_ids.stop
+    if stop:
+        generation["eos_token_id"] = list(stop) if len(stop) > 1 else stop[0]
+    return {CONFIG: config, GENERATION: generation}

@@ -1,0 +1,209 @@
+"""The ``model`` of a tokenizer.json: vocabulary and merges.
+
+A vocabulary is an object token -> id (a list of [token, score] for Unigram); the ids may leave
+holes. Merges are pairs or, in older files, "left right"; of a pair listed twice the last place
+counts, and every pair and what it makes must be tokens. Without ``type`` the library takes the
+first of BPE, WordPiece, WordLevel, Unigram whose fields are there.
+
+Source: huggingface/tokenizers 0.23, models/mod.rs, models/*/serialization.rs, models/bpe/model.rs
+(``build``, ``convert_merges_to_hashmap``), models/unigram/model.rs (``from``).
+"""
+
+from __future__ import annotations
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.json_fields import Fields, encode, shown
+from mtkit.spec import TokenType, Vocabulary
+from mtkit.spec.models import BPE, Merges, Unigram, WordLevel, WordPiece
+from mtkit.spec.vocabulary import is_sparse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.spec.models import Model
+
+
+def read_model(root: Fields) -> tuple[Vocabulary, Model]:
+    """Read the vocabulary and the model.
+
+    Raises:
+        FormatError: The model is damaged.
+        UnsupportedError: It is of a kind that is not known, or two tokens share an id.
+    """
+    at = root.object("model")
+    kind = _kind(at)
+    if kind == "Unigram":
+        return _unigram(at)
+    ids = _ids(at)
+    vocabulary = _vocabulary(ids)
+    if kind == "BPE":
+        return vocabulary, _bpe(at, ids)
+    unk = ids.get(at.string("unk_token"))
+    if kind == "WordLevel":
+        return vocabulary, WordLevel(unk)
+    prefix = at.string("continuing_subword_prefix")
+    most = at.integer("max_input_chars_per_word", most=(1 << 64) - 1)
+    return vocabulary, WordPiece(unk, prefix, most)
+
+
+def _kind(at: Fields) -> str:
+    """Tell the model's kind from its type or, in old files, from its fields."""
+    if "type" in at:
+        kind = at.string("type")
+        if kind not in ("BPE", "WordPiece", "WordLevel", "Unigram"):
+            raise UnsupportedError(f"no model is called {shown(kind)}", field=at.path("type"))
+        return kind
+    if type(at.get("vocab")) is list:
+        return "Unigram"
+    if "merges" in at:
+        return "BPE"
+    if "continuing_subword_prefix" in at and "max_input_chars_per_word" in at:
+        return "WordPiece"
+    return "WordLevel"
+
+
+def _ids(at: Fields) -> dict[str, int]:
+    """Return token -> id, checked: whole numbers, none used twice."""
+    ids = at.object("vocab").values
+    where = at.path("vocab")
+    numbers = ids.values()
+    if set(map(type, numbers)) - {int}:
+        bad = next(token for token, number in ids.items() if type(number) is not int)
+        raise FormatError(f"{shown(bad)} has {shown(ids[bad])} for an id", field=where)
+    if ids and not 0 <= min(numbers) <= max(numbers) < (1 << 32):
+        bad = next(token for token, number in ids.items() if not 0 <= number < (1 << 32))
+        raise FormatError(
+            f"{shown(bad)} has the id {shown(ids[bad])}, outside 32 bits", field=where
+        )
+    if len(set(numbers)) != len(ids):
+        seen: dict[int, str] = {}
+        for token, number in ids.items():
+            other = seen.setdefault(number, token)
+            if other is not token:
+                raise UnsupportedError(
+                    f"{shown(other)} and {shown(token)} share the id {number}", field=where
+                )
+    return ids
+
+
+def _vocabulary(ids: dict[str, int]) -> Vocabulary:
+    """Arrange tokens by id; a hole becomes an ABSENT piece."""
+    where = "model.vocab"
+    numbers = list(ids.values())
+    size = max(numbers, default=-1) + 1
+    if is_sparse(size, len(ids)):
+        raise UnsupportedError(
+            f"the highest id is {size - 1}, there are only {len(ids)} tokens", field=where
+        )
+    try:
+        encoded = list(map(str.encode, ids))
+    except UnicodeEncodeError:
+        raise FormatError("holds a lone surrogate", field=where) from None
+    if size == len(ids) and numbers == list(range(size)):
+        return Vocabulary(Pieces.of(encoded))
+    pieces = [b""] * size
+    for number, piece in zip(numbers, encoded, strict=True):
+        pieces[number] = piece
+    if size == len(ids):
+        return Vocabulary(Pieces.of(pieces))
+    types = bytearray([TokenType.ABSENT]) * size
+    for number in numbers:
+        types[number] = TokenType.NORMAL
+    return Vocabulary(Pieces.of(pieces), Numbers("B", types))
+
+
+def _bpe(at: Fields, ids: dict[str, int]) -> BPE:
+    dropout = at.get("dropout", None)
+    if dropout is not None and (type(dropout) not in (int, float) or not 0 <= dropout <= 1):
+        raise at.wrong("dropout", "a number from 0 to 1")
+    unk = at.optional_string("unk_token")
+    prefix = at.optional_string("continuing_subword_prefix") or ""
+    return BPE(
+        merges=_merges(at, ids, prefix),
+        unk=None if unk is None else ids.get(unk),
+        fuse_unk=at.optional_boolean("fuse_unk") is True,
+        byte_fallback=at.optional_boolean("byte_fallback") is True,
+        ignore_merges=at.optional_boolean("ignore_merges") is True,
+        continuing_subword_prefix=prefix,
+        end_of_word_suffix=at.optional_string("end_of_word_suffix") or "",
+        dropout=float(dropout) if dropout else None,
+        without_unk="left_out" if unk is None or unk in ids else "error",
+    )
+
+
+def _merges(at: Fields, ids: dict[str, int], prefix: str) -> Merges:
+    """Read the merges as pairs of ids, the later of two equal pairs kept."""
+    listed = at.items("merges")
+    kinds = set(map(type, listed))
+    if kinds == {str}:
+        listed = [merge.split(" ") for merge in listed if not merge.startswith("#version")]
+    elif kinds - {list}:
+        raise FormatError("are neither all pairs nor all strings", field=at.path("merges"))
+    # The library cuts the length of the prefix off the right part, whatever it begins with.
+    cut = len(prefix.encode())
+    try:
+        pairs = [(ids[left], ids[right]) for left, right in listed]
+        if cut:
+            encoded = {token.encode() for token in ids}
+            whole = all(
+                len(right.encode()) >= cut and left.encode() + right.encode()[cut:] in encoded
+                for left, right in listed
+            )
+        else:
+            whole = ids.keys() >= {left + right for left, right in listed}
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise _bad_merge(at, ids, listed, cut)
+    if len(set(pairs)) != len(pairs):
+        last = {pair: place for place, pair in enumerate(pairs)}
+        pairs = sorted(last, key=last.__getitem__)
+    flat = [number for pair in pairs for number in pair]
+    return Merges(Numbers.of("I", flat), Pieces.of([]))
+
+
+def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> FormatError:
+    """Find out what is wrong with the merges."""
+    tokens = {token.encode() for token in ids}
+    for place, merge in enumerate(listed):
+        where = f"{at.path('merges')}[{place}]"
+        if len(merge) != 2 or not all(type(part) is str for part in merge):
+            return FormatError("is not two tokens", field=where)
+        left, right = (encode(part, where) for part in merge)
+        for part in (left, right, left + right[cut:]):
+            if part not in tokens or len(right) < cut:
+                return FormatError(
+                    f"{shown(part.decode('utf-8', 'replace'))} is no token", field=where
+                )
+    return FormatError("are damaged", field=at.path("merges"))
+
+
+def _unigram(at: Fields) -> tuple[Vocabulary, Unigram]:
+    listed = at.items("vocab")
+    where = at.path("vocab")
+    pieces: list[bytes] = []
+    scores: list[float] = []
+    for place, entry in enumerate(listed):
+        if type(entry) is not list or len(entry) != 2:
+            raise FormatError("is not a token and its score", field=f"{where}[{place}]")
+        token, score = entry
+        if type(token) is not str or type(score) not in (int, float) or score - score != 0:
+            raise FormatError("is not a token and its score", field=f"{where}[{place}]")
+        pieces.append(encode(token, where))
+        scores.append(float(score))
+    unk = at.optional_integer("unk_id")
+    if unk is not None and unk >= len(pieces):
+        raise FormatError(f"is {unk}, there are {len(pieces)} tokens", field=at.path("unk_id"))
+    vocabulary = Vocabulary(Pieces.of(pieces), scores=_scores(scores))
+    return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
+
+
+def _scores(scores: list[float]) -> Numbers:
+    """Keep scores as float32 where that is exact, else as they are."""
+    try:
+        narrow = Numbers.of("f", scores)
+    except OverflowError:
+        return Numbers.of("d", scores)
+    return narrow if list(narrow) == scores else Numbers.of("d", scores)

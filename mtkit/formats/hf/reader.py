@@ -1,0 +1,172 @@
+"""Reading tokenizer.json and the files beside it to a specification.
+
+What the specification cannot say (keys that the library ignores, older spellings) stays in
+``extras`` under the name of its file, so that writing gives the file's own form again.
+
+Source: huggingface/tokenizers 0.23, tokenizer/serialization.rs, tokenizer/added_vocabulary.rs
+(``add_tokens``: an added token's id is the model's where it has the text, else the next free one;
+the id in the file is not used), utils/padding.rs, utils/truncation.rs.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Reading
+from mtkit.formats.hf.config import Beside, config_forms
+from mtkit.formats.hf.numbers import read_float
+from mtkit.formats.hf.read_components import read_stage
+from mtkit.formats.hf.read_model import read_model
+from mtkit.formats.hf.write_components import residue
+from mtkit.formats.json_fields import U64, Fields, check_plain, encode, parse, shown
+from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.base.binary import Source
+
+SIDES = {"Left": "left", "Right": "right"}
+STRATEGIES = {
+    "LongestFirst": "longest_first",
+    "OnlyFirst": "only_first",
+    "OnlySecond": "only_second",
+}
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def read_spec(source: Source) -> Reading:
+    """Read a tokenizer.json with what lies beside it.
+
+    Raises:
+        FormatError: A file is damaged.
+        UnsupportedError: It holds a component that mtkit does not know.
+    """
+    document = parse(source.data, parse_float=read_float)
+    root = Fields(document, "")
+    _check_small_parts(root)
+    if root.string("version", "1.0") != "1.0":
+        raise UnsupportedError(
+            f"is {shown(root.get('version'))}, only 1.0 is known", field="version"
+        )
+    beside = Beside(source)
+    vocabulary, model = read_model(root)
+    added = read_added_tokens(root, vocabulary)
+    ids = {token.content: token.id for token in added.tokens}
+
+    def id_of(content: str) -> int | None:
+        piece = encode(content, "tokenizer_config.json")
+        return ids[piece] if piece in ids else vocabulary.pieces.ids.get(piece)
+
+    spec = TokenizerSpec(
+        vocabulary=vocabulary,
+        model=model,
+        normalizer=read_stage(root, "normalizer"),
+        pre_tokenizer=read_stage(root, "pre_tokenizer"),
+        post_processor=read_stage(root, "post_processor"),
+        decoder=read_stage(root, "decoder"),
+        added_tokens=added,
+        special_ids=beside.special_ids(id_of, getattr(model, "unk", None)),
+        truncation=read_truncation(root),
+        padding=read_padding(root),
+        chat_templates=beside.chat_templates,
+    )
+    forms = config_forms(spec)
+    extras: list[tuple[str, object]] = []
+    for name, given in beside.documents.items():
+        form = forms.get(name, {})
+        kept = {k: v for k, v in given.items() if k not in form or form[k] != v}
+        if kept:
+            extras.append((name, kept))
+    rest = residue(document, spec)
+    if rest:
+        extras.append(("tokenizer.json", rest))
+    return Reading(TokenizerSpec(**{**vars(spec), "extras": tuple(extras)}))
+
+
+def _check_small_parts(root: Fields) -> None:
+    """Check everything but vocabulary and merges, which are checked as they are read."""
+    model = root.values.get("model")
+    for key, value in root.values.items():
+        if key == "model" and type(model) is dict:
+            value = {k: v for k, v in model.items() if k not in ("vocab", "merges")}
+        check_plain(value, key)
+
+
+def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
+    """Read the added tokens, numbered as the library does; of one text the last entry counts."""
+    listed = root.items("added_tokens") if "added_tokens" in root else []
+    size = len(vocabulary)
+    if vocabulary.types is not None:
+        size -= vocabulary.types.data.tobytes().count(0xFF)
+    # Indexing every piece of a large vocabulary costs more than looking for the few needed.
+    ids = _ids_in(root, vocabulary, listed)
+    tokens: dict[int, AddedToken] = {}
+    special: set[bytes] = set()
+    following = size
+    for place, item in enumerate(listed):
+        at = Fields(item, f"added_tokens[{place}]")
+        at.integer("id")
+        content = encode(at.string("content"), at.path("content"))
+        flags = {flag: at.boolean(flag) for flag in FLAGS}
+        if not content:
+            continue
+        if content not in ids:
+            ids[content] = following
+            following += 1
+        if flags["special"]:
+            special.add(content)  # what was special once stays so
+        flags["special"] = content in special
+        # With holes in the vocabulary a new id can be one that a later token has, too: the
+        # library keeps one token an id.
+        tokens[ids[content]] = AddedToken(ids[content], content, **flags)
+    return AddedTokens(tuple(tokens.values()))
+
+
+def _ids_in(root: Fields, vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:
+    """Look up the texts of added tokens in the vocabulary (the last of equal pieces counts)."""
+    model = root.values.get("model")
+    ids = model.get("vocab") if type(model) is dict else None
+    if type(ids) is dict:
+        texts = [item.get("content") for item in listed if type(item) is dict]
+        return {encode(t, "added_tokens"): ids[t] for t in texts if type(t) is str and t in ids}
+    wanted = {
+        item["content"].encode("utf-8", "surrogatepass")
+        for item in listed
+        if type(item) is dict and type(item.get("content")) is str
+    }
+    return {piece: number for number, piece in enumerate(vocabulary.pieces) if piece in wanted}
+
+
+def read_truncation(root: Fields) -> Truncation | None:
+    """Read the truncation section."""
+    if root.get("truncation", None) is None:
+        return None
+    at = root.object("truncation")
+    return Truncation(
+        max_length=at.integer("max_length", most=U64),
+        stride=at.integer("stride", most=U64),
+        strategy=at.choice("strategy", STRATEGIES),
+        direction=at.choice("direction", SIDES, "right"),
+    )
+
+
+def read_padding(root: Fields) -> Padding | None:
+    """Read the padding section."""
+    if root.get("padding", None) is None:
+        return None
+    at = root.object("padding")
+    strategy = at.get("strategy")
+    length = None
+    if type(strategy) is dict and set(strategy) == {"Fixed"}:
+        length = at.object("strategy").integer("Fixed", most=U64)
+    elif strategy != "BatchLongest":
+        raise FormatError("is neither BatchLongest nor Fixed", field=at.path("strategy"))
+    return Padding(
+        pad_id=at.integer("pad_id"),
+        pad_token=at.string("pad_token"),
+        pad_type_id=at.integer("pad_type_id"),
+        length=length,
+        pad_to_multiple_of=at.optional_integer("pad_to_multiple_of"),
+        direction=at.choice("direction", SIDES),
+    )

@@ -1,0 +1,176 @@
+"""Writing a specification as tokenizer.json, tokenizer_config.json and generation_config.json.
+
+The small sections are written as the library writes them (two blanks an indent), vocabulary and
+merges one entry a line. Where the specification was read from such files, a section that says
+the same in another form is written in that form again (``extras``).
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import MtkitError, UnsupportedError
+from mtkit.formats.contract import Written
+from mtkit.formats.hf.adapt import adapt
+from mtkit.formats.hf.config import SPECIAL, config_forms
+from mtkit.formats.hf.numbers import spell_float
+from mtkit.formats.hf.read_components import read_stage
+from mtkit.formats.hf.reader import read_added_tokens, read_padding, read_truncation
+from mtkit.formats.hf.write_components import section_forms
+from mtkit.formats.json_fields import Fields, shown
+from mtkit.spec import TokenType
+from mtkit.spec.models import BPE, Unigram
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.spec import TokenizerSpec
+
+MAIN = "tokenizer.json"
+
+
+def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write the files.
+
+    Raises:
+        UnsupportedError: The library has no component that does what one of ``spec`` does.
+    """
+    adapted = adapt(spec, options)
+    spec = adapted.spec
+    files = {MAIN: _main(spec)}
+    kept = dict(spec.extras)
+    for name, document in config_forms(spec).items():
+        given = kept.get(name)
+        merged = {**document, **given} if isinstance(given, dict) else document
+        if merged:
+            files[name] = _document(merged)
+    given = kept.get(SPECIAL)
+    if isinstance(given, dict):
+        files[SPECIAL] = _document(given)
+    return Written(files, adapted.losses, adapted.assumptions)
+
+
+def _document(value: dict[str, Any]) -> bytes:
+    import json
+
+    return _encoded(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        around = text[max(error.start - 20, 0) : error.end + 20]
+        raise UnsupportedError(f"{shown(around)} is not UTF-8, as JSON is") from None
+
+
+def _main(spec: TokenizerSpec) -> bytes:
+    """Write tokenizer.json."""
+    import json
+
+    kept = dict(spec.extras).get(MAIN)
+    rest: dict[str, Any] = dict(kept) if isinstance(kept, dict) else {}
+    sections = section_forms(spec)
+    for key, form in sections.items():
+        if key != "model" and key in rest and _says_the_same(key, rest[key], spec):
+            sections[key] = rest[key]
+        elif key == "model":
+            sections[key] = _model_fields(form, rest.get("model"), spec)
+    for key, value in rest.items():
+        sections.setdefault(key, value)
+    merges_as_text = sections["model"].pop("merges", None) == "text"
+    lines = ["{", '  "version": "1.0",']
+    for key, value in sections.items():
+        if key != "model":
+            text = json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n  ")
+            lines.append(f"  {json.dumps(key, ensure_ascii=False)}: {text},")
+    lines.append('  "model": {')
+    for key, value in sections["model"].items():
+        text = json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n    ")
+        lines.append(f"    {json.dumps(key, ensure_ascii=False)}: {text},")
+    lines.extend(_vocabulary(spec, as_text=merges_as_text))
+    lines.extend(["  }", "}", ""])
+    return _encoded("\n".join(lines))
+
+
+def _says_the_same(key: str, value: Any, spec: TokenizerSpec) -> bool:
+    """Tell whether a kept form of a section still reads as what the specification says."""
+    root = Fields({key: value}, "")
+    readers: dict[str, Callable[[], object]] = {
+        "truncation": lambda: read_truncation(root) == spec.truncation,
+        "padding": lambda: read_padding(root) == spec.padding,
+        "added_tokens": lambda: read_added_tokens(root, spec.vocabulary) == spec.added_tokens,
+    }
+    try:
+        if key in readers:
+            return bool(readers[key]())
+        return bool(read_stage(root, key) == getattr(spec, key))
+    except MtkitError:
+        return False
+
+
+def _model_fields(form: dict[str, Any], kept: Any, spec: TokenizerSpec) -> dict[str, Any]:
+    """Put the kept spelling of a model's small fields in place where it means the same.
+
+    An empty text is none, a missing ``type`` is found out, and an unknown token that the vocabulary
+    lacks is none, too.
+    """
+    if not isinstance(kept, dict):
+        return form
+    if kept.get("type", form["type"]) != form["type"]:
+        return form
+    merged = dict(form)
+    for key, value in kept.items():
+        if key == "unk_token":
+            keep = getattr(spec.model, "unk", None) is None
+        else:
+            keep = key not in form or (not form[key] and not value)
+        if keep:
+            merged[key] = value
+    empty = (None, False, "")
+    return {k: v for k, v in merged.items() if k in kept or (k != "type" and v not in empty)}
+
+
+def _vocabulary(spec: TokenizerSpec, *, as_text: bool) -> Iterator[str]:
+    """Yield the lines of the vocabulary and, for BPE, of the merges."""
+    from json.encoder import encode_basestring as quoted
+
+    vocabulary = spec.vocabulary
+    try:
+        pieces = [quoted(piece.decode("utf-8")) for piece in vocabulary.pieces]
+    except UnicodeDecodeError as error:
+        raise UnsupportedError(f"the piece {error.object!r} is not UTF-8") from None
+    if isinstance(spec.model, Unigram):
+        scores = vocabulary.scores or [0.0] * len(pieces)
+        yield '    "vocab": ['
+        yield ",\n".join(
+            f"      [{p}, {spell_float(s)}]" for p, s in zip(pieces, scores, strict=True)
+        )
+        yield "    ]"
+        return
+    absent = TokenType.ABSENT
+    types = vocabulary.types.view.tolist() if vocabulary.types is not None else None
+    ids: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        if types is None or types[number] != absent:
+            ids.setdefault(piece, number)
+    yield '    "vocab": {'
+    yield ",\n".join([f"      {piece}: {number}" for piece, number in ids.items()])
+    if not isinstance(spec.model, BPE):
+        yield "    }"
+        return
+    yield "    },"
+    if len(spec.model.merges.unlisted):
+        raise UnsupportedError(
+            f"a merge joins {shown(spec.model.merges.unlisted[0].decode('utf-8', 'replace'))}, "
+            "which is no token"
+        )
+    numbers = spec.model.merges.pairs.view.tolist()
+    merges = zip(numbers[::2], numbers[1::2], strict=True)
+    yield '    "merges": ['
+    if as_text:
+        yield ",\n".join([f"      {pieces[a][:-1]} {pieces[b][1:]}" for a, b in merges])
+    else:
+        yield ",\n".join([f"      [{pieces[a]}, {pieces[b]}]" for a, b in merges])
+    yield "    ]"

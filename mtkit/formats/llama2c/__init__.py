@@ -1,0 +1,212 @@
+"""llama2.c ``tokenizer.bin``.
+
+Layout, little-endian, no padding: u32 max_token_length, then per token until the file ends: f32
+score, i32 length, u8[length] bytes. No magic, no number of tokens, no roles. Tokens are spelled
+with plain spaces, BOS and EOS between newlines, byte tokens as ``<0xHH>``.
+
+What the program that uses the file takes for granted is supplied and listed as assumed: BOS is 1,
+EOS 2, byte tokens begin at 3, every text that is not empty gets a space and BOS in front. Of tokens
+with the same text the first counts; the program finds any of them.
+
+Source: karpathy/llama2.c, run.c (``build_tokenizer``, ``encode``, ``decode``), tokenizer.py
+(``export``).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mtkit.base.binary import Reader, Source
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Reading, Written
+from mtkit.formats.llama2c.losses import by_score, field_losses
+from mtkit.spec import (
+    AddedTokens,
+    SpecialIds,
+    TokenizerSpec,
+    TokenType,
+    Vocabulary,
+    fields,
+    replace,
+)
+from mtkit.spec.decoders import AfterBos
+from mtkit.spec.models import ScoreBPE
+from mtkit.spec.normalizers import Prepend
+from mtkit.spec.post_processors import Slot, Template
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mtkit.formats.contract import Loss, WriteOptions
+
+NAME = "llama2c"
+TITLE = "llama2.c vocabulary (tokenizer.bin)"
+
+UNK, BOS, EOS, FIRST_BYTE = 0, 1, 2, 3
+WRAPPED = {BOS: b"\n<s>\n", EOS: b"\n</s>\n"}
+"""The exporter writes these whatever the pieces are called."""
+MOST_TOKENS = 1 << 24
+LOWEST_SCORE = struct.unpack("<f", struct.pack("<f", -1e10))[0]
+TOKEN = struct.Struct("<fi")
+MARK = "\u2581".encode()
+KEPT = "llama2c"
+ASSUMED = (
+    "ids 0, 1 and 2 are unknown, BOS and EOS",
+    "a space and BOS stand in front of every text",
+)
+
+
+def sniff(source: Source) -> bool:
+    """Tell by the first three tokens: they fit, and none is longer than the header says."""
+    try:
+        tokens = _tokens(Reader(source.data))
+        found = [raw for _, (_, raw) in zip(range(3), tokens, strict=False)]
+    except FormatError:
+        return False
+    return len(found) == 3 and b"<unk>" in found[0] and b"<s>" in found[1] and b"</s>" in found[2]
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
+    """Read a vocabulary.
+
+    Raises:
+        FormatError: The file ends inside a token, or a token is longer than the header says, which
+            would overflow a buffer of the reference.
+    """
+    reader = Reader(source.data)
+    tokens = list(_tokens(reader))
+    if len(tokens) <= EOS:
+        raise FormatError(
+            f"there are {len(tokens)}, BOS and EOS are ids 1 and 2",
+            field="tokens",
+            offset=len(source.data),
+            hint="the file is cut",
+        )
+    longest = Reader(source.data).u32("max_token_length")
+    pieces = [raw for _, raw in tokens]
+    types = bytearray([TokenType.NORMAL]) * len(pieces)
+    types[UNK] = TokenType.UNKNOWN
+    types[BOS] = types[EOS] = TokenType.CONTROL
+    byte_ids = range(FIRST_BYTE, FIRST_BYTE + 256)
+    found = [i for i in byte_ids if i < len(pieces) and pieces[i] == _byte_piece(i)]
+    for token_id in found:
+        types[token_id] = TokenType.BYTE
+    complete = len(found) == 256
+    vocabulary = Vocabulary(
+        Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", [s for s, _ in tokens])
+    )
+    exact = longest == max(map(len, pieces))
+    spec = _frame(vocabulary, byte_fallback=complete)
+    if not exact:
+        spec = replace(spec, extras=((KEPT, {"max_token_length": longest}),))
+    bytes_assumed = (
+        "bytes are the ids 3 to 258"
+        if complete
+        else "unknown characters are the unknown token: ids 3 to 258 are not the bytes"
+    )
+    return Reading(spec, (*ASSUMED, bytes_assumed))
+
+
+def _tokens(reader: Reader) -> Iterator[tuple[float, bytes]]:
+    """Yield (score, bytes) of each token.
+
+    Raises:
+        FormatError: The file ends inside a token, or a length or their number is out of range.
+    """
+    longest = reader.u32("max_token_length")
+    for _ in range(MOST_TOKENS):
+        if not reader.left:
+            return
+        score = reader.f32("score")
+        at = reader.offset
+        length = reader.i32("length")
+        if not 0 <= length <= longest:
+            raise FormatError(
+                f"is {length}, outside 0..{longest} (max_token_length)", field="length", offset=at
+            )
+        yield score, reader.take(length, "bytes")
+    raise FormatError(f"are more than {MOST_TOKENS}", field="tokens", offset=reader.offset)
+
+
+def _byte_piece(token_id: int) -> bytes:
+    return b"<0x%02X>" % (token_id - FIRST_BYTE)
+
+
+def _frame(vocabulary: Vocabulary, *, byte_fallback: bool) -> TokenizerSpec:
+    """Return the specification of a file with these tokens."""
+    model = ScoreBPE(
+        unk=UNK,
+        byte_fallback=byte_fallback,
+        mergeable="any",
+        whole=False,
+        symbols="continuation",
+        missing="before",
+        score_above=LOWEST_SCORE,
+    )
+    bos = Slot(ids=(BOS,), name="<s>")
+    return TokenizerSpec(
+        vocabulary,
+        model,
+        normalizer=Prepend(" "),
+        post_processor=Template((bos, Slot(text=0))),
+        decoder=AfterBos(),
+        added_tokens=AddedTokens(parse_special=False),
+        special_ids=SpecialIds(unk=UNK, bos=BOS, eos=EOS),
+        invalid_utf8="keep",
+    )
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a vocabulary.
+
+    Raises:
+        UnsupportedError: The model is no byte-pair encoding by score, or its special or byte tokens
+            have other ids than the program that uses the file takes for granted.
+    """
+    tokens = list(_spelled(by_score(spec)))
+    longest = max(len(raw) for _, raw in tokens)
+    kept = dict(spec.extras).get(KEPT)
+    if isinstance(kept, dict):
+        longest = max(longest, min(int(kept.get("max_token_length", 0)), 0xFFFFFFFF))
+    data = struct.pack("<I", longest) + b"".join(
+        TOKEN.pack(score, len(raw)) + raw for score, raw in tokens
+    )
+    back = read(Source("", data), {}).spec
+    losses: list[Loss] = []
+    for name in fields(spec):
+        if name != "name" and getattr(spec, name) != getattr(back, name):
+            losses += field_losses(name, spec, back)
+    assumptions = []
+    if spec.post_processor is None and options.add_bos is not False:
+        assumptions.append("BOS stands in front of every text, as the family does")
+    return Written({".bin": data}, tuple(losses), tuple(assumptions))
+
+
+def _spelled(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
+    """Yield (score, bytes) as the file spells them; a specification read from one does already."""
+    vocabulary = spec.vocabulary
+    own = isinstance(spec.decoder, AfterBos)
+    for token_id, (piece, score) in enumerate(
+        zip(vocabulary.pieces, vocabulary.scores or (), strict=True)
+    ):
+        if not own:
+            piece = WRAPPED.get(token_id, piece).replace(MARK, b" ")
+        yield score, piece
+
+
+def listing(spec: TokenizerSpec) -> Iterator[bytes]:
+    """Yield the lines that a print-out of the vocabulary has, pieces spelled as in the file.
+
+    Raises:
+        UnsupportedError: The specification has no scores.
+    """
+    vocabulary = spec.vocabulary
+    if vocabulary.scores is None:
+        raise UnsupportedError("has no scores to list")
+    pieces = [raw for _, raw in _spelled(spec)]
+    yield b"vocab = %d\n" % len(pieces)
+    yield b"max_token_length = %d\n" % max(map(len, pieces), default=0)
+    for token_id, (piece, score) in enumerate(zip(pieces, vocabulary.scores, strict=True)):
+        yield b"%5d, %12.6f, (%s)\n" % (token_id, score, piece)

@@ -1,0 +1,181 @@
+"""Normalizers as the base of a .mtok can hold them.
+
+The loader knows literal replacement, a prefix, stripping, BERT's clean-up and tables that replace
+one code point. Everything is reduced to these; a table is made from what the component does to
+each code point alone.
+"""
+
+from __future__ import annotations
+
+from mtkit.formats.mtok.base_writer import Losses, listed, string, u8, u32
+from mtkit.pipeline.normalizers.forms import normal_form
+from mtkit.spec import normalizers as no
+from mtkit.spec.text import Regex
+from mtkit.unicode.charsmap import Charsmap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from mtkit.spec.normalizers import Normalizer
+
+FIELD = "normalizer"
+SEQUENCE, PREPEND, REPLACE, BERT, TABLE, BERT_TABLE, STRIP = 4, 2, 3, 5, 6, 7, 8
+MARK = "\u2581"
+COLLAPSES = 16
+"""Times that two blanks become one: a run of 65,536 ends as one."""
+# Where characters change: scripts and symbols, Hangul, compatibility forms, the second plane's
+# letters, compatibility ideographs. No table has entries for ideographs and private use.
+RANGES = ((0x00, 0x3400), (0xA000, 0xD800), (0xF900, 0x20000), (0x2F800, 0x2FA20))
+
+
+def write_normalizer(normalizer: Normalizer | None, losses: Losses) -> bytes:
+    """Write a normalizer."""
+    parts = [] if normalizer is None else list(_parts(normalizer, losses))
+    return listed(SEQUENCE, parts)
+
+
+def _parts(component: Normalizer, losses: Losses) -> Iterator[bytes]:
+    match component:
+        case no.Sequence():
+            yield from _sequence(component, losses)
+        case no.Prepend():
+            yield u8(PREPEND) + string(component.text)
+        case no.Replace():
+            if isinstance(component.pattern, Regex):
+                losses.add("ids", FIELD, "replacing by a pattern is not done")
+            elif component.pattern.text:
+                yield _replace(component.pattern.text, component.content)
+        case no.Strip():
+            # The loader leaves the right end alone where both are asked for in one component.
+            if component.left:
+                yield u8(STRIP, 1, 0)
+            if component.right:
+                yield u8(STRIP, 0, 1)
+        case no.Lowercase():
+            yield u8(BERT, 0, 0, 0, 1)
+            losses.add("ids-possible", FIELD, "lower-casing is one character to one")
+        case no.Bert():
+            yield _bert(component)
+            losses.add("ids-possible", FIELD, "BERT's clean-up goes by code points")
+        case no.BertTable():
+            yield _bert_table(component)
+        case no.StripAccents():
+            yield u8(BERT_TABLE, 0, 0, 1, 0) + u32(0)
+            losses.add("ids-possible", FIELD, "spacing and enclosing marks are dropped, too")
+        case no.UnicodeForm(form="NFC"):
+            losses.add("ids-possible", FIELD, "text is taken to be in NFC")
+        case no.UnicodeForm():
+            form = component.form
+            yield _table(_changes(lambda c: "".join(part for part, _ in normal_form(c, form))))
+            losses.add("ids-possible", FIELD, f"{form} goes by code points, controls become blanks")
+        case no.Precompiled() | no.Spaces():
+            yield from _charsmap(component.charsmap, losses)
+            if isinstance(component, no.Spaces):
+                yield from _spaces(component, losses)
+        case no.CodePointTable():
+            yield _table(zip(component.code_points, component.values, strict=True))
+            if not component.blank_controls:
+                losses.add("ids-possible", FIELD, "controls become blanks")
+        case no.Nmt():
+            blanks = (9, 10, 12, 13, 0x1680, *range(0x200B, 0x2010), 0x2028, 0x2029, 0x2581, 0xFEFF)
+            yield _table((code, b" ") for code in (*blanks, 0xFFFD))
+            losses.add("ids-possible", FIELD, "controls become blanks instead of nothing")
+        case _:
+            losses.add("ids", FIELD, f"{type(component).__name__} is not done")
+
+
+def _sequence(component: no.Sequence, losses: Losses) -> Iterator[bytes]:
+    """Write steps; decomposing and dropping marks are one component of the loader."""
+    steps = list(component.steps)
+    at = 0
+    while at < len(steps):
+        step, following = steps[at], steps[at + 1] if at + 1 < len(steps) else None
+        decomposes = isinstance(step, no.UnicodeForm) and step.form in {"NFD", "NFKD"}
+        if decomposes and isinstance(following, no.StripAccents):
+            assert isinstance(step, no.UnicodeForm)
+            form = step.form
+            table = _changes(lambda c: "".join(part for part, _ in normal_form(c, form)))  # noqa: B023  used at once
+            yield u8(BERT_TABLE, 0, 0, 1, 0) + _entries(table)
+            losses.add("ids-possible", FIELD, "accents go by code points, all marks are dropped")
+            at += 2
+            continue
+        yield from _parts(step, losses)
+        at += 1
+
+
+def _replace(pattern: str, content: str) -> bytes:
+    return u8(REPLACE) + string(pattern) + string(content)
+
+
+def _bert(component: no.Bert) -> bytes:
+    accents = component.lowercase if component.strip_accents is None else component.strip_accents
+    flags = (component.clean_text, component.handle_chinese_chars)
+    if not accents:
+        return u8(BERT, *flags, 0, component.lowercase)
+    table = _changes(lambda c: "".join(part for part, _ in normal_form(c, "NFD")))
+    return u8(BERT_TABLE, *flags, 1, component.lowercase) + _entries(table)
+
+
+def _bert_table(component: no.BertTable) -> bytes:
+    flags = (component.clean_text, component.handle_chinese_chars)
+    if not component.strip_accents:
+        return u8(BERT, *flags, 0, component.lowercase)
+    table = zip(component.code_points, component.values, strict=True)
+    return u8(BERT_TABLE, *flags, 1, component.lowercase) + _entries(table)
+
+
+def _charsmap(charsmap: bytes, losses: Losses) -> Iterator[bytes]:
+    """Write what a precompiled map does to each character alone."""
+    if not charsmap:
+        return
+    matcher = Charsmap(charsmap)
+
+    def mapped(character: str) -> str:
+        data = character.encode()
+        found = [value for length, value in matcher.matches(data) if length == len(data)]
+        return found[-1].decode("utf-8", "replace") if found else character
+
+    table = list(_changes(mapped))
+    if table:
+        yield _table(table)
+        losses.add("ids-possible", FIELD, "the character map goes by code points")
+
+
+def _spaces(component: no.Spaces, losses: Losses) -> Iterator[bytes]:
+    if component.suffix:
+        losses.add("ids", FIELD, "the mark of a word stands in front")
+    if component.add_dummy_prefix:
+        losses.add("ids-special", FIELD, "text behind a special token begins with a space, too")
+    if component.remove_extra_whitespaces:
+        if component.add_dummy_prefix:
+            yield u8(PREPEND) + string(" ")
+        for _ in range(COLLAPSES):
+            yield _replace("  ", " ")
+        if not component.add_dummy_prefix:
+            yield u8(STRIP, 1, 0)
+        yield u8(STRIP, 0, 1)
+        losses.add("ids-possible", FIELD, "line ends and the like are stripped with the spaces")
+    elif component.add_dummy_prefix:
+        yield u8(PREPEND) + string(MARK if component.escape_whitespaces else " ")
+    if component.escape_whitespaces:
+        yield _replace(" ", MARK)
+
+
+def _changes(mapping: Callable[[str], str]) -> Iterator[tuple[int, bytes]]:
+    """Yield each code point that a mapping changes, with what it becomes."""
+    for start, end in RANGES:
+        for code in range(start, end):
+            character = chr(code)
+            value = mapping(character)
+            if value != character:
+                yield code, value.encode()
+
+
+def _table(entries: Iterable[tuple[int, bytes]]) -> bytes:
+    return u8(TABLE) + _entries(entries)
+
+
+def _entries(entries: Iterable[tuple[int, bytes]]) -> bytes:
+    parts = [u32(code) + string(value) for code, value in entries]
+    return u32(len(parts)) + b"".join(parts)

@@ -1,0 +1,55 @@
+"""Writing a .mtok: the base for MNN's loader, and behind it the whole specification."""
+
+from __future__ import annotations
+
+from mtkit.formats.contract import Written
+from mtkit.formats.mtok.columns import Keeper
+from mtkit.formats.mtok.extension import MUST_KNOW, append
+from mtkit.formats.mtok.reader import SPEC, read_base_columns
+from mtkit.formats.mtok.write_base import write_base
+from mtkit.spec.codec import encode
+from mtkit.spec.family import with_special_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.spec import TokenizerSpec
+
+SUFFIX = ".mtok"
+
+
+def write_file(
+    spec: TokenizerSpec, options: WriteOptions, sections: Mapping[str, bytes]
+) -> Written:
+    """Write a file; with the extension nothing is lost.
+
+    Raises:
+        UnsupportedError: A text is too long for the format's fields.
+    """
+    spec, assumptions = with_special_ids(spec, add_bos=options.add_bos, add_eos=options.add_eos)
+    base = write_base(spec)
+    if not options.extension:
+        return Written({SUFFIX: base.data}, base.losses, assumptions)
+    keeper = Keeper(read_base_columns(base.data))
+    content = spec_section(spec, keeper)
+    parts = [(SPEC, MUST_KNOW, content)]
+    parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
+    parts += [(tag, 0, column) for tag, column in sections.items()]
+    data = append(base.data, parts, forbidden_length=base.forbidden_length)
+    return Written({SUFFIX: data}, (), assumptions)
+
+
+def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
+    """Write the canonical JSON of a specification, its long columns kept elsewhere."""
+    import json
+
+    document = encode(spec, brief=True, keep=keeper.keep)
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
+    """Return what the base alone does not hold: what MNN's loader gets to know of it."""
+    return write_base(spec).losses

@@ -1,0 +1,177 @@
+"""SentencePiece ``tokenizer.model``: a protocol-buffer message.
+
+ModelProto: pieces (1, repeated), trainer_spec (2), normalizer_spec (3), self_test_data (4),
+denormalizer_spec (5). What the tokenizer does goes into the specification; the settings' other
+fields, the self-test and unknown fields are kept in the extras, and a file is written back byte
+for byte. Encoding adds nothing and finds no special tokens in the text: control pieces are ids
+for programs, their spelling is ordinary text.
+
+Source: google/sentencepiece 0.2, sentencepiece_model.proto; sentencepiece_processor.cc.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.binary import Source
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Reading, Written
+from mtkit.formats.spm import adapt as spm_adapt
+from mtkit.formats.spm import writer as spm_write
+from mtkit.formats.spm.pieces import BPE, CHAR, UNIGRAM, WORD, check_pieces, read_pieces
+from mtkit.formats.spm.wire import BYTES, Settings, damaged, parse
+from mtkit.formats.spm.writer import UNK_SURFACE, find_roles
+from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, models, replace
+from mtkit.spec.decoders import Subwords
+from mtkit.spec.normalizers import Spaces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    from mtkit.formats.contract import WriteOptions
+    from mtkit.formats.spm.wire import Field
+    from mtkit.spec.models import Model
+
+NAME = "spm"
+TITLE = "SentencePiece model (tokenizer.model)"
+
+TRIE_BLOCK = 1024
+"""The trie of a character map comes in blocks of so many bytes."""
+
+
+def sniff(source: Source) -> bool:
+    """Tell by the first piece: a message that begins with a string and goes on with its score."""
+    head = bytes(source.data[:512])
+    if head[:1] != b"\x0a":
+        return False
+    try:
+        first = next(parse(head, "pieces[0]"))
+        part = next(parse(first.data, "piece"))
+    except (FormatError, StopIteration):
+        return False
+    behind = first.data[len(part.raw) :][:1]
+    return part.number == 1 and part.wire == BYTES and behind in {b"", b"\x15", b"\x18"}
+
+
+def read(source: Source, overrides: Mapping[str, object]) -> Reading:
+    """Read a model.
+
+    Raises:
+        FormatError: The file is damaged, or the reference would refuse it.
+    """
+    pieces: list[Field] = []
+    parts: dict[int, bytes] = {}
+    rest = b""
+    for part in parse(bytes(source.data), "model"):
+        if part.wire != BYTES or not 1 <= part.number <= 5:
+            rest += part.raw
+        elif part.number == 1:
+            pieces.append(part)
+        else:  # a message that comes twice is merged, which is what joining its bytes does
+            parts[part.number] = parts.get(part.number, b"") + part.data
+    vocabulary, odd = read_pieces(pieces)
+    trainer = Settings(parts.get(2, b""), "trainer_spec")
+    normalizer = Settings(parts.get(3, b""), "normalizer_spec")
+    byte_fallback = trainer.truth(35, False)
+    kind = trainer.number(3, UNIGRAM)
+    kind = kind if kind in {BPE, WORD, CHAR} else UNIGRAM
+    unk = check_pieces(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind)
+    spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
+    denormalizer = None
+    if 5 in parts:
+        found = read_spaces(Settings(parts[5], "denormalizer_spec"), suffix=False)
+        denormalizer = found if found.charsmap else None
+    leading: Literal["all", "first", "none"] = "all" if spaces.remove_extra_whitespaces else "none"
+    if leading == "none" and spaces.add_dummy_prefix:
+        leading = "first"
+    spec = TokenizerSpec(
+        vocabulary,
+        read_model(kind, unk, byte_fallback=byte_fallback),
+        normalizer=spaces,
+        decoder=Subwords(
+            unk_surface=trainer.data(44, UNK_SURFACE),
+            drop_marks=leading,
+            denormalizer=denormalizer,
+        ),
+        added_tokens=AddedTokens(parse_special=False),
+        special_ids=SpecialIds(unk=unk, **find_roles(vocabulary, trainer)),
+        invalid_utf8="keep",
+    )
+    kept = {**kept_messages(spec, parts, rest), **odd}
+    return Reading(replace(spec, extras=((NAME, kept),)) if kept else spec)
+
+
+def kept_messages(spec: TokenizerSpec, parts: dict[int, bytes], rest: bytes) -> dict[str, object]:
+    """Return the messages, in hex, that the writer would not make of itself.
+
+    The character map is left out of the normalizer's settings: the specification has it.
+    """
+    made = spm_write.messages(spec, {})
+    kept: dict[str, object] = {"fields": rest.hex()} if rest else {}
+    for number, name in spm_write.MESSAGES.items():
+        data = parts.get(number)
+        if data == made.get(number):
+            continue
+        if number == 3 and data is not None:
+            settings = Settings(data, name)
+            if settings.data(2):
+                settings.remove(2)
+            data = settings.message()
+        kept[name] = None if data is None else data.hex()
+    return kept
+
+
+def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
+    """Write a model.
+
+    Raises:
+        UnsupportedError: The format has no such model, or the reference would refuse it.
+    """
+    adapted = spm_adapt.adapt(spec)
+    data = spm_write.write_model(adapted)
+    try:
+        back = read(Source("", data), {}).spec
+    except FormatError as error:
+        raise UnsupportedError(error.what, field=error.field) from None
+    return Written({".model": data}, tuple(spm_adapt.losses(spec, back)))
+
+
+def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
+    """Return the model of a model_type."""
+    if kind == BPE:
+        return models.ScoreBPE(unk=unk, byte_fallback=byte_fallback)
+    if kind == WORD:
+        return models.Words(unk=unk, byte_fallback=byte_fallback)
+    if kind == CHAR:
+        return models.Characters(unk=unk, byte_fallback=byte_fallback)
+    return models.Unigram(
+        unk=unk,
+        byte_fallback=byte_fallback,
+        candidates="used",
+        user_defined="preferred",
+        precision="f32",
+    )
+
+
+def read_spaces(settings: Settings, *, suffix: bool) -> Spaces:
+    """Return the normalizer of a NormalizerSpec.
+
+    Raises:
+        FormatError: The character map is cut.
+    """
+    charsmap = settings.data(2)
+    if charsmap:
+        size = int.from_bytes(charsmap[:4], "little")
+        if len(charsmap) <= 4 or size >= len(charsmap) or not size or size % TRIE_BLOCK:
+            raise damaged(
+                f"says its trie has {size} bytes, {max(len(charsmap) - 4, 0)} follow",
+                "precompiled_charsmap",
+                0,
+            )
+    return Spaces(
+        charsmap=charsmap,
+        add_dummy_prefix=settings.truth(3, True),
+        remove_extra_whitespaces=settings.truth(4, True),
+        escape_whitespaces=settings.truth(5, True),
+        suffix=suffix,
+    )

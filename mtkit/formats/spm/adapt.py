@@ -1,0 +1,193 @@
+"""From any specification to one that a SentencePiece model can hold, and what is lost on the way.
+
+Source: google/sentencepiece: what its normalizer, models and decoder do.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import UnsupportedError
+from mtkit.formats.contract import Loss
+from mtkit.formats.spm.pieces import BYTE_PIECES, SEGMENTED
+from mtkit.formats.spm.writer import MODEL_TYPES
+from mtkit.spec import TokenType, Vocabulary, fields, replace
+from mtkit.spec.decoders import AfterBos
+from mtkit.spec.marks import MARK, near_space_rule, space_rule
+from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
+from mtkit.spec.normalizers import Spaces
+from mtkit.spec.scores import score_form
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.formats.contract import LossCode
+    from mtkit.spec import TokenizerSpec
+    from mtkit.spec.models import Model
+
+PLAIN: dict[str, tuple[LossCode, str]] = {
+    "post_processor": ("metadata", "encoding adds no special tokens"),
+    "decoder": ("decoding", "text is put together as sentencepiece does"),
+    "added_tokens": ("ids-special", "special tokens in a text are ordinary text"),
+    "special_ids": ("metadata", "only unk, bos, eos and pad have a role"),
+    "truncation": ("metadata", "there is no place for it"),
+    "padding": ("metadata", "there is no place for it"),
+    "chat_templates": ("chat", "there is no place for them"),
+    "invalid_utf8": ("ids-special", "each byte that is no UTF-8 becomes U+FFFD"),
+    "clean_up_spaces": ("decoding", "spaces are not cleaned up"),
+    "join": ("decoding", "nothing stands between tokens"),
+    "prefix_ids": ("ids", "nothing stands in front"),
+    "extras": ("metadata", "settings that other formats keep, and those of a trainer"),
+}
+"""Field -> code and effect of losing it."""
+
+
+def adapt(spec: TokenizerSpec) -> TokenizerSpec:
+    """Replace components by those that the format has.
+
+    Raises:
+        UnsupportedError: The format has no such model or vocabulary.
+    """
+    if isinstance(spec.model, BPE):
+        if space_rule(spec) is None:
+            raise UnsupportedError(
+                "is a merge list for words that the format cannot cut", field="model"
+            )
+        spec = score_form(spec)
+    if type(spec.model) not in MODEL_TYPES:
+        raise UnsupportedError(
+            f"is {type(spec.model).__name__}: the format holds Unigram, byte-pair encoding by "
+            "score, characters and words",
+            field="model",
+        )
+    near = near_space_rule(spec)
+    rule = space_rule(spec) or (near[0] if near else Spaces())
+    vocabulary = typed(spec)
+    if isinstance(spec.decoder, AfterBos):
+        vocabulary = marked(vocabulary)
+        rule = replace(rule, escape_whitespaces=True)
+    rule = replace(rule, keep="pieces", prefix="text")
+    unk = next(i for i, kind in enumerate(vocabulary.types or ()) if kind == TokenType.UNKNOWN)
+    return replace(
+        spec,
+        vocabulary=vocabulary,
+        normalizer=rule,
+        pre_tokenizer=None,
+        model=plain_model(spec.model, unk),
+    )
+
+
+def plain_model(model: Model, unk: int) -> Model:
+    """Return a model with the switches that the format means."""
+    byte_fallback = bool(getattr(model, "byte_fallback", False))
+    if isinstance(model, ScoreBPE):
+        return ScoreBPE(unk=unk, byte_fallback=byte_fallback)
+    if isinstance(model, Unigram):
+        return Unigram(
+            unk=unk,
+            byte_fallback=byte_fallback,
+            candidates="used",
+            user_defined="preferred",
+            precision="f32",
+        )
+    assert isinstance(model, (Characters, Words))
+    return model
+
+
+def typed(spec: TokenizerSpec) -> Vocabulary:
+    """Return the vocabulary with roles and float32 scores, added tokens beyond it included.
+
+    Raises:
+        UnsupportedError: It has holes or no unknown token.
+    """
+    vocabulary = spec.vocabulary
+    size = spec.vocab_size
+    pieces = list(vocabulary.pieces) + [b""] * (size - len(vocabulary))
+    types = list(vocabulary.types or bytes([TokenType.NORMAL]) * len(vocabulary))
+    types += [TokenType.ABSENT] * (size - len(types))
+    scores = [0.0] * size
+    if vocabulary.scores is not None:
+        scores[: len(vocabulary)] = vocabulary.scores
+    for token in spec.added_tokens.tokens:
+        if types[token.id] in {TokenType.NORMAL, TokenType.ABSENT}:
+            pieces[token.id] = token.content
+            types[token.id] = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
+    if getattr(spec.model, "byte_fallback", False):
+        for token_id, piece in enumerate(pieces):
+            if piece in BYTE_PIECES:
+                types[token_id] = TokenType.BYTE
+    unk = spec.special_ids.unk
+    if unk is None or unk >= len(types):
+        unk = getattr(spec.model, "unk", None)
+    if TokenType.UNKNOWN not in types:
+        if unk is None:
+            raise UnsupportedError(
+                "has no unknown token, the format wants one", field="vocabulary.types"
+            )
+        types[unk] = TokenType.UNKNOWN
+    # Other numbers than the format's own are ordinary to its reader.
+    types = [TokenType.NORMAL if kind == TokenType.UNDEFINED else kind for kind in types]
+    if TokenType.ABSENT in types:
+        raise UnsupportedError(
+            f"has no token {types.index(TokenType.ABSENT)}, the format numbers pieces by place",
+            field="vocabulary",
+        )
+    return Vocabulary(Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", scores))
+
+
+def marked(vocabulary: Vocabulary) -> Vocabulary:
+    """Write U+2581 for plain spaces, and control pieces without the newlines around them."""
+    space, mark = b" ", MARK.encode()
+    pieces = []
+    for piece, kind in zip(vocabulary.pieces, vocabulary.types or (), strict=True):
+        if kind in SEGMENTED:
+            pieces.append(piece.replace(space, mark))
+        else:
+            pieces.append(piece.strip(b"\n") or piece)
+    return replace(vocabulary, pieces=Pieces.of(pieces))
+
+
+def losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
+    """Yield a loss for every field that does not come back."""
+    for name in fields(spec):
+        if name == "name" or getattr(spec, name) == getattr(back, name):
+            continue
+        if name == "vocabulary":
+            yield from vocabulary_losses(spec.vocabulary, back.vocabulary)
+        elif name == "model":
+            yield Loss("ids-possible", name, "sentencepiece segments")
+        elif name in {"normalizer", "pre_tokenizer"}:
+            yield space_loss(name, spec)
+        elif name == "added_tokens" and not spec.added_tokens.tokens:
+            yield Loss("metadata", name, "special tokens in a text are ordinary text")
+        else:
+            code, effect = PLAIN[name]
+            yield Loss(code, name, effect)
+
+
+def vocabulary_losses(old: Vocabulary, new: Vocabulary) -> Iterator[Loss]:
+    """Yield what is different in the vocabulary."""
+    if old.pieces != new.pieces:
+        yield Loss("ids-special", "vocabulary.pieces", "spaces are spelled U+2581")
+    if old.types != new.types:
+        yield Loss("metadata", "vocabulary.types", "every piece gets a role")
+    if old.scores != new.scores:
+        told = old.scores is None or list(old.scores) != list(new.scores or ())[: len(old)]
+        yield Loss("ids-possible" if told else "metadata", "vocabulary.scores", "are float32")
+    if old.hidden != new.hidden:
+        yield Loss("ids-possible", "vocabulary.hidden", "every piece can be found")
+
+
+def space_loss(name: str, spec: TokenizerSpec) -> Loss:
+    """Return what is lost of normalizer or pre-tokenizer."""
+    rule = space_rule(spec)
+    if rule is None:
+        near = near_space_rule(spec)
+        if near and near[1]:
+            return Loss("ids-possible", name, "white space is dropped as sentencepiece does")
+        return Loss("ids", name, "text is not prepared that way")
+    if rule.keep != "pieces" or rule.prefix != "text":
+        return Loss(
+            "ids-possible", name, "spaces and user-defined pieces as sentencepiece has them"
+        )
+    return Loss("ids-special", name, "U+2581 is a space, bytes that are no UTF-8 become U+FFFD")

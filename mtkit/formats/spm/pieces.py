@@ -1,0 +1,164 @@
+"""The pieces of a SentencePiece model: piece (1), score (2, float32), type (3).
+
+Trainers write the score always and the type only when it is not NORMAL. A file that does otherwise
+is listed in the extras, so that it can be written as it was.
+
+Source: google/sentencepiece, sentencepiece_model.proto; model_interface.cc (``InitializePieces``:
+what a loader refuses).
+"""
+
+from __future__ import annotations
+
+import struct
+from math import isfinite
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.errors import FormatError
+from mtkit.formats.spm.wire import BYTES, FIXED32, VARINT, damaged, encode_varint, field, parse
+from mtkit.spec import TokenType, Vocabulary
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mtkit.formats.spm.wire import Field
+
+SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
+BYTE_PIECES = {b"<0x%02X>" % byte: byte for byte in range(256)}
+F32 = struct.Struct("<f")
+LONGEST_PIECE = 7999
+"""In bytes; sentencepiece 0.2.3 refuses longer ones (measured)."""
+UNIGRAM, BPE, WORD, CHAR = 1, 2, 3, 4
+"""model_type in trainer_spec."""
+
+
+class Column:
+    """Ids that share an oddity, as (first, behind the last) ranges."""
+
+    def __init__(self, ranges: Iterable[Iterable[int]] = ()) -> None:
+        self.ranges: list[list[int]] = [list(r) for r in ranges]
+
+    def add(self, token_id: int) -> None:
+        """Add an id that is higher than all before."""
+        if self.ranges and self.ranges[-1][1] == token_id:
+            self.ranges[-1][1] += 1
+        else:
+            self.ranges.append([token_id, token_id + 1])
+
+    def ids(self) -> set[int]:
+        """Return all ids."""
+        return {token_id for first, end in self.ranges for token_id in range(first, end)}
+
+    def value(self) -> list[list[int]]:
+        """Return the ranges as JSON has them."""
+        return self.ranges
+
+
+def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object]]:
+    """Return the vocabulary and what else the pieces hold, as JSON values.
+
+    Raises:
+        FormatError: A piece is damaged.
+    """
+    pieces: list[bytes] = []
+    types = bytearray()
+    scores: list[float] = []
+    no_score, plain_type = Column(), Column()
+    unknown: list[list[object]] = []
+    for token_id, message in enumerate(messages):
+        piece, score, kind = b"", None, None
+        rest = b""
+        for part in parse(message.data, f"pieces[{token_id}]", message.offset):
+            if part.number == 1 and part.wire == BYTES:
+                piece = part.data
+            elif part.number == 2 and part.wire == FIXED32:
+                score = F32.unpack(part.data)[0]
+            elif part.number == 3 and part.wire == VARINT and 1 <= part.number_value <= 6:
+                kind = part.number_value
+            else:
+                rest += part.raw
+        if not piece:
+            raise damaged("is empty", f"pieces[{token_id}].piece", message.offset)
+        pieces.append(piece)
+        types.append(TokenType.NORMAL if kind is None else kind)
+        scores.append(0.0 if score is None else score)
+        if score is None:
+            no_score.add(token_id)
+        if kind == TokenType.NORMAL:
+            plain_type.add(token_id)
+        if rest:
+            unknown.append([token_id, rest.hex()])
+    odd: dict[str, Any] = {
+        "no_score": no_score.value(),
+        "plain_type": plain_type.value(),
+        "piece_fields": unknown,
+    }
+    vocabulary = Vocabulary(Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", scores))
+    return vocabulary, {name: value for name, value in odd.items() if value}
+
+
+def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the pieces as fields of the model message."""
+    no_score, plain_type = (
+        Column(odd.get("no_score", ())).ids(),
+        Column(odd.get("plain_type", ())).ids(),
+    )
+    listed: list[tuple[int, str]] = odd.get("piece_fields", [])
+    unknown = {token_id: bytes.fromhex(data) for token_id, data in listed}
+    scores = vocabulary.scores or Numbers("f", bytes(4 * len(vocabulary)))
+    types = vocabulary.types or Numbers("B", bytes([TokenType.NORMAL]) * len(vocabulary))
+    for token_id, (piece, score, kind) in enumerate(
+        zip(vocabulary.pieces, scores, types, strict=True)
+    ):
+        message = b"\x0a" + encode_varint(len(piece)) + piece
+        if token_id not in no_score or score:
+            message += b"\x15" + F32.pack(score)
+        if kind != TokenType.NORMAL or token_id in plain_type:
+            message += bytes((0x18, kind))
+        yield field(1, message + unknown.get(token_id, b""))
+
+
+def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: int) -> int:
+    """Check what the reference checks when it loads a model; return the id of the unknown piece.
+
+    Raises:
+        FormatError: The reference would refuse the model.
+    """
+    seen: dict[bool, dict[bytes, int]] = {True: {}, False: {}}
+    unknown: int | None = None
+    spelled: set[bytes] = set()
+    for token_id, (piece, kind, score) in enumerate(
+        zip(vocabulary.pieces, vocabulary.types or (), vocabulary.scores or (), strict=True)
+    ):
+        wrong = ""
+        segmented = kind in SEGMENTED
+        # Pairs that merge are looked up in one table, other models have two.
+        first = seen[segmented or kind_of_model == BPE].setdefault(piece, token_id)
+        if first != token_id:
+            wrong = f"is the same as pieces[{first}]"
+        elif len(piece) > LONGEST_PIECE:
+            wrong = f"is {len(piece)} bytes long, the limit is {LONGEST_PIECE}"
+        elif b"\0" in piece:
+            wrong = "contains a NUL"
+        elif kind_of_model == UNIGRAM and not isfinite(score):
+            wrong = f"has the score {score}"
+        elif kind == TokenType.UNKNOWN and unknown is not None:
+            wrong = f"is UNKNOWN, as pieces[{unknown}] is"
+        elif kind == TokenType.BYTE and piece not in BYTE_PIECES:
+            wrong = f"is a BYTE piece spelled {piece!r}"
+        elif kind == TokenType.BYTE and not byte_fallback:
+            wrong = "is a BYTE piece in a model without byte_fallback"
+        if wrong:
+            raise FormatError(wrong, field=f"pieces[{token_id}]")
+        if kind == TokenType.UNKNOWN:
+            unknown = token_id
+        elif kind == TokenType.BYTE:
+            spelled.add(piece)
+    if unknown is None:
+        raise FormatError("none is UNKNOWN", field="pieces", hint="the file is probably cut")
+    if byte_fallback and len(spelled) < 256:
+        raise FormatError(f"has {len(spelled)} BYTE pieces of 256", field="pieces")
+    if kind_of_model == UNIGRAM and not seen[True]:
+        raise FormatError("none can be made by segmentation", field="pieces")
+    return unknown

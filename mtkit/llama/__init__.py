@@ -1,0 +1,44 @@
+"""llama.cpp through llama-cpp-python's low-level functions.
+
+This module and its parts (``backend_*``) are the only ones that call llama.cpp. They guard what
+would end the process in C: batches are split; ids, grammars and sizes are checked before they get
+there.
+
+* ``backend_library``  loading the library, its log, its devices
+* ``backend_load``     how a model is loaded
+* ``backend_model``    a model with its vocabulary
+* ``backend_text``     what its tokenizer can be given
+* ``backend_context``  a context: batches, logits, hidden states
+* ``backend_memory``   its memory and state
+* ``backend_settings`` its parameters
+* ``backend_sampler``  samplers and grammars
+
+Whatever is opened closes what depends on it first: closing a model closes its contexts.
+Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.
+"""
+
+from __future__ import annotations
+
+from mtkit.llama.context import Context, Interrupted
+from mtkit.llama.load import LoadSettings
+from mtkit.llama.model import Model
+from mtkit.llama.sampler import Chain, Grammar, schema_grammar
+from mtkit.llama.settings import ContextSettings, kv_types
+from mtkit.llama.shared_library import Device, devices, library, log, system_info
+
+__all__ = [
+    "Chain",
+    "Context",
+    "ContextSettings",
+    "Device",
+    "Grammar",
+    "Interrupted",
+    "LoadSettings",
+    "Model",
+    "devices",
+    "kv_types",
+    "library",
+    "log",
+    "schema_grammar",
+    "system_info",
+]

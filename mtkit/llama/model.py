@@ -1,0 +1,250 @@
+"""A model in llama.cpp: loading, what it is, its vocabulary."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.llama.interrupts import Interrupts
+from mtkit.llama.load import LoadSettings, parameters
+from mtkit.llama.shared_library import library, log
+from mtkit.llama.text import TextGuard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_NO_VOCABULARY = 0
+_UNKNOWN, _CONTROL, _STRIPS_LEFT, _STRIPS_RIGHT = 1 << 0, 1 << 3, 1 << 7, 1 << 8
+"""Bits of llama_token_attr."""
+_MOST_TEXT_BYTES = (1 << 31) - 1
+"""llama_tokenize takes the length as a signed 32-bit number."""
+
+
+class Model:
+    """A loaded model; close it, or use it in ``with``.
+
+    Attributes:
+        path: Its file.
+        handle: llama.cpp's pointer.
+        vocab: llama.cpp's pointer to the vocabulary.
+        n_vocab: Number of ids.
+        n_ctx_train: Tokens of context that it was trained with.
+        n_embd: Width of its hidden states.
+        n_layer: Number of its layers.
+        has_encoder: It encodes a prompt first (T5).
+        has_decoder: It generates.
+        is_recurrent: Its memory is a state that cannot be cut (Mamba, RWKV).
+        is_hybrid: Part of its memory is such a state.
+        decoder_start: The token that a decoder begins with.
+        eog_ids: All tokens that end a generation.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: LoadSettings | None = None,
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            path: The file; of a model in shards, the first.
+            settings: How.
+            progress: Called with the part that is done, 0 to 1.
+
+        Raises:
+            FormatError: llama.cpp cannot load the file.
+            UnsupportedError: It does not know the architecture.
+            UsageError: A device is not there.
+            KeyboardInterrupt: The user interrupted it.
+        """
+        settings = settings or LoadSettings()
+        self._library = lib = library(backends=settings.backends)
+        self.path = path
+        self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+        params, arrays = parameters(lib, settings)
+        interrupts = Interrupts()
+
+        def report(part: float, _: object) -> bool:
+            if progress is not None:
+                progress(part)
+            return not interrupts.asked
+
+        params.progress_callback = lib.llama_progress_callback(report)
+        # llama.cpp keeps the parameters as long as the model, their pointers among them.
+        self._kept = params.progress_callback, arrays
+        log.clear()
+        with interrupts:
+            handle = lib.llama_model_load_from_file(os.fsencode(path), params)
+            if handle:
+                self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
+        if not handle:
+            reason = log.reason()
+            kind = UnsupportedError if "unknown model architecture" in reason else FormatError
+            raise kind(f"cannot be loaded{reason}", source=path)
+        self.handle: int = handle
+        self._describe()
+
+    def _describe(self) -> None:
+        lib, handle = self._library, self.handle
+        self.vocab: int = lib.llama_model_get_vocab(handle)
+        self.n_vocab: int = lib.llama_vocab_n_tokens(self.vocab)
+        self.n_ctx_train: int = lib.llama_model_n_ctx_train(handle)
+        self.n_embd: int = lib.llama_model_n_embd(handle)
+        self.n_layer: int = lib.llama_model_n_layer(handle)
+        self.has_encoder = bool(lib.llama_model_has_encoder(handle))
+        self.has_decoder = bool(lib.llama_model_has_decoder(handle))
+        self.is_recurrent = bool(lib.llama_model_is_recurrent(handle))
+        self.is_hybrid = bool(lib.llama_model_is_hybrid(handle))
+        self.size_bytes: int = lib.llama_model_size(handle)
+        self.n_params: int = lib.llama_model_n_params(handle)
+        self.bos: int = lib.llama_vocab_bos(self.vocab)
+        self.eos: int = lib.llama_vocab_eos(self.vocab)
+        self.add_bos = bool(lib.llama_vocab_get_add_bos(self.vocab))
+        self.has_vocabulary = lib.llama_vocab_type(self.vocab) != _NO_VOCABULARY
+        self._guard = TextGuard(lib, self.vocab)
+        start: int = lib.llama_model_decoder_start_token(handle) if self.has_encoder else -1
+        self.decoder_start = start if start >= 0 else self.bos
+        self._pieces: dict[tuple[int, bool], bytes] = {}
+        self._eog_ids: frozenset[int] | None = None
+        text = ctypes.create_string_buffer(256)
+        lib.llama_model_desc(handle, text, len(text))
+        self.description = text.value.decode("utf-8", "replace")
+
+    @property
+    def eog_ids(self) -> frozenset[int]:
+        """All tokens that end a generation; end of text is only one of them."""
+        if self._eog_ids is None:
+            self.check_open()
+            is_eog, vocab = self._library.llama_vocab_is_eog, self.vocab
+            self._eog_ids = frozenset(i for i in range(self.n_vocab) if is_eog(vocab, i))
+        return self._eog_ids
+
+    def is_eog(self, token_id: int) -> bool:
+        """Whether a token ends a generation."""
+        self.check_open()
+        return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
+
+    def is_control(self, token_id: int) -> bool:
+        """Whether a text gives a token only where special tokens are recognised in it."""
+        return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
+
+    def strips(self, token_id: int) -> tuple[bool, bool]:
+        """Whether a special token takes the white space in front of it, and that behind it."""
+        found = self._attributes(token_id)
+        return bool(found & _STRIPS_LEFT), bool(found & _STRIPS_RIGHT)
+
+    def _attributes(self, token_id: int) -> int:
+        self.check_open()
+        self.check_ids((token_id,))
+        found: int = self._library.llama_vocab_get_attr(self.vocab, token_id)
+        return found
+
+    def check_ids(self, ids: Any) -> None:
+        """Check that ids are in the vocabulary: llama.cpp ends the process on some that are not.
+
+        Raises:
+            UsageError: One is not.
+        """
+        for token_id in ids:
+            if not 0 <= token_id < self.n_vocab:
+                raise UsageError(
+                    f"there is no id {token_id}", hint=f"the model has ids 0 to {self.n_vocab - 1}"
+                )
+
+    def tokenize(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """Return the ids of a text as llama.cpp tokenizes it.
+
+        Raises:
+            UnsupportedError: The model has no tokenizer.
+            UsageError: The text is too long, or holds what would end the process in C.
+        """
+        self.check_open()
+        if not self.has_vocabulary:
+            raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
+        raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        if len(raw) > _MOST_TEXT_BYTES:
+            raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
+        self._guard.check(raw, add_special=add_special)
+        room = len(raw) + 8
+        for _ in range(2):
+            buffer = (ctypes.c_int32 * room)()
+            count = self._library.llama_tokenize(
+                self.vocab, raw, len(raw), buffer, room, add_special, parse_special
+            )
+            if count >= 0:
+                return buffer[:count]
+            room = -count
+        raise UnsupportedError("the text cannot be tokenized", source=self.path)
+
+    def piece(self, token_id: int, *, special: bool = False) -> bytes:
+        """Return the bytes that a token stands for; control tokens only with ``special``."""
+        key = token_id, special
+        found = self._pieces.get(key)
+        if found is None:
+            self.check_open()
+            self.check_ids((token_id,))
+            if not self.has_vocabulary:
+                return b""
+            room = 64
+            while True:
+                buffer = ctypes.create_string_buffer(room)
+                size = self._library.llama_token_to_piece(
+                    self.vocab, token_id, buffer, room, 0, special
+                )
+                if size >= 0:
+                    break
+                room = -size
+            found = self._pieces[key] = buffer.raw[:size]
+        return found
+
+    def meta(self, key: str) -> str | None:
+        """Return a value of the metadata as text, or None."""
+        self.check_open()
+        room = 256
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            size = self._library.llama_model_meta_val_str(self.handle, key.encode(), buffer, room)
+            if size < 0:
+                return None
+            if size < room:
+                return buffer.value.decode("utf-8", "replace")
+            room = size + 1
+
+    def adopt(self, context: Any) -> None:
+        """Remember a context, so that it is closed before the model."""
+        self._contexts.add(context)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not been closed."""
+        return self._finalizer.alive
+
+    def close(self) -> None:
+        """Free the contexts, then the model; once is enough, twice does no harm."""
+        for context in list(self._contexts):
+            context.close()
+        self._finalizer()
+        self.handle = self.vocab = 0
+
+    def check_open(self) -> None:
+        """Check that it has not been closed.
+
+        Raises:
+            UsageError: It has.
+        """
+        if not self.handle:
+            raise UsageError("the model is closed", source=self.path)
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""The memory that running a model takes, before it is loaded."""

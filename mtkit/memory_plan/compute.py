@@ -1,0 +1,69 @@
+"""How much room a computation takes: the widest moment of llama.cpp's graph.
+
+The graph's memory is reused from step to step, so it is as large as what lives at its widest
+moment: at the feed-forward part with its three matrices, at the attention, or at the logits. The
+mask, which says what each token may look at, lives as long as any layer. An estimate: what the
+allocator leaves unused between its pieces is not foretold.
+
+Source: the "compute buffer size" of llama.cpp's log; ``tests/memory_plan/test_plan.py`` compares.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.gguf import Tensor
+    from mtkit.memory_plan.layers import Layer
+
+_ENCODERS = {"t5", "t5encoder"}
+_BYTES = 4  # of what is computed; with flash attention the mask has half of it
+
+
+def compute_bytes(
+    metadata: Any,
+    tensors: tuple[Tensor, ...],
+    layers: tuple[Layer, ...],
+    *,
+    n_ctx: int,
+    n_ubatch: int,
+    flash_attention: bool,
+) -> int:
+    """Estimate the room to compute ``n_ubatch`` tokens at once.
+
+    Args:
+        metadata: Of the model.
+        tensors: Of all its files.
+        layers: What they remember; none where that is not known.
+        n_ctx: Tokens that the cache holds.
+        n_ubatch: Tokens computed at once; an encoder takes the whole context.
+        flash_attention: Attention in one kernel, without a score for each pair of tokens.
+    """
+    name = metadata.get("general.architecture")
+
+    def number(suffix: str) -> int:
+        value = metadata.get(f"{name}.{suffix}")
+        value = max(value, default=0) if isinstance(value, (list, tuple)) else value
+        return value if type(value) is int and 0 < value < 1 << 32 else 0
+
+    table = next((t for t in tensors if t.name == "token_embd.weight"), None)
+    n_vocab = table.shape[-1] if table is not None and table.shape else 0
+    width, heads = number("embedding_length"), number("attention.head_count")
+    used = number("expert_used_count")
+    inner = max(number("feed_forward_length"), number("expert_feed_forward_length") * used)
+    feed = max(3 * inner + (4 + used) * width, 6 * number("ssm.inner_size") + 2 * width)
+    key = number("attention.key_length") or width // max(heads, 1)
+    value = number("attention.value_length") or key
+    stored = max((layer.key + layer.value for layer in layers), default=0)
+    attention = 3 * width + heads * (key + value) + stored
+    if name in _ENCODERS:  # scores and a bias of every head, for every pair of tokens
+        pairs = n_ctx * (3 * heads + 1)
+        return n_ctx * _BYTES * (pairs + 2 * max(feed, attention, n_vocab + 2 * width))
+    kinds = {bool(layer.window) for layer in layers if layer.key}
+    mask = n_ctx * (len(kinds) if layers else 1)
+    if flash_attention:
+        mask //= 2
+    else:
+        attention += n_ctx * heads if mask else 0
+    return n_ubatch * _BYTES * max(mask + max(feed, attention), n_vocab + 2 * width)

@@ -1,0 +1,180 @@
+"""What running a model will take: weights, memory of the tokens, room to compute.
+
+All of it from the metadata and the tensor table. Weights and the memory of the tokens are what
+llama.cpp will allocate; the room to compute is an estimate.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+from mtkit.errors import ResourceError, UsageError
+from mtkit.memory_plan.compute import compute_bytes
+from mtkit.memory_plan.layers import Layer, layers
+from mtkit.memory_plan.limits import limits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.gguf import Tensor
+
+KV_BITS = {
+    "f32": 32.0, "f16": 16.0, "bf16": 16.0, "q8_0": 8.5, "q5_1": 6.0, "q5_0": 5.5, "q4_1": 5.0,
+    "q4_0": 4.5, "iq4_nl": 4.5,
+}  # fmt: skip
+"""Bits of one stored element by type."""
+CELLS = 256
+"""llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
+_FIXED = 16 << 20
+"""Code, vocabulary, graphs: what a process takes besides (measured: 10 to 20 MB)."""
+
+
+class PlanSettings(Record):
+    """What the plan is made for.
+
+    Attributes:
+        n_ctx: Tokens of context; None for what the model was trained with.
+        kv_type: Type of the stored keys and values.
+        gpu_layers: Layers on GPUs, counted from the last; -1 for all.
+        n_ubatch: Tokens computed at once.
+        n_seq: Sequences.
+        swa_full: Layers with a window keep the whole context, too.
+        flash_attention: Attention in one kernel.
+    """
+
+    n_ctx: int | None = None
+    kv_type: str = "f16"
+    gpu_layers: int = 0
+    n_ubatch: int = 512
+    n_seq: int = 1
+    swa_full: bool = True
+    flash_attention: bool = True
+
+
+class LayerPlan(Record):
+    """What the memory of one layer takes.
+
+    Attributes:
+        layer: What it remembers.
+        cells: Tokens that it keeps; for a recurrent layer, sequences.
+        n_bytes: Size.
+        is_on_gpu: It is on a GPU.
+    """
+
+    layer: Layer
+    cells: int
+    n_bytes: int
+    is_on_gpu: bool
+
+
+class Plan(Record):
+    """What running a model takes, in bytes.
+
+    Attributes:
+        n_ctx: Tokens of context, as llama.cpp rounds them.
+        weights: All tensors.
+        weights_on_gpu: The part of them on GPUs.
+        layers: The memory of each layer; empty where the metadata does not say.
+        compute: Estimate of the room to compute.
+    """
+
+    n_ctx: int
+    weights: int
+    weights_on_gpu: int
+    layers: tuple[LayerPlan, ...]
+    compute: int
+
+    @property
+    def cache(self) -> int:
+        """Memory of all layers."""
+        return sum(layer.n_bytes for layer in self.layers)
+
+    @property
+    def host(self) -> int:
+        """What the main memory has to hold."""
+        on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
+        return self.weights - self.weights_on_gpu + self.cache - on_gpu + self.compute + _FIXED
+
+    @property
+    def gpu(self) -> int:
+        """What the GPUs have to hold, the room to compute left out."""
+        on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
+        return self.weights_on_gpu + on_gpu
+
+
+def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings) -> Plan:
+    """Say what running a model takes.
+
+    Args:
+        metadata: Of the file, or of the first of its shards.
+        tensors: Of all shards.
+        settings: What it is to run with.
+    """
+    if settings.kv_type not in KV_BITS:
+        raise UsageError(f"--kv-type {settings.kv_type}: one of {', '.join(KV_BITS)}")
+    found = layers(metadata)
+    architecture = metadata.get("general.architecture")
+    trained = metadata.get(f"{architecture}.context_length")
+    n_ctx = settings.n_ctx or (trained if type(trained) is int and 0 < trained < 1 << 40 else 512)
+    rounded = -(-n_ctx // CELLS) * CELLS
+    first_on_gpu = _first_on_gpu(len(found), settings.gpu_layers)
+    planned = tuple(
+        _layer_plan(layer, rounded, settings, is_on_gpu=layer.index >= first_on_gpu)
+        for layer in found
+    )
+    weights = sum(tensor.n_bytes for tensor in tensors)
+    on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t.name, len(found), settings.gpu_layers))
+    compute = compute_bytes(
+        metadata,
+        tensors,
+        found,
+        n_ctx=rounded,
+        n_ubatch=min(settings.n_ubatch, n_ctx),
+        flash_attention=settings.flash_attention,
+    )
+    return Plan(rounded, weights, on_gpu, planned, compute)
+
+
+def _layer_plan(layer: Layer, n_ctx: int, settings: PlanSettings, *, is_on_gpu: bool) -> LayerPlan:
+    cells = n_ctx
+    if layer.window and not settings.swa_full:
+        wanted = layer.window * settings.n_seq + settings.n_ubatch
+        cells = min(n_ctx, -(-wanted // CELLS) * CELLS)
+    bits = (layer.key + layer.value) * KV_BITS[settings.kv_type] * cells
+    state = layer.state * 4 * settings.n_seq
+    shown = cells if layer.key else settings.n_seq
+    return LayerPlan(layer, shown, int(bits / 8) + state, is_on_gpu)
+
+
+def _first_on_gpu(count: int, gpu_layers: int) -> int:
+    """The last layers go to GPUs; the output counts as one layer behind them."""
+    return 0 if gpu_layers < 0 else max(count + 1 - gpu_layers, 0)
+
+
+def _is_on_gpu(name: str, count: int, gpu_layers: int) -> bool:
+    first = _first_on_gpu(count, gpu_layers)
+    if name.startswith("blk."):
+        number = name.split(".")[1]
+        return number.isdecimal() and int(number) >= first
+    return name.startswith("output") and first <= count and gpu_layers != 0
+
+
+def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
+    """Refuse a model that does not fit the memory that this process may have.
+
+    Raises:
+        ResourceError: It does not.
+    """
+    for limit in limits():
+        if plan.host > limit.free:
+            raise ResourceError(
+                f"needs {_megabytes(plan.host)} (weights {_megabytes(plan.weights)}, "
+                f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
+                f"{limit.name} leaves {_megabytes(limit.free)}",
+                source=source,
+                hint=hint or "take a smaller file, --ctx, -n or --kv-type, or -ngl for a GPU",
+            )
+
+
+def _megabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.0f} MB"

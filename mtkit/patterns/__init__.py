@@ -1,0 +1,1 @@
+"""Split patterns: parsed, compiled to an automaton, matched."""

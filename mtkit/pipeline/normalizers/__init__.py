@@ -1,0 +1,1 @@
+"""Normalizers, and the text that knows where its characters came from."""

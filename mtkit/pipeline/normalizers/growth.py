@@ -1,0 +1,62 @@
+"""How much longer the steps of a tokenizer may make a text.
+
+A few steps that each write a hundred letters for one would fill any memory. All normalizers and
+pre-tokenizers together may add ``GROWTH_BYTES``, or ``GROWTH_FACTOR`` times the text where that is
+more, to its UTF-8 form; no tokenizer that is meant for use comes near. What shrinks a text gives
+nothing back. The engine counts in the same way, less the letters of a last byte-level step, which
+it never writes.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import ResourceError
+from mtkit.unicode.utf8 import to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    A = TypeVar("A")
+    T = TypeVar("T")
+
+GROWTH_BYTES = 16 << 20
+"""As in native/steps/steps.hpp."""
+GROWTH_FACTOR = 64
+
+
+class Growth:
+    """What may still be added to a text and its parts."""
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, text: str) -> None:
+        self._left = self._most = max(GROWTH_BYTES, GROWTH_FACTOR * size(text))
+
+    def check(self, added: int) -> None:
+        """Stop a step that adds too many bytes, before it writes them."""
+        if added > self._left:
+            raise ResourceError(f"the text becomes more than {self._most} bytes longer")
+
+    def spend(self, added: int) -> None:
+        """Count the bytes that a step adds."""
+        self.check(added)
+        self._left -= max(added, 0)
+
+
+def size(text: str) -> int:
+    """Return how many bytes a text has."""
+    return len(text) if text.isascii() else len(to_bytes(text))
+
+
+def named(step: object, run: Callable[[A], T]) -> Callable[[A], T]:
+    """Name a step in the error of what it makes too long."""
+
+    def checked(text: A) -> T:
+        try:
+            return run(text)
+        except ResourceError as error:
+            error.field = error.field or type(step).__name__
+            raise
+
+    return checked

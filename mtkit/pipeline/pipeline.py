@@ -1,0 +1,268 @@
+"""Class ``Pipeline``: the walk from text to ids and back, stage by stage."""
+
+from __future__ import annotations
+
+from mtkit.pipeline.added_tokens import Cutter
+from mtkit.pipeline.decoders.decode import Decoding
+from mtkit.pipeline.models import build
+from mtkit.pipeline.normalizers.aligned import Aligned
+from mtkit.pipeline.normalizers.components import compile_normalizer
+from mtkit.pipeline.post_processors import assemble
+from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
+from mtkit.pipeline.tokens import Tokens, pad
+from mtkit.spec import TokenType
+from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
+from mtkit.unicode.utf8 import to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Literal
+
+    from mtkit.pipeline.decoders.stream import DecodeStream
+    from mtkit.pipeline.models import ModelEncoder
+    from mtkit.pipeline.result import Encoded
+    from mtkit.spec import TokenizerSpec
+
+    Text = str | bytes
+    FromFile = Literal["file"] | None
+
+
+_OF_SCORES = (Unigram, ScoreBPE, Characters, Words)
+
+
+class Pipeline:
+    """A tokenizer that does what its specification says, without caches.
+
+    Attributes:
+        name: "pipeline", where the engine says "native".
+    """
+
+    name = "pipeline"
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        """Read the tables of every stage but the model, which is built when it is first used.
+
+        Raises:
+            FormatError: A table is damaged.
+            UnsupportedError: A component is not known.
+        """
+        self.spec = spec
+        self.user_defined = user_defined(spec)
+        self.normalize = (
+            compile_normalizer(spec.normalizer, self.user_defined) if spec.normalizer else None
+        )
+        self.cutter = Cutter(spec.added_tokens, self.normalize)
+        self.pre_tokenize = (
+            compile_pre_tokenizer(spec.pre_tokenizer) if spec.pre_tokenizer else None
+        )
+        self.decoding = Decoding(spec, self.cutter.normalized)
+        self._model: ModelEncoder | None = None
+
+    @property
+    def model(self) -> ModelEncoder:
+        """The encoder of single words."""
+        if self._model is None:
+            self._model = build(self.spec)
+        return self._model
+
+    def encode(
+        self,
+        text: Text,
+        pair: Text | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: FromFile = None,
+        truncation: FromFile = None,
+    ) -> Encoded:
+        """Encode a text, or two that belong together.
+
+        Args:
+            text: str, or bytes, which are taken as the reference takes invalid UTF-8.
+            pair: A second text.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Find special tokens that are spelled out in the text; None: as the
+                format's own reference does.
+            padding: "file": fill up as the file asks.
+            truncation: "file": cut as the file asks.
+
+        Raises:
+            UsageError: A lone surrogate, bytes that are not taken, or a cut that is not possible.
+            UnsupportedError: The model has no token for a part of the text.
+        """
+        tokens = self.tokens(
+            text,
+            pair,
+            add_special_tokens=add_special_tokens,
+            parse_special=parse_special,
+            truncation=truncation,
+        )
+        if padding and self.spec.padding:
+            pad([tokens], self.spec.padding)
+        return tokens.encoded()
+
+    def encode_batch(
+        self,
+        texts: Sequence[Text | tuple[Text, Text]],
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: FromFile = None,
+        truncation: FromFile = None,
+    ) -> list[Encoded]:
+        """Encode several texts or pairs; padding fills them to a common length."""
+        results = []
+        for entry in texts:
+            text, pair = entry if isinstance(entry, tuple) else (entry, None)
+            results.append(
+                self.tokens(
+                    text,
+                    pair,
+                    add_special_tokens=add_special_tokens,
+                    parse_special=parse_special,
+                    truncation=truncation,
+                )
+            )
+        if padding and self.spec.padding:
+            pad(results, self.spec.padding)
+        return [tokens.encoded() for tokens in results]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The readable reference, as ``Engine.pipeline``: here the object itself."""
+        return self
+
+    def encode_ids(
+        self,
+        text: Text,
+        pair: Text | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[int]:
+        """Encode to ids alone; see ``encode``."""
+        return self.tokens(
+            text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
+        ).ids
+
+    def encode_array(
+        self,
+        text: Text,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> memoryview:
+        """Encode to ids as a buffer of int32."""
+        from array import array
+
+        ids = self.encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+        return memoryview(array("i", ids))
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return self.spec.vocab_size
+
+    def first_outside(self, ids: Sequence[int]) -> int | None:
+        """Return the first number that is no id, None where all are."""
+        size = self.vocab_size
+        return next((number for number in ids if not 0 <= number < size), None)
+
+    def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
+        """Decode to bytes, which may be no UTF-8 where the tokens are bytes."""
+        return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """Decode to text, U+FFFD for bytes that are no UTF-8."""
+        return self.decoding.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
+        """Return a stream that takes ids one by one and gives text in whole characters."""
+        from mtkit.pipeline.decoders.stream import DecodeStream
+
+        return DecodeStream(self.decoding, skip_special_tokens=skip_special_tokens)
+
+    def words(
+        self, text: str, *, parse_special: bool | None = None
+    ) -> list[tuple[Aligned, int | None]]:
+        """Return the words of a text with the id of those that are added tokens."""
+        words: list[tuple[Aligned, int | None]] = []
+        for part, part_id in self.cutter.cut(Aligned.of(text), parse_special=parse_special):
+            if part_id is not None:
+                words.append((part, part_id))
+                continue
+            if not part.text:
+                continue  # no reference gives tokens for nothing, whatever it would prepend
+            if self.normalize:
+                self.normalize(part)
+            for piece, piece_id in self.cutter.cut_normalized(part, parse_special=parse_special):
+                if piece_id is not None:
+                    words.append((piece, piece_id))
+                    continue
+                cut = self.pre_tokenize(piece) if self.pre_tokenize else [piece]
+                words += [(word, None) for word in cut if word.text]
+        return words
+
+    def word_tokens(self, word: Aligned, token_id: int | None) -> Tokens:
+        """Return the tokens of one word."""
+        if token_id is not None:
+            return Tokens([token_id], [word.text], [word.offsets(0, len(word))])
+        symbols = self.model.encode(word.text)
+        model = self.spec.model
+        # What a model of scores does not know is spelled as it stands in the word.
+        unknown = model.unk if isinstance(model, _OF_SCORES) else None
+        return Tokens(
+            [i for i, _, _ in symbols],
+            [word.text[a:b] if i == unknown else self._spelling(i) for i, a, b in symbols],
+            [word.offsets(a, b) for _, a, b in symbols],
+        )
+
+    def _spelling(self, token_id: int) -> str:
+        pieces = self.spec.vocabulary.pieces
+        if not 0 <= token_id < len(pieces):
+            return ""
+        return str(pieces[token_id], "utf-8", "surrogateescape")
+
+    def tokens(
+        self,
+        text: Text,
+        pair: Text | None,
+        *,
+        add_special_tokens: bool,
+        parse_special: bool | None,
+        truncation: FromFile = None,
+    ) -> Tokens:
+        """Return the tokens of a text or a pair with all that is known of them."""
+        texts = []
+        for number, entry in enumerate((text, pair)):
+            if entry is None:
+                continue
+            content = to_text(entry, self.spec.invalid_utf8, "pair" if number else "text")
+            texts.append(self._text_tokens(content, number, parse_special))
+        return assemble(
+            self.spec, texts, add_special_tokens=add_special_tokens, truncation=truncation
+        )
+
+    def _text_tokens(self, text: str, number: int, parse_special: bool | None) -> Tokens:
+        """Encode one text."""
+        prefix = list(self.spec.prefix_ids) if number == 0 else []
+        tokens = Tokens(prefix, [self._spelling(i) for i in prefix], [(0, 0)] * len(prefix))
+        for word, token_id in self.words(text, parse_special=parse_special):
+            tokens.extend(self.word_tokens(word, token_id))
+        tokens.set_type(number)
+        tokens.sequence = [number] * len(tokens)
+        return tokens
+
+
+def user_defined(spec: TokenizerSpec) -> tuple[bytes, ...]:
+    """Return the user-defined pieces of the vocabulary."""
+    types = spec.vocabulary.types
+    if types is None:
+        return ()
+    wanted = int(TokenType.USER_DEFINED)
+    return tuple(
+        piece for piece, role in zip(spec.vocabulary.pieces, types, strict=True) if role == wanted
+    )

@@ -1,0 +1,1 @@
+"""Every step from a text to its ids and back, written down."""

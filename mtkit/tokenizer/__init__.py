@@ -1,0 +1,1 @@
+"""The tokenizer: loading one, encoding and decoding with it, comparing two."""

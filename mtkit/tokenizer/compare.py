@@ -1,0 +1,163 @@
+"""Comparison of two tokenizers: where their ids differ, and at which stage they part."""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import BinaryIO
+
+    from mtkit.pipeline.trace.records import Trace
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+LINE_LIMIT_BYTES = 1 << 20
+"""A longer line of a corpus is compared in parts of this length."""
+
+
+class Difference(Record):
+    """A text with different ids.
+
+    Attributes:
+        number: Which of the texts, from 1.
+        text: The text.
+        first: Number of the first token that differs, from 0.
+        stage: Where the two part: added tokens, normalizer, pre-tokenizer, model or post-processor.
+        left: Ids and tokens of the first tokenizer.
+        right: Ids and tokens of the second.
+    """
+
+    number: int
+    text: str
+    first: int
+    stage: str
+    left: tuple[list[int], list[str]]
+    right: tuple[list[int], list[str]]
+
+
+class Comparison(Record):
+    """Two tokenizers on many texts.
+
+    Attributes:
+        texts: Number of texts compared.
+        different: Number of texts with different ids.
+        tokens: Number of tokens that each made.
+        differences: The first of them.
+    """
+
+    texts: int
+    different: int
+    tokens: tuple[int, int]
+    differences: tuple[Difference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all ids are equal."""
+        return self.different == 0
+
+
+def compare(
+    left: Tokenizer,
+    right: Tokenizer,
+    texts: Iterable[str | bytes],
+    *,
+    most: int = 10,
+    add_special_tokens: bool = True,
+    parse_special: bool | None = None,
+) -> Comparison:
+    """Encode texts with both tokenizers and compare ids.
+
+    Args:
+        left: The first.
+        right: The second.
+        texts: Taken one by one; none is kept but those that differ.
+        most: How many differences to describe.
+        add_special_tokens: Let the post-processors add their tokens.
+        parse_special: Recognise special tokens in the text; None: each as its reference does.
+    """
+    count = different = 0
+    tokens = [0, 0]
+    found: list[Difference] = []
+    for text in texts:
+        count += 1
+        ids = [
+            one.encode_ids(text, add_special_tokens=add_special_tokens, parse_special=parse_special)
+            for one in (left, right)
+        ]
+        tokens[0] += len(ids[0])
+        tokens[1] += len(ids[1])
+        if ids[0] != ids[1]:
+            different += 1
+            if len(found) < most:
+                found.append(_describe(left, right, text, ids, count, parse_special))
+    return Comparison(count, different, (tokens[0], tokens[1]), tuple(found))
+
+
+def lines_of(file: BinaryIO, seen: Callable[[int], None] | None = None) -> Iterator[bytes]:
+    """Yield the lines of a corpus without their ends; ``seen`` hears the bytes read so far."""
+    total = 0
+    while True:
+        line = file.readline(LINE_LIMIT_BYTES)
+        if not line:
+            return
+        total += len(line)
+        if seen is not None:
+            seen(total)
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _describe(
+    left: Tokenizer,
+    right: Tokenizer,
+    text: str | bytes,
+    ids: list[list[int]],
+    number: int,
+    parse_special: bool | None,
+) -> Difference:
+    first = next(
+        (at for at, (a, b) in enumerate(zip(*ids, strict=False)) if a != b), min(map(len, ids))
+    )
+    traces = [
+        one.trace(text, add_special_tokens=False, parse_special=parse_special)
+        for one in (left, right)
+    ]
+    return Difference(
+        number,
+        traces[0].text,
+        first,
+        parting_stage(traces[0], traces[1]),
+        (ids[0], [left.id_to_token(i) or "" for i in ids[0]]),
+        (ids[1], [right.id_to_token(i) or "" for i in ids[1]]),
+    )
+
+
+def parting_stage(left: Trace, right: Trace) -> str:
+    """Return the first stage at which two walks of one text differ."""
+    if left.ids == right.ids:
+        return "post-processor"
+    if _cuts(left) != _cuts(right):
+        return "added tokens"
+    if _normalized(left) != _normalized(right):
+        return "normalizer"
+    if _words(left) != _words(right):
+        return "pre-tokenizer"
+    return "model"
+
+
+def _cuts(trace: Trace) -> list[tuple[int, int]]:
+    """Return the places of added tokens."""
+    return [(word.part.start, word.part.end) for word in trace.words if word.model is None]
+
+
+def _normalized(trace: Trace) -> str:
+    """Return the normalized text, a mark for a space written as the space."""
+    steps = [step for step in trace.steps if step.stage in ("normalizer", "added tokens")]
+    parts = steps[-1].parts if steps else ()
+    text = "".join(part.text for part in parts) if parts else trace.text
+    return text.replace("\u2581", " ").strip(" ")
+
+
+def _words(trace: Trace) -> list[tuple[int, int]]:
+    """Return the places of words in the original text."""
+    return [(word.part.start, word.part.end) for word in trace.words]

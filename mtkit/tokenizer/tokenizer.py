@@ -1,0 +1,304 @@
+"""The tokenizer: encode and decode, ask for tokens and ids; ``mtkit.load`` makes one.
+
+A ``Tokenizer`` is an engine and a specification. The engine answers; the specification is
+decoded only when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import Naming, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Literal
+
+    from mtkit.engine import AnyEngine
+    from mtkit.pipeline.decoders.stream import DecodeStream
+    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.trace.records import DecodeTrace, Trace
+    from mtkit.spec import TokenizerSpec
+    from mtkit.tokenizer.encoding import Encoding
+    from mtkit.tokenizer.spelling import Spelling
+
+
+class Tokenizer:
+    """Encodes text to ids and back exactly as the reference of its file does.
+
+    Attributes:
+        source: Path that it was read from.
+        format_name: Name of the format that it was read from.
+        assumptions: What the reader supplied because the file does not hold it.
+    """
+
+    def __init__(
+        self,
+        spec: TokenizerSpec | Callable[[], TokenizerSpec],
+        *,
+        engine: AnyEngine | None = None,
+        source: str = "",
+        format_name: str = "",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        self._spec = spec
+        self._engine = engine
+        self.source = source
+        self.format_name = format_name
+        self.assumptions = assumptions
+        self._spelled: Spelling | None = None
+        self._naming = Naming(source)  # what a file asks for may turn out only when it is used
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what another process makes for itself, among it the engine."""
+        return {**vars(self), "_spec": self.spec, "_engine": None, "_spelled": None}
+
+    @property
+    def spec(self) -> TokenizerSpec:
+        """What the tokenizer does."""
+        if callable(self._spec):
+            self._spec = self._spec()
+        return self._spec
+
+    @property
+    def engine(self) -> AnyEngine:
+        """What encodes: the native core, or the pipeline where there is none."""
+        if self._engine is None:
+            from mtkit.engine import load_engine
+
+            with self._naming:
+                self._engine = load_engine(self.spec)
+        return self._engine
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        if callable(self._spec) and self._engine is not None:
+            return self._engine.vocab_size
+        return self.spec.vocab_size
+
+    @property
+    def bos_id(self) -> int | None:
+        """Id of the token that begins a text, or None."""
+        return self.spec.special_ids.bos
+
+    @property
+    def eos_id(self) -> int | None:
+        """Id of the token that ends a text, or None."""
+        return self.spec.special_ids.eos
+
+    @property
+    def unk_id(self) -> int | None:
+        """Id of the unknown token, or None."""
+        return self.spec.special_ids.unk
+
+    @property
+    def pad_id(self) -> int | None:
+        """Id of the padding token, or None."""
+        return self.spec.special_ids.pad
+
+    def encode_ids(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[int]:
+        """Return the ids of a text.
+
+        Args:
+            text: The text; bytes that are no UTF-8 are taken as the reference takes them.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Recognise special tokens written in the text; None: as the reference
+                does when called plainly.
+
+        Raises:
+            UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
+                refuses that.
+        """
+        with self._naming:
+            return self.engine.encode_ids(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
+
+    def encode_array(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> memoryview:
+        """Return the ids of a text as a buffer of int32, without a Python object for each."""
+        with self._naming:
+            return self.engine.encode_array(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
+
+    def encode(
+        self,
+        text: str | bytes,
+        pair: str | bytes | None = None,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: Literal["file"] | None = None,
+        truncation: Literal["file"] | None = None,
+    ) -> Encoding:
+        """Encode a text or a pair with everything that is known of each token.
+
+        Args:
+            text: The text.
+            pair: The second text.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Recognise special tokens written in the text.
+            padding: "file": fill up as the file asks.
+            truncation: "file": cut as the file asks.
+        """
+        with self._naming:
+            encoded = self.engine.encode(
+                text,
+                pair,
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+                padding=padding,
+                truncation=truncation,
+            )
+        return self._encoding(encoded)
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes | tuple[str | bytes, str | bytes]],
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        padding: Literal["file"] | None = None,
+        truncation: Literal["file"] | None = None,
+    ) -> list[Encoding]:
+        """Encode many texts or pairs; padding fills them up to a common length."""
+        with self._naming:
+            encoded = self.engine.encode_batch(
+                list(texts),
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+                padding=padding,
+                truncation=truncation,
+            )
+        return [self._encoding(one) for one in encoded]
+
+    def _encoding(self, encoded: Encoded) -> Encoding:
+        from mtkit.tokenizer.encoding import Encoding, shown
+
+        return Encoding(
+            encoded.ids,
+            [shown(token) for token in encoded.tokens],
+            encoded.offsets,
+            encoded.type_ids,
+            encoded.special,
+            encoded.attention,
+        )
+
+    def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
+        """Return an encoding with ids added in front and behind."""
+        from mtkit.tokenizer.encoding import Encoding
+
+        added = len(front), len(back)
+        spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
+        nowhere = [(0, 0)]
+        return Encoding(
+            [*front, *encoding.ids, *back],
+            [*spelled[0], *encoding.tokens, *spelled[1]],
+            [*nowhere * added[0], *encoding.offsets, *nowhere * added[1]],
+            [*[0] * added[0], *encoding.type_ids, *[0] * added[1]],
+            [*[1] * added[0], *encoding.special_tokens_mask, *[1] * added[1]],
+            [*[1] * added[0], *encoding.attention_mask, *[1] * added[1]],
+        )
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """Return the text of ids; bytes that are no UTF-8 become U+FFFD.
+
+        Raises:
+            UsageError: An id is outside the vocabulary.
+        """
+        self._check(ids)
+        return self.engine.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
+        """Return the bytes of ids, whether they are UTF-8 or not.
+
+        Raises:
+            UsageError: An id is outside the vocabulary.
+        """
+        self._check(ids)
+        return self.engine.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
+        """Return a decoder that takes ids one by one and never gives half a character."""
+        return self.engine.decode_stream(skip_special_tokens=skip_special_tokens)
+
+    def trace(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> Trace:
+        """Encode a text and keep what every stage made of it."""
+        from mtkit.pipeline.trace.trace import trace
+
+        with self._naming:
+            return trace(
+                self.engine.pipeline,
+                text,
+                add_special_tokens=add_special_tokens,
+                parse_special=parse_special,
+            )
+
+    def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
+        """Decode ids and keep what every stage made of them."""
+        from mtkit.pipeline.trace.trace import trace_decode
+
+        return trace_decode(self.engine.pipeline, ids, skip_special_tokens=skip_special_tokens)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the vocabulary's spelling of an id, or None where there is no such token.
+
+        Bytes that are no UTF-8 are spelled as backslash escapes.
+        """
+        piece = self.id_to_piece(token_id)
+        return None if piece is None else piece.decode("utf-8", "backslashreplace")
+
+    def id_to_piece(self, token_id: int) -> bytes | None:
+        """Return the bytes of an id in the vocabulary's spelling, or None."""
+        return self._spelling().piece(token_id)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of text that an id stands for, as far as it does so by itself."""
+        return self._spelling().text(token_id)
+
+    def token_to_id(self, token: str | bytes) -> int | None:
+        """Return the id of a token in the vocabulary's spelling, or None."""
+        piece = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
+        return self._spelling().id_of(piece)
+
+    def _spelling(self) -> Spelling:
+        if self._spelled is None:
+            from mtkit.tokenizer.spelling import Spelling
+
+            self._spelled = Spelling(self.spec)
+        return self._spelled
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
+        """Render the chat template as transformers does; see ``mtkit.chat.template.apply``."""
+        from mtkit.chat.template import apply
+
+        return apply(self.spec, messages, **options).text
+
+    def _check(self, ids: Sequence[int]) -> None:
+        outside = self.engine.first_outside(ids)
+        if outside is not None:
+            raise UsageError(
+                f"there is no id {outside}",
+                hint=f"the vocabulary has ids 0 to {self.vocab_size - 1}",
+            )

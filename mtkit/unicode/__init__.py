@@ -1,0 +1,1 @@
+"""Characters: Unicode tables, UTF-8, the byte alphabet, precompiled character maps."""

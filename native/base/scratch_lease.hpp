@@ -1,0 +1,55 @@
+// How a call of the engine comes by its working memory.
+#pragma once
+
+#include "encode/engine.hpp"
+
+namespace mtkit {
+
+// Working memory for one call: from the pool, and back to it unless that is full.
+class Engine::Borrowed {
+  public:
+    explicit Borrowed(const Engine &engine) : engine_(engine) {
+        {
+            const std::lock_guard lock(engine.mutex_);
+            if (!engine.pool_.empty()) {
+                scratch_ = std::move(engine.pool_.back());
+                engine.pool_.pop_back();
+            }
+        }
+        if (!scratch_) scratch_ = std::make_unique<Scratch>();
+    }
+    ~Borrowed() {
+        scratch_->arena.reset();
+        release_large();
+        const std::lock_guard lock(engine_.mutex_);
+        if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
+    }
+    Borrowed(const Borrowed &) = delete;
+    Borrowed &operator=(const Borrowed &) = delete;
+    Scratch &operator*() { return *scratch_; }
+
+  private:
+    // What one huge word took is not kept for the next.
+    void release_large() {
+        auto &model = scratch_->model;
+        release(model.symbols);
+        release(model.heap);
+        release(model.nodes);
+        release(model.steps);
+        release(model.ids);
+        release(scratch_->tokens);
+        release(scratch_->ids);
+        release(scratch_->cut);
+        release(scratch_->pieces);
+        release(scratch_->valid);
+    }
+    template <typename T> static void release(T &values) {
+        if (values.capacity() * sizeof(values[0]) > LARGE) T().swap(values);
+    }
+
+    static constexpr std::size_t LARGE = 16U << 20;
+    const Engine &engine_;
+    std::unique_ptr<Scratch> scratch_;
+};
+
+} // namespace mtkit

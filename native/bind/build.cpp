@@ -1,0 +1,140 @@
+// Bindings of the making of tables: conversions only.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "tables/build.hpp"
+#include "tables/trie.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Sections = nb::typed<nb::dict, nb::str, nb::object>;
+using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
+using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
+using Offers = nb::typed<nb::tuple, nb::bytes, double>;
+
+template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
+    return nb::bytes(values.data(), values.size() * sizeof(T));
+}
+
+std::vector<bool> marks_of(const Buffer &buffer) {
+    std::vector<bool> marks;
+    for (const char mark : buffer.text()) marks.push_back(mark != 0);
+    return marks;
+}
+
+Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
+    const Buffer blob_view(blob);
+    const Buffer ends_view(ends);
+    const auto raw = mtkit::raw_pieces({blob_view.text(), ends_view.numbers()});
+    std::string mapped;
+    for (const bool letter : raw.mapped) mapped.push_back(letter ? '\1' : '\0');
+    return Pair3(nb::make_tuple(nb::bytes(raw.blob.data(), raw.blob.size()), to_bytes(raw.ends),
+                                nb::bytes(mapped.data(), mapped.size())));
+}
+
+nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
+                      nb::handle extra_ends, nb::handle listed) {
+    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
+                            Buffer(listed)};
+    return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
+                                       {views[2].text(), views[3].numbers()}, marks_of(views[4])));
+}
+
+Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
+    const Buffer merge_view(merges);
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    mtkit::Tables tables;
+    for (auto [tag, section] : sections) {
+        buffers.push_back(std::make_unique<Buffer>(section));
+        tables.add(nb::cast<std::string>(tag), buffers.back()->bytes());
+    }
+    const mtkit::PieceTable pieces(tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE"));
+    const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
+    const mtkit::WordTable words(tables.numbers<std::uint64_t>("WORD"), pieces, extra);
+    const auto pairs = mtkit::build_pairs(merge_view.numbers(), words, pieces.size() + extra.size(),
+                                          prefix, by_text);
+    return Pair(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made)));
+}
+
+nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
+    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
+    return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2])));
+}
+
+// Scores as f32 or, where there are twice as many bytes, f64.
+std::vector<double> scores_of(const Buffer &buffer, bool wide) {
+    std::vector<double> out;
+    const auto bytes = buffer.bytes();
+    const std::size_t size = wide ? sizeof(double) : sizeof(float);
+    for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
+        double score = 0;
+        float narrow = 0;
+        if (wide)
+            std::memcpy(&score, bytes.data() + at, size);
+        else
+            std::memcpy(&narrow, bytes.data() + at, size);
+        out.push_back(wide ? score : static_cast<double>(narrow));
+    }
+    return out;
+}
+
+nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor) {
+    const Buffer view(scores);
+    return to_bytes(mtkit::build_ranks(scores_of(view, wide), floor ? &*floor : nullptr));
+}
+
+Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
+                    nb::handle types, int user_defined, bool any) {
+    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
+    const std::span<const std::uint8_t> kinds(
+        reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
+    auto offers = mtkit::build_offers({views[0].text(), views[1].numbers()},
+                                      scores_of(views[2], wide), kinds, user_defined, any);
+    const double unknown = offers.back();
+    offers.pop_back();
+    return Offers(nb::make_tuple(to_bytes(offers), unknown));
+}
+
+std::optional<nb::bytes> crossed(nb::handle blob, nb::handle ends,
+                                 const nb::typed<nb::list, nb::bytes> &names) {
+    const Buffer views[] = {Buffer(blob), Buffer(ends)};
+    std::vector<std::string_view> texts;
+    for (const nb::handle name : names) {
+        const auto text = nb::borrow<nb::bytes>(name);
+        texts.emplace_back(text.c_str(), text.size());
+    }
+    const auto found = mtkit::crossed({views[0].text(), views[1].numbers()}, texts);
+    if (!found) return std::nullopt;
+    return nb::bytes(found->data(), found->size());
+}
+
+} // namespace
+
+void bind_build(nb::module_ &m) {
+    m.def("raw_pieces", &raw_pieces, "blob"_a, "ends"_a,
+          "Pieces in the byte alphabet as bytes: (blob, ends, u8 each: whether it is in it).");
+    m.def("build_words", &build_words, "blob"_a, "ends"_a, "extra_blob"_a, "extra_ends"_a,
+          "listed"_a, "The table piece -> id; `listed`: u8 each whether it counts, empty: all.");
+    m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
+          "The tables pair -> rank and rank -> symbol.");
+    m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
+          "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
+    m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),
+          "Place of each score in descending order; wide: f64 instead of f32.");
+    m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,
+          "user_defined"_a, "every"_a,
+          "What each id counts in a Unigram, and an unknown character.");
+    m.def("crossed", &crossed, "blob"_a, "ends"_a, "names"_a,
+          "The bytes that some piece has in front of a run of U+2581; None: one of the names.");
+}

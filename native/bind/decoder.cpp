@@ -1,0 +1,117 @@
+// Bindings of the decoder: conversions and the GIL only.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Sections = nb::typed<nb::dict, nb::str, nb::object>;
+using Ids = nb::typed<nb::list, int>;
+
+// A decoder with the buffers that its tables lie in.
+class BoundDecoder {
+  public:
+    explicit BoundDecoder(const Sections &sections) {
+        mtkit::Tables tables;
+        for (auto [key, section] : sections) {
+            const auto tag = nb::cast<std::string>(key);
+            const bool needed = tag == "DECO" || tag == "PCSB" || tag == "PCSE";
+            if (!needed && !tag.starts_with("PT")) continue;
+            Py_buffer view;
+            if (PyObject_GetBuffer(section.ptr(), &view, PyBUF_SIMPLE) != 0)
+                nb::raise_python_error();
+            views_.push_back(view);
+            tables.add(tag, {static_cast<const std::byte *>(view.buf),
+                             static_cast<std::size_t>(view.len)});
+        }
+        decoder_ = std::make_unique<mtkit::Decoder>(std::move(tables));
+    }
+    ~BoundDecoder() {
+        for (auto &view : views_) PyBuffer_Release(&view);
+    }
+    BoundDecoder(const BoundDecoder &) = delete;
+    BoundDecoder &operator=(const BoundDecoder &) = delete;
+
+    [[nodiscard]] const mtkit::Decoder &decoder() const { return *decoder_; }
+
+    [[nodiscard]] std::string decode(const Ids &ids, bool skip_special_tokens, bool lossy) const {
+        const Py_ssize_t size = PyList_Size(ids.ptr());
+        std::vector<std::uint32_t> numbers(static_cast<std::size_t>(size));
+        for (Py_ssize_t i = 0; i < size; ++i) {
+            const long long id = number(ids, i);
+            if (id < 0 || id >= mtkit::NONE) throw mtkit::Deferred();
+            numbers[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(id);
+        }
+        std::string out;
+        if (numbers.size() < FEW) {
+            decoder_->decode(numbers, skip_special_tokens, lossy, out);
+            return out;
+        }
+        const nb::gil_scoped_release unlocked;
+        decoder_->decode(numbers, skip_special_tokens, lossy, out);
+        return out;
+    }
+
+    static long long number(const Ids &ids, Py_ssize_t at) {
+        PyObject *item = PyList_GetItem(ids.ptr(), at);
+        // Its conversion may run code of the caller, which may shorten the list.
+        if (item == nullptr) nb::raise_python_error();
+        int overflow = 0;
+        const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
+        if (overflow != 0) return -1;
+        if (value == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+        return value;
+    }
+
+  private:
+    // Giving the GIL away and taking it back costs more than this many ids.
+    static constexpr std::size_t FEW = 128;
+    std::vector<Py_buffer> views_;
+    std::unique_ptr<mtkit::Decoder> decoder_;
+};
+
+std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids) {
+    const long long size = self.decoder().vocab_size();
+    for (Py_ssize_t i = 0; i < PyList_Size(ids.ptr()); ++i) {
+        const long long id = BoundDecoder::number(ids, i);
+        if (id < 0 || id >= size) return i;
+    }
+    return std::nullopt;
+}
+
+nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
+    const std::string text = self.decode(ids, skip_special_tokens, true);
+    const auto size = static_cast<Py_ssize_t>(text.size());
+    PyObject *decoded = PyUnicode_DecodeUTF8(text.data(), size, "replace");
+    if (decoded == nullptr) nb::raise_python_error();
+    return nb::steal<nb::str>(decoded);
+}
+
+nb::bytes decode_bytes(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
+    const std::string text = self.decode(ids, skip_special_tokens, false);
+    return nb::bytes(text.data(), text.size());
+}
+
+} // namespace
+
+void bind_decoder(nb::module_ &m) {
+    nb::class_<BoundDecoder>(m, "Decoder", "The way back of a tokenizer from its tables.")
+        .def(nb::init<const Sections &>(), "tables"_a)
+        .def_prop_ro(
+            "vocab_size", [](const BoundDecoder &self) { return self.decoder().vocab_size(); },
+            "Number of ids.")
+        .def("first_outside", &first_outside, "ids"_a,
+             "Place of the first number that is no id, None where all are.")
+        .def("decode", &decode, "ids"_a, "skip_special_tokens"_a, "Text of ids.")
+        .def("decode_bytes", &decode_bytes, "ids"_a, "skip_special_tokens"_a, "Bytes of ids.");
+}

@@ -1,0 +1,54 @@
+// Binding of the split-pattern matcher, by which the tests hold it to the readable one.
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "steps/pattern.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+// A matcher with its tables.
+class BoundPattern {
+  public:
+    explicit BoundPattern(const nb::bytes &tables)
+        : words_(copy(tables)), pattern_(std::span<const std::uint32_t>(words_)) {}
+
+    [[nodiscard]] nb::bytes find(const nb::bytes &text) const {
+        std::vector<std::uint64_t> places;
+        {
+            const std::string_view view(text.c_str(), text.size());
+            const nb::gil_scoped_release release;
+            pattern_.find(view, [&](std::size_t start, std::size_t end) {
+                places.push_back(start);
+                places.push_back(end);
+            });
+        }
+        return nb::bytes(places.data(), places.size() * sizeof(std::uint64_t));
+    }
+
+  private:
+    static std::vector<std::uint32_t> copy(const nb::bytes &tables) {
+        std::vector<std::uint32_t> words(tables.size() / sizeof(std::uint32_t));
+        if (!words.empty())
+            std::memcpy(words.data(), tables.c_str(), words.size() * sizeof(std::uint32_t));
+        return words;
+    }
+
+    std::vector<std::uint32_t> words_;
+    mtkit::Pattern pattern_;
+};
+
+} // namespace
+
+void bind_pattern(nb::module_ &m) {
+    nb::class_<BoundPattern>(m, "PatternMatcher", "A split pattern from its tables.")
+        .def(nb::init<const nb::bytes &>(), "tables"_a)
+        .def("find", &BoundPattern::find, "text"_a,
+             "Start and end of each match in a UTF-8 text, in bytes, as u64.");
+}

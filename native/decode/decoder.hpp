@@ -1,0 +1,102 @@
+// Ids back to bytes: pieces by id, what is special about some ids, then steps over the tokens.
+//
+// Needs the sections PCSB, PCSE, DECO and PT00, PT01 ... of tables.hpp; decode_program.py writes
+// the last one. What depends on more than a regular piece (added tokens, roles) is listed there by
+// id, so that the rest is a copy out of the pieces. Rare input is `Deferred` to the pipeline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/reader.hpp"
+#include "steps/steps.hpp"
+#include "tables/opcodes.hpp"
+#include "tables/tables.hpp"
+
+namespace mtkit {
+
+// The tokens of a sequence: all their bytes, and where each ends.
+struct TokenTexts {
+    std::string text;
+    std::vector<std::size_t> ends;
+
+    void clear() {
+        text.clear();
+        ends.clear();
+    }
+    void close() { ends.push_back(text.size()); }
+};
+
+// Tokens to tokens.
+class DecodeStep {
+  public:
+    virtual ~DecodeStep() = default;
+    // `lossy`: characters are wanted, U+FFFD for bytes that are none.
+    virtual void run(const TokenTexts &in, bool lossy, TokenTexts &out) const = 0;
+};
+
+std::unique_ptr<DecodeStep> make_decode_step(Reader &program, Tables &tables);
+
+class Decoder {
+  public:
+    explicit Decoder(Tables tables);
+
+    // Number of ids of vocabulary and added tokens.
+    [[nodiscard]] std::uint32_t vocab_size() const { return vocab_size_; }
+
+    void decode(std::span<const std::uint32_t> ids, bool skip_special_tokens, bool lossy,
+                std::string &out) const;
+
+  private:
+    struct Found {
+        std::string_view text;
+        std::uint8_t flags;
+        bool listed;
+    };
+
+    [[nodiscard]] Found find(std::uint32_t id) const;
+    void spell(std::string_view piece, std::string &out) const;
+    void gather(std::span<const std::uint32_t> ids, bool skip, bool joined, TokenTexts &out) const;
+    void subwords(std::span<const std::uint32_t> ids, std::string &out) const;
+    void after_bos(std::span<const std::uint32_t> ids, bool skip, std::string &out) const;
+
+    Tables tables_;
+    PieceTable pieces_;
+    std::uint32_t vocab_size_ = 0;
+    Family family_ = Family::CHAIN;
+    Spelling spelling_ = Spelling::AS_IS;
+    bool known_ = false; // an id without a piece stands for `unknown_`
+    std::string_view unknown_;
+    bool drops_ = false;       // subwords: marks at the start are dropped
+    bool drops_all_ = false;   // all of them
+    std::uint32_t bos_ = NONE; // after_bos
+    std::vector<bool> marked_; // ids that are listed
+    std::vector<std::uint32_t> listed_;
+    PieceTable texts_;
+    std::vector<std::uint32_t> ends_;
+    std::string_view flags_;
+    std::vector<std::unique_ptr<DecodeStep>> steps_;
+    std::unique_ptr<Normalizer> normalizer_; // subwords: of the joined text
+};
+
+// Append a run of bytes as SentencePiece does: characters, U+FFFD for each byte that is none.
+void spell_byte_run(std::string_view run, std::string &out);
+
+// Append what karpathy/llama2.c prints for a piece: `<0xHH` as its byte.
+void scan_byte(std::string_view piece, std::string &out);
+
+// Append bytes as text: U+FFFD for each stretch that is the beginning of no character.
+void append_text(std::string_view bytes, std::string &out);
+
+// Append bytes with each `from` as `to`; `from` is not empty.
+void append_replaced(std::string_view text, std::string_view from, std::string_view to,
+                     std::string &out);
+
+// Value of a hexadecimal digit, -1: it is none.
+int hex_digit(char c);
+
+} // namespace mtkit

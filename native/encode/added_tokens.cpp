@@ -1,0 +1,205 @@
+#include "encode/added_tokens.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "models/models.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr unsigned DEEPEST = 16; // groups of tokens in front of others
+constexpr auto SINGLE_WORD = static_cast<std::uint8_t>(TokenFlag::SINGLE_WORD);
+constexpr auto LSTRIP = static_cast<std::uint8_t>(TokenFlag::LSTRIP);
+constexpr auto RSTRIP = static_cast<std::uint8_t>(TokenFlag::RSTRIP);
+constexpr auto NORMALIZED = static_cast<std::uint8_t>(TokenFlag::NORMALIZED);
+constexpr auto SPECIAL = static_cast<std::uint8_t>(TokenFlag::SPECIAL);
+constexpr auto VANISHED = static_cast<std::uint8_t>(TokenFlag::VANISHED);
+
+} // namespace
+
+void PrefixFinder::build(std::vector<Entry> entries) {
+    std::erase_if(entries, [](const Entry &e) { return e.text.empty(); });
+    std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+        return std::tie(a.text, a.number) < std::tie(b.text, b.number);
+    });
+    entries_ = std::move(entries);
+    for (const auto &e : entries_) first_[static_cast<unsigned char>(e.text[0])] = true;
+}
+
+AddedTokens::AddedTokens(Reader &program, unsigned depth) {
+    const auto match = program.scalar<std::uint8_t>("match");
+    if (match > 2) throw FormatError("is " + std::to_string(match), "match");
+    match_ = static_cast<Match>(match);
+    parses_ = read_flag(program, "parse_special");
+    space_ = CodePointSet(program);
+    word_ = CodePointSet(program);
+    const auto count = program.count(program.scalar<std::uint32_t>("tokens"), 9, "tokens");
+    std::vector<PrefixFinder::Entry> raw;
+    std::vector<PrefixFinder::Entry> late;
+    for (std::size_t i = 0; i < count; ++i) {
+        Token token{};
+        token.id = program.scalar<std::uint32_t>("id");
+        token.flags = program.scalar<std::uint8_t>("flags");
+        token.text = read_text(program, "content");
+        const PrefixFinder::Entry entry{token.text, static_cast<std::uint32_t>(i)};
+        const bool normalized = (token.flags & NORMALIZED) != 0 && match_ != Match::LONGEST_FIRST;
+        (normalized ? late : raw).push_back(entry);
+        vanished_ = vanished_ || (token.flags & VANISHED) != 0;
+        tokens_.push_back(token);
+    }
+    raw_.build(std::move(raw));
+    late_.build(std::move(late));
+    if (!read_flag(program, "first")) return;
+    if (depth == DEEPEST) throw FormatError("are nested too deep", "tokens", program.offset());
+    first_ = std::make_unique<AddedTokens>(program, depth + 1);
+}
+
+void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &out) const {
+    std::vector<Piece> pieces;
+    if (first_)
+        first_->cut(part, parse_special, pieces);
+    else
+        pieces.push_back({part, NONE});
+    const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
+    for (const auto &piece : pieces) {
+        if (piece.id != NONE)
+            out.push_back(piece);
+        else if (match_ == Match::LONGEST_FIRST)
+            one_by_one(piece.part, parses, out);
+        else
+            split(piece.part, raw_, parses, out);
+    }
+}
+
+void AddedTokens::cut_normalized(const Part &part, int parse_special,
+                                 std::vector<Piece> &out) const {
+    if (vanished_ && !part.text.empty()) throw Deferred();
+    if (match_ == Match::LEFTMOST_LONGEST)
+        split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
+    else
+        out.push_back({part.cut(0, part.text.size()), NONE});
+}
+
+bool AddedTokens::inside_word(std::string_view text, std::size_t first, std::size_t last) const {
+    return (first > 0 && word_.has(decode(text, previous(text, first)).value)) ||
+           (last < text.size() && word_.has(decode(text, last).value));
+}
+
+std::size_t AddedTokens::strip_left(std::string_view text, std::size_t first,
+                                    std::size_t limit) const {
+    while (first > limit) {
+        const auto at = previous(text, first);
+        if (at < limit || !space_.has(decode(text, at).value)) break;
+        first = at;
+    }
+    return first;
+}
+
+std::size_t AddedTokens::strip_right(std::string_view text, std::size_t last,
+                                     std::size_t limit) const {
+    while (last < limit) {
+        const auto c = decode(text, last);
+        if (!space_.has(c.value)) break;
+        last += c.size;
+    }
+    return last;
+}
+
+void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parses,
+                        std::vector<Piece> &out) const {
+    const auto text = part.text;
+    std::size_t done = 0;
+    bool any = false;
+    for (std::size_t at = finder.next(text, 0); at < text.size(); at = finder.next(text, at)) {
+        const Token *best = nullptr;
+        finder.at(text, at, [&](const PrefixFinder::Entry &entry) {
+            const Token *token = &tokens_[entry.number];
+            const bool longer = match_ == Match::LEFTMOST_LONGEST &&
+                                (best == nullptr || entry.text.size() > best->text.size());
+            if (best == nullptr || longer || (match_ == Match::FIRST_LISTED && token < best))
+                best = token;
+        });
+        if (best == nullptr) {
+            ++at;
+            continue;
+        }
+        std::size_t first = at;
+        std::size_t last = at + best->text.size();
+        at = last;
+        if (!parses && (best->flags & SPECIAL) != 0) continue;
+        if ((best->flags & SINGLE_WORD) != 0 && inside_word(text, first, last)) continue;
+        if ((best->flags & LSTRIP) != 0) first = std::max(strip_left(text, first, done), done);
+        if ((best->flags & RSTRIP) != 0) last = strip_right(text, last, text.size());
+        // The pipeline words the error: the token lies in space that belongs to the one before it.
+        if (first > last) throw Deferred();
+        if (done < first) out.push_back({part.cut(done, first), NONE});
+        if (first < last) out.push_back({part.cut(first, last), best->id});
+        done = last;
+        any = true;
+    }
+    if (done < text.size() || !any) out.push_back({part.cut(done, text.size()), NONE});
+}
+
+// Each token, the longest first, is cut out of what those before it left.
+void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Piece> &out) const {
+    const auto text = part.text;
+    struct Place {
+        std::size_t size;
+        std::uint32_t number;
+        std::size_t start;
+    };
+    std::vector<Place> places;
+    for (std::size_t at = raw_.next(text, 0); at < text.size(); at = raw_.next(text, at + 1))
+        raw_.at(text, at, [&](const PrefixFinder::Entry &entry) {
+            if (parses || (tokens_[entry.number].flags & SPECIAL) == 0)
+                places.push_back({entry.text.size(), entry.number, at});
+        });
+    std::sort(places.begin(), places.end(), [](const Place &a, const Place &b) {
+        if (a.size != b.size) return a.size > b.size;
+        return std::tie(a.number, a.start) < std::tie(b.number, b.start);
+    });
+    std::vector<bool> taken(places.empty() ? 0 : text.size());
+    struct Cut {
+        std::size_t first;
+        std::size_t last;
+        std::uint32_t id;
+    };
+    std::vector<Cut> cuts;
+    for (const auto &place : places) {
+        const auto &token = tokens_[place.number];
+        std::size_t first = place.start;
+        std::size_t last = first + place.size;
+        const auto from = taken.begin() + static_cast<std::ptrdiff_t>(first);
+        if (std::find(from, from + static_cast<std::ptrdiff_t>(place.size), true) !=
+            from + static_cast<std::ptrdiff_t>(place.size))
+            continue;
+        if ((token.flags & LSTRIP) != 0)
+            while (first > 0) {
+                const auto before = previous(text, first);
+                if (taken[before] || !space_.has(decode(text, before).value)) break;
+                first = before;
+            }
+        if ((token.flags & RSTRIP) != 0)
+            while (last < text.size() && !taken[last]) {
+                const auto c = decode(text, last);
+                if (!space_.has(c.value)) break;
+                last += c.size;
+            }
+        for (std::size_t i = first; i < last; ++i) taken[i] = true;
+        cuts.push_back({first, last, token.id});
+    }
+    std::sort(cuts.begin(), cuts.end(),
+              [](const Cut &a, const Cut &b) { return a.first < b.first; });
+    std::size_t done = 0;
+    for (const auto &cut : cuts) {
+        if (done < cut.first) out.push_back({part.cut(done, cut.first), NONE});
+        out.push_back({part.cut(cut.first, cut.last), cut.id});
+        done = cut.last;
+    }
+    if (done < text.size() || cuts.empty()) out.push_back({part.cut(done, text.size()), NONE});
+}
+
+} // namespace mtkit

@@ -1,0 +1,186 @@
+#include "base/scratch_lease.hpp"
+#include "text/alphabet.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+
+Frame read_frame(Reader &program, const char *field) {
+    const bool works = read_flag(program, field);
+    auto ids = read_numbers(program, field);
+    return works ? Frame(std::move(ids)) : std::nullopt;
+}
+
+} // namespace
+
+Engine::~Engine() = default;
+
+Engine::Engine(Tables tables) : tables_(std::move(tables)) {
+    Reader program(tables_.bytes("PROG"));
+    const auto version = program.scalar<std::uint32_t>("version");
+    if (version != PROGRAM_VERSION)
+        throw FormatError("is " + std::to_string(version) + ", this core takes " +
+                              std::to_string(PROGRAM_VERSION),
+                          "version");
+    const auto invalid = program.scalar<std::uint8_t>("invalid_utf8");
+    if (invalid > 3) throw FormatError("is " + std::to_string(invalid), "invalid_utf8");
+    invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
+    vocabulary_.raw = read_flag(program, "raw");
+    cut_at_marks_ = read_flag(program, "cut_at_marks");
+    borders_ = Borders(read_text(program, "crossed"));
+    cacheable_ = read_flag(program, "cacheable");
+    vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
+    const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
+    vocabulary_.words =
+        WordTable(tables_.numbers<std::uint64_t>("WORD"), vocabulary_.pieces, extra);
+    vocabulary_.types = tables_.numbers<std::uint8_t>("KIND");
+    added_ = std::make_unique<AddedTokens>(program);
+    normalizer_ = make_normalizer(program, tables_);
+    pre_tokenizer_ = make_pre_tokenizer(program, tables_);
+    model_ = make_model(program, tables_, vocabulary_);
+    prefix_ = read_numbers(program, "prefix_ids");
+    special_ = read_frame(program, "special");
+    plain_ = read_frame(program, "plain");
+    if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
+}
+
+void Engine::encode(std::string_view text, const EncodeOptions &options,
+                    std::vector<std::uint32_t> &out) const {
+    Borrowed borrowed(*this);
+    Scratch &scratch = *borrowed;
+    scratch.model.places = false;
+    const Frame &frame = options.add_special_tokens ? special_ : plain_;
+    if (!frame) throw Deferred();
+    constexpr std::size_t NOWHERE = ~std::size_t{0};
+    std::size_t start = NOWHERE;
+    std::size_t size = 0;
+    for (const auto id : *frame) {
+        if (id != NONE) {
+            out.push_back(id);
+        } else if (start == NOWHERE) {
+            start = out.size();
+            one_text(text, options.parse_special, scratch, out);
+            size = out.size() - start;
+        } else {
+            const std::size_t again = out.size();
+            out.resize(again + size);
+            std::copy_n(out.data() + start, size, out.data() + again);
+        }
+    }
+    if (start == NOWHERE) { // it can fail for all that
+        std::vector<std::uint32_t> unused;
+        one_text(text, options.parse_special, scratch, unused);
+    }
+}
+
+// The ids of a text with nothing around it.
+void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    out.insert(out.end(), prefix_.begin(), prefix_.end());
+    const auto valid = checked(text, scratch);
+    if (pre_tokenizer_ && pre_tokenizer_->needs_extents()) {
+        Tokens tokens;
+        text_tokens(aligned(valid, scratch), parse_special, scratch, tokens);
+        out.insert(out.end(), tokens.ids.begin(), tokens.ids.end());
+    } else {
+        text_ids(valid, parse_special, scratch, out);
+    }
+}
+
+std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {
+    scratch.arena.begin(text.size());
+    if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
+    std::size_t good = valid_prefix(text);
+    // A broken character could reach over a mark.
+    scratch.model.whole_characters = good == text.size();
+    if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
+    if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
+    if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);
+    auto &valid = scratch.valid;
+    valid.clear();
+    while (!text.empty()) {
+        valid += text.substr(0, good);
+        if (good == text.size()) break;
+        valid += REPLACEMENT;
+        text.remove_prefix(good + 1);
+        good = valid_prefix(text);
+    }
+    return valid;
+}
+
+void Engine::text_ids(std::string_view text, int parse_special, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    auto &cut = scratch.cut;
+    cut.clear();
+    added_->cut({text, nullptr, {0, 0}, true, true}, parse_special, cut);
+    for (const auto &raw : cut) {
+        if (raw.id != NONE) {
+            out.push_back(raw.id);
+            continue;
+        }
+        Part part = raw.part;
+        if (part.text.empty()) continue; // no reference gives tokens for nothing
+        if (normalizer_) normalizer_->run(part, scratch.arena);
+        auto &pieces = scratch.pieces;
+        pieces.clear();
+        added_->cut_normalized(part, parse_special, pieces);
+        for (const auto &piece : pieces) {
+            if (piece.id != NONE)
+                out.push_back(piece.id);
+            else
+                part_ids(piece.part, scratch, out);
+        }
+    }
+}
+
+void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const {
+    if (!pre_tokenizer_) {
+        unit_ids(part.text, scratch, out);
+        return;
+    }
+    pre_tokenizer_->run(part, scratch.arena,
+                        [&](const Part &word) { unit_ids(word.text, scratch, out); });
+}
+
+void Engine::unit_ids(std::string_view text, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    while (!text.empty()) {
+        const std::size_t end = word_end(text, scratch);
+        word_ids(text.substr(0, end), scratch, out);
+        text.remove_prefix(end);
+    }
+}
+
+void Engine::encode_word(std::string_view word, Scratch &scratch) const {
+    try {
+        model_->encode(word, scratch.model, scratch.tokens);
+    } catch (const NoToken &error) {
+        if (!vocabulary_.raw) throw;
+        std::string letters;
+        for (const char c : error.text)
+            append(letters, ALPHABET.letter[static_cast<unsigned char>(c)]);
+        throw NoToken(letters);
+    }
+}
+
+void Engine::word_ids(std::string_view word, Scratch &scratch,
+                      std::vector<std::uint32_t> &out) const {
+    const bool cached = cacheable_ && word.size() <= WordCache::LONGEST;
+    if (cached) {
+        std::size_t count = 0;
+        if (const auto *ids = scratch.cache.find(word, count)) {
+            for (std::size_t i = 0; i < count; ++i) out.push_back(ids[i]);
+            return;
+        }
+    }
+    auto &tokens = scratch.tokens;
+    tokens.clear();
+    encode_word(word, scratch);
+    for (const auto &token : tokens) out.push_back(token.id);
+    if (cached) scratch.cache.put(word, out.data() + (out.size() - tokens.size()), tokens.size());
+}
+
+} // namespace mtkit

@@ -1,0 +1,216 @@
+// Byte-pair encoding by a merge list, and by the ids of what merging makes.
+//
+// Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
+// byte_pair_merge.
+#include "models/merging.hpp"
+#include "text/alphabet.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+using Symbol = ModelScratch::Symbol;
+
+bool only_newlines(std::string_view word) {
+    return word.find_first_not_of('\n') == std::string_view::npos;
+}
+
+class Bpe final : public Model {
+  public:
+    Bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary)
+        : vocabulary_(vocabulary),
+          pairs_(tables.numbers<std::uint64_t>("PAIR"), tables.numbers<std::uint32_t>("MRGD")),
+          unk_(read_id(program, "unk")), fuse_unk_(read_flag(program, "fuse_unk")),
+          byte_fallback_(read_flag(program, "byte_fallback")),
+          ignore_merges_(read_flag(program, "ignore_merges")),
+          after_(read_flag(program, "missing")),
+          whole_newlines_(read_flag(program, "whole_newlines")),
+          refuses_(read_flag(program, "without_unk")),
+          prefix_(read_text(program, "continuing_subword_prefix")),
+          suffix_(read_text(program, "end_of_word_suffix")), literal_(ByteIds::literal(vocabulary)),
+          named_(ByteIds::named(vocabulary)) {}
+
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
+        if (word.empty()) return;
+        if (ignore_merges_ || (whole_newlines_ && only_newlines(word))) {
+            const std::uint32_t id = vocabulary_.words.find(word);
+            if (id < vocabulary_.pieces.size()) {
+                out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
+                return;
+            }
+        }
+        scratch.begin(word.size());
+        if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
+            split_bytes(word, scratch);
+        else
+            split_characters(word, scratch);
+        merge_all(
+            scratch, [&](const Symbol &l, const Symbol &r) { return pairs_.rank(l.id, r.id); },
+            [&](Symbol &l, const Symbol &r) {
+                l.id = pairs_.made(l.rank);
+                l.end = r.end;
+                return true;
+            });
+        for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
+    }
+
+  private:
+    // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
+    // character, not as the text has them.
+    static void add(std::vector<Symbol> &symbols, std::uint32_t id, std::uint32_t size) {
+        const std::uint32_t start = symbols.empty() ? 0 : symbols.back().end;
+        symbols.push_back({id, start, start + size, NONE, NONE, NONE, false});
+    }
+
+    // Byte-level: a character of the byte alphabet is a byte.
+    void split_bytes(std::string_view word, ModelScratch &scratch) const {
+        std::uint32_t unknown = 0;
+        for (const char c : word) {
+            const std::uint32_t id = literal_.id[static_cast<unsigned char>(c)];
+            if (id != NONE || after_) {
+                flush(unknown, scratch.symbols);
+                add(scratch.symbols, id, 1);
+            } else {
+                put_unknown(unknown, {&c, 1}, 1, scratch);
+            }
+        }
+        flush(unknown, scratch.symbols);
+    }
+
+    void split_characters(std::string_view word, ModelScratch &scratch) const {
+        std::uint32_t unknown = 0;
+        for (std::size_t at = 0; at < word.size();) {
+            const auto size = decode(word, at).size;
+            const std::size_t end = at + size;
+            std::string_view text = word.substr(at, size);
+            if (after_) {
+                // Characters merge as text, whatever stands around them in the vocabulary.
+            } else if ((at > 0 && !prefix_.empty()) || (end == word.size() && !suffix_.empty())) {
+                scratch.key = at > 0 ? prefix_ : std::string_view();
+                scratch.key += text;
+                if (end == word.size()) scratch.key += suffix_;
+                text = scratch.key;
+            }
+            const std::uint32_t id = text.size() == 1
+                                         ? literal_.id[static_cast<unsigned char>(text[0])]
+                                         : vocabulary_.words.find(text);
+            if (after_ || id < vocabulary_.pieces.size()) {
+                flush(unknown, scratch.symbols);
+                add(scratch.symbols, id, size);
+            } else if (!spell(text, scratch.symbols)) {
+                put_unknown(unknown, text, size, scratch);
+            }
+            at = end;
+        }
+        flush(unknown, scratch.symbols);
+    }
+
+    // An unknown character waits for its neighbours; byte tokens overtake it, as in the reference.
+    // `unknown` has the bytes that wait.
+    void put_unknown(std::uint32_t &unknown, std::string_view text, std::uint32_t size,
+                     ModelScratch &scratch) const {
+        if (unk_ == NONE) {
+            if (refuses_) throw NoToken(text);
+            // What follows moves up, in the bytes of the pipeline's word.
+            if (scratch.places && (vocabulary_.raw || byte_fallback_)) throw Deferred();
+            return;
+        }
+        if (!fuse_unk_) flush(unknown, scratch.symbols);
+        unknown += size;
+    }
+
+    void flush(std::uint32_t &unknown, std::vector<Symbol> &symbols) const {
+        if (unknown != 0) add(symbols, unk_, unknown);
+        unknown = 0;
+    }
+
+    bool spell(std::string_view text, std::vector<Symbol> &symbols) const {
+        if (!byte_fallback_) return false;
+        for (const char c : text)
+            if (named_.id[static_cast<unsigned char>(c)] == NONE) return false;
+        for (const char c : text) add(symbols, named_.id[static_cast<unsigned char>(c)], 1);
+        return true;
+    }
+
+    void emit(std::string_view word, const Symbol &symbol, std::vector<Token> &out) const {
+        if (!after_ || symbol.id < vocabulary_.pieces.size()) {
+            out.push_back({symbol.id, symbol.start, symbol.end});
+            return;
+        }
+        for (std::uint32_t at = symbol.start; at < symbol.end; ++at) {
+            const auto byte = static_cast<unsigned char>(word[at]);
+            // Other bytes are two in the pipeline's word, none of them a token.
+            if (vocabulary_.raw && ALPHABET.letter[byte] >= 0x80) continue;
+            const std::uint32_t id = (byte_fallback_ ? named_ : literal_).id[byte];
+            if (id != NONE) out.push_back({id, at, at + 1});
+        }
+    }
+
+    Vocabulary vocabulary_;
+    PairTable pairs_;
+    std::uint32_t unk_;
+    bool fuse_unk_;
+    bool byte_fallback_;
+    bool ignore_merges_;
+    bool after_;
+    bool whole_newlines_;
+    bool refuses_; // a character without any token is an error
+    std::string_view prefix_;
+    std::string_view suffix_;
+    ByteIds literal_;
+    ByteIds named_;
+};
+
+class RankBpe final : public Model {
+  public:
+    explicit RankBpe(const Vocabulary &vocabulary)
+        : words_(vocabulary.words), raw_(vocabulary.raw) {}
+
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
+        if (word.empty()) return;
+        const auto size = static_cast<std::uint32_t>(word.size());
+        if (const std::uint32_t id = words_.find(word); id != NONE) {
+            out.push_back({id, 0, size});
+            return;
+        }
+        scratch.begin(word.size());
+        for (std::uint32_t at = 0; at < size;) {
+            const std::uint32_t end = at + (raw_ ? 1 : decode(word, at).size);
+            const std::uint32_t id = words_.find(word.substr(at, end - at));
+            if (id == NONE) throw NoToken(word.substr(at, end - at));
+            scratch.symbols.push_back({id, at, end, NONE, NONE, NONE, false});
+            at = end;
+        }
+        merge_all(
+            scratch,
+            [&](const Symbol &l, const Symbol &r) {
+                return words_.find(word.substr(l.start, r.end - l.start));
+            },
+            [&](Symbol &l, const Symbol &r) {
+                l.id = l.rank;
+                l.end = r.end;
+                return true;
+            });
+        for (const auto &symbol : scratch.symbols)
+            out.push_back({symbol.id, symbol.start, symbol.end});
+    }
+
+  private:
+    WordTable words_;
+    bool raw_;
+};
+
+} // namespace
+
+std::unique_ptr<Model> make_bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
+    return std::make_unique<Bpe>(program, tables, vocabulary);
+}
+
+std::unique_ptr<Model> make_rank_bpe(Reader &, const Vocabulary &vocabulary) {
+    return std::make_unique<RankBpe>(vocabulary);
+}
+
+} // namespace mtkit

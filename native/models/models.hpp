@@ -1,0 +1,137 @@
+// Models: a word to tokens. Each algorithm has a file of its own.
+//
+// A word is bytes: UTF-8 in general; for byte-level models the raw bytes, with pieces to match.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/reader.hpp"
+#include "tables/cache.hpp"
+#include "tables/opcodes.hpp"
+#include "tables/tables.hpp"
+
+namespace mtkit {
+
+// An id and the bytes of the word that it covers. Where the model spells single bytes, tokens are
+// laid end to end, which may reach over the end of the word.
+struct Token {
+    std::uint32_t id;
+    std::uint32_t start;
+    std::uint32_t end;
+};
+
+// Working memory of one call; reused, so that words cost no allocation.
+struct ModelScratch {
+    struct Symbol {
+        std::uint32_t id;
+        std::uint32_t start;
+        std::uint32_t end;
+        std::uint32_t previous;
+        std::uint32_t next;
+        std::uint32_t rank; // of the merge with the next symbol
+        bool frozen;
+    };
+    struct Node {
+        double score;
+        std::uint32_t id;
+        std::uint32_t from;
+        double rival = -std::numeric_limits<double>::infinity(); // the next best score
+    };
+    // From a place of the text to the next one.
+    struct Step {
+        std::int64_t cost; // of the whole way to the end
+        std::uint32_t id;
+        std::uint32_t end;
+    };
+    std::vector<Symbol> symbols;
+    std::vector<std::uint64_t> heap;
+    std::vector<Node> nodes;
+    std::vector<Step> steps;
+    std::string key;
+    std::vector<std::uint32_t> ids;
+    WordCache segments;            // of Unigram: how sure each is, its tokens
+    bool places = false;           // the places of tokens are wanted, not only their ids
+    bool whole_characters = false; // the text is UTF-8
+
+    // Start with no symbols and room for as many as a word of so many bytes can have: growing
+    // step by step would touch twice the memory.
+    void begin(std::size_t bytes) {
+        symbols.clear();
+        symbols.reserve(bytes);
+    }
+};
+
+class Model {
+  public:
+    virtual ~Model() = default;
+
+    // Append the tokens of one word.
+    virtual void encode(std::string_view word, ModelScratch &scratch,
+                        std::vector<Token> &out) const = 0;
+
+    // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
+    [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }
+};
+
+// What every model may use.
+struct Vocabulary {
+    PieceTable pieces;
+    WordTable words;
+    std::span<const std::uint8_t> types;
+    bool raw = false; // pieces and words are raw bytes
+};
+
+// Ids of byte tokens, by byte; NONE where there is none.
+struct ByteIds {
+    std::uint32_t id[256];
+
+    // Tokens that are exactly that byte.
+    static ByteIds literal(const Vocabulary &vocabulary);
+    // Tokens called <0xHH>.
+    static ByteIds named(const Vocabulary &vocabulary);
+};
+
+// Reads the model's part of the program.
+std::unique_ptr<Model> make_model(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+
+std::unique_ptr<Model> make_bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_rank_bpe(Reader &program, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_score_bpe(Reader &program, Tables &tables,
+                                      const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_characters(Reader &program, Tables &tables,
+                                       const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_trie(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_shortest_path(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_loose_bpe(Tables &tables, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_lattice_unigram(Reader &program, Tables &tables);
+std::unique_ptr<Model> make_section_bpe(Reader &program, Tables &tables,
+                                        const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_checksum(const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
+std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
+
+// Stands for an id that is none, for example an unknown token of number -1: where a text needs it,
+// the pipeline says what is wrong.
+inline constexpr std::uint32_t OUTSIDE = 0xFFFFFFFE;
+
+// A string of the program: u32 length, bytes.
+inline std::string_view read_text(Reader &program, const char *field) {
+    const auto size = program.scalar<std::uint32_t>(field);
+    return program.text(size, field);
+}
+
+// An id of the program; NONE where there is none.
+inline std::uint32_t read_id(Reader &program, const char *field) {
+    return program.scalar<std::uint32_t>(field);
+}
+
+inline bool read_flag(Reader &program, const char *field) {
+    return program.scalar<std::uint8_t>(field) != 0;
+}
+
+} // namespace mtkit

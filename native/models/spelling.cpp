@@ -1,0 +1,49 @@
+#include "models/spelling.hpp"
+
+#include <algorithm>
+
+namespace mtkit {
+
+ByteIds Roles::byte_ids(bool singles) const {
+    static constexpr const char *DIGITS = "0123456789ABCDEF";
+    const auto any = [this](std::string_view text) {
+        const std::uint32_t id = reserved.find(text);
+        return id != NONE ? id : segmented.find(text);
+    };
+    ByteIds out{};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        const char name[] = {'<', '0', 'x', DIGITS[byte >> 4], DIGITS[byte & 15], '>'};
+        const char single = static_cast<char>(byte);
+        out.id[byte] = any({name, sizeof name});
+        if (out.id[byte] == NONE && singles) out.id[byte] = any({&single, 1});
+    }
+    return out;
+}
+
+void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
+           const ByteIds *bytes, bool fuse, std::vector<Token> &out) {
+    bool fusing = false;
+    for (const auto &[start, end, id] : stretches) {
+        if (id != NONE) {
+            out.push_back({id, start, end});
+            fusing = false;
+            continue;
+        }
+        const auto text = word.substr(start, end - start);
+        const auto has = [&](char c) { return bytes->id[static_cast<unsigned char>(c)] != NONE; };
+        if (bytes != nullptr && std::all_of(text.begin(), text.end(), has)) {
+            for (const char c : text)
+                out.push_back({bytes->id[static_cast<unsigned char>(c)], start, end});
+            fusing = false;
+            continue;
+        }
+        if (unk == NONE) throw NoToken(text);
+        if (fusing && fuse)
+            out.back().end = end;
+        else
+            out.push_back({unk, start, end});
+        fusing = true;
+    }
+}
+
+} // namespace mtkit

@@ -1,0 +1,49 @@
+// What stands for text that is no piece: byte tokens or the unknown token.
+#pragma once
+
+#include "models/models.hpp"
+
+namespace mtkit {
+
+// A stretch of a word with its id; NONE: no piece.
+struct Stretch {
+    std::uint32_t start;
+    std::uint32_t end;
+    std::uint32_t id;
+};
+
+// Bytes of a character as its first byte says.
+inline std::size_t character_size(char first) {
+    static constexpr std::uint8_t SIZES[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
+    return SIZES[static_cast<unsigned char>(first) >> 4];
+}
+
+// Segmented and reserved pieces of a vocabulary with types.
+struct Roles {
+    WordTable segmented;
+    WordTable reserved;
+    std::span<const std::uint8_t> types;
+
+    Roles(Tables &tables, const Vocabulary &vocabulary)
+        : segmented(vocabulary.words),
+          reserved(tables.numbers<std::uint64_t>("RSVD"), vocabulary.pieces, {}),
+          types(vocabulary.types) {}
+
+    [[nodiscard]] bool is_unused(std::uint32_t id) const {
+        return id < types.size() && types[id] == 5;
+    }
+    // The id of a text; reserved and UNUSED pieces are never found.
+    [[nodiscard]] std::uint32_t find(std::string_view text) const {
+        const std::uint32_t id = segmented.find(text);
+        return is_unused(id) ? NONE : id;
+    }
+    // <0xHH> tokens by byte; with `singles` the token of the byte itself where there is none.
+    [[nodiscard]] ByteIds byte_ids(bool singles) const;
+};
+
+// Append tokens for stretches in order: byte tokens (each covering the whole stretch) where
+// `bytes` is given and has them all, else the unknown token, one for neighbours if `fuse`.
+void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
+           const ByteIds *bytes, bool fuse, std::vector<Token> &out);
+
+} // namespace mtkit

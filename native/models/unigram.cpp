@@ -1,0 +1,203 @@
+// Unigram: the segmentation with the highest sum of scores.
+//
+// Source: google/sentencepiece 0.2.3, unigram_model.cc (EncodeOptimized); huggingface/tokenizers,
+// models/unigram/model.rs.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "models/spelling.hpp"
+#include "steps/split_points.hpp"
+#include "tables/trie.hpp"
+
+namespace mtkit {
+
+namespace {
+
+// Sums are float or double, and compared as such: in float many segmentations are equal.
+//
+// Between borders that no piece reaches over lie segments, and every path goes through the borders.
+// Which path through a segment is the best depends on the sum before it only as far as that rounds
+// sums: where every other path is further behind than rounding reaches, it is the best one after
+// any other sum, too, and is remembered.
+template <typename Sum> class Unigram final : public Model {
+  public:
+    Unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary)
+        : vocabulary_(vocabulary), trie_(tables), offers_(tables.numbers<double>("OFRS")),
+          unk_(read_id(program, "unk")), byte_fallback_(read_flag(program, "byte_fallback")),
+          fuse_unk_(read_flag(program, "fuse_unk")), any_(read_flag(program, "candidates")),
+          unk_offer_(program.scalar<double>("unk_offer")), borders_(read_text(program, "crossed")),
+          bytes_(Roles(tables, vocabulary).byte_ids(false)), steepest_(std::abs(unk_offer_)) {
+        for (const double offer : offers_)
+            steepest_ = std::isfinite(offer) ? std::max(steepest_, std::abs(offer)) : INFINITY;
+    }
+
+    void encode(std::string_view word, ModelScratch &scratch,
+                std::vector<Token> &out) const override {
+        std::vector<Stretch> path;
+        double sum = 0;
+        for (std::size_t start = 0; start < word.size();) {
+            const auto rest = word.substr(start);
+            const std::size_t size = scratch.whole_characters ? borders_.first(rest) : rest.size();
+            const auto segment = rest.substr(0, size);
+            // A word without borders is remembered by the engine.
+            if (size < word.size() && size <= WordCache::LONGEST)
+                add_segment(segment, start, sum, scratch, path);
+            else
+                search(segment, start, sum, scratch.nodes, path);
+            start += size;
+        }
+        spell_path(word, path, out);
+    }
+    [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
+
+  private:
+    using Nodes = std::vector<ModelScratch::Node>;
+    // Sums beyond it begin again (kScoreResetThreshold).
+    static constexpr double RESET =
+        std::is_same_v<Sum, float> ? 100'000 : std::numeric_limits<double>::infinity();
+
+    [[nodiscard]] double add(std::uint32_t id, double sum) const {
+        return static_cast<Sum>((id < offers_.size() ? offers_[id] : 0) + sum);
+    }
+
+    // How far rounding can move two sums in a segment against each other: half a unit in the last
+    // place for each piece of each. Infinity where sums may begin again.
+    [[nodiscard]] double doubt(std::size_t size, double sum) const {
+        const auto pieces = static_cast<double>(size);
+        const double most = std::abs(sum) + pieces * steepest_;
+        if (!(most < RESET)) return INFINITY;
+        return (pieces + 1) * most * std::numeric_limits<Sum>::epsilon();
+    }
+
+    // Add the best path of a segment, remembered or searched for. Remembered are its ids, behind
+    // how far the next best path is from it.
+    void add_segment(std::string_view segment, std::size_t start, double &sum,
+                     ModelScratch &scratch, std::vector<Stretch> &path) const {
+        const double margin = doubt(segment.size(), sum);
+        if (std::isinf(margin)) {
+            search(segment, start, sum, scratch.nodes, path);
+            return;
+        }
+        std::size_t count = 0;
+        const auto *known = scratch.segments.find(segment, count);
+        if (known != nullptr && std::bit_cast<float>(*known) > margin) {
+            auto at = static_cast<std::uint32_t>(start);
+            for (std::size_t i = 1; i < count; ++i) {
+                const auto size = static_cast<std::uint32_t>(vocabulary_.pieces[known[i]].size());
+                path.push_back({at, at + size, known[i]});
+                at += size;
+                sum = add(known[i], sum);
+            }
+            return;
+        }
+        const std::size_t first = path.size();
+        const double distance = search(segment, start, sum, scratch.nodes, path) - margin;
+        if (known != nullptr || !(distance > 0)) return;
+        auto &ids = scratch.ids;
+        ids.assign(1, std::bit_cast<std::uint32_t>(static_cast<float>(0.999 * distance)));
+        for (std::size_t i = first; i < path.size(); ++i) {
+            const auto &[from, end, id] = path[i];
+            if (id >= vocabulary_.pieces.size() || vocabulary_.pieces[id].size() != end - from)
+                return;
+            ids.push_back(id);
+        }
+        scratch.segments.put(segment, ids.data(), ids.size());
+    }
+
+    // Add the best path of a segment and its scores; return how far the next best is from it.
+    double search(std::string_view segment, std::size_t origin, double &sum, Nodes &nodes,
+                  std::vector<Stretch> &path) const {
+        const std::size_t size = segment.size();
+        nodes.assign(size + 1, {0, NONE, NONE});
+        nodes[0].score = sum;
+        std::size_t reached = 0;
+        const auto offer = [&](std::size_t end, double score, std::uint32_t id, std::size_t from) {
+            reached = std::max(reached, end);
+            auto &node = nodes[end];
+            if (node.from == NONE)
+                node = {score, id, static_cast<std::uint32_t>(from)};
+            else if (score > node.score)
+                node = {score, id, static_cast<std::uint32_t>(from), node.score};
+            else
+                node.rival = std::max(node.rival, score);
+        };
+        for (std::size_t start = 0; start < size;) {
+            if (std::abs(nodes[start].score) > RESET) begin_again(nodes, start, reached);
+            const double here = nodes[start].score;
+            const std::size_t next = std::min(start + character_size(segment[start]), size);
+            bool single = false;
+            trie_.prefixes(segment, start, [&](std::size_t end, std::uint32_t id) {
+                offer(end, add(id, here), id, start);
+                single = single || end == next;
+            });
+            if (!single) {
+                const auto score = static_cast<Sum>(unk_offer_ + here);
+                if (unk_ == NONE && (nodes[next].from == NONE || score > nodes[next].score))
+                    throw NoToken(segment.substr(start, next - start));
+                offer(next, score, unk_, start);
+            }
+            start = next;
+        }
+        const std::size_t first = path.size();
+        double distance = INFINITY;
+        for (auto end = static_cast<std::uint32_t>(size); end > 0; end = nodes[end].from) {
+            const auto &node = nodes[end];
+            const auto place = static_cast<std::uint32_t>(origin);
+            path.push_back({place + node.from, place + end, node.id == unk_ ? NONE : node.id});
+            distance = std::min(distance, node.score - node.rival);
+        }
+        std::reverse(path.begin() + static_cast<std::ptrdiff_t>(first), path.end());
+        sum = nodes[size].score;
+        return distance;
+    }
+
+    static void begin_again(Nodes &nodes, std::size_t start, std::size_t reached) {
+        const double offset = nodes[start].score;
+        nodes[start].score = static_cast<Sum>(offset - offset);
+        for (std::size_t i = start + 1; i <= reached; ++i)
+            if (nodes[i].from != NONE) nodes[i].score = static_cast<Sum>(nodes[i].score - offset);
+    }
+
+    void spell_path(std::string_view word, std::vector<Stretch> &path,
+                    std::vector<Token> &out) const {
+        std::size_t kept = 0;
+        for (const auto &part : path) {
+            if (part.id == NONE && fuse_unk_ && kept != 0 && path[kept - 1].id == NONE)
+                path[kept - 1].end = part.end;
+            else
+                path[kept++] = part;
+        }
+        path.resize(kept);
+        if (any_)
+            // The reference looks the joined text up again: it can be a piece after all.
+            for (auto &part : path)
+                if (part.id == NONE)
+                    part.id =
+                        vocabulary_.words.find(word.substr(part.start, part.end - part.start));
+        spell(word, path, unk_, byte_fallback_ ? &bytes_ : nullptr, fuse_unk_, out);
+    }
+
+    Vocabulary vocabulary_;
+    TrieTable trie_;
+    std::span<const double> offers_;
+    std::uint32_t unk_;
+    bool byte_fallback_;
+    bool fuse_unk_;
+    bool any_;
+    double unk_offer_;
+    Borders borders_;
+    ByteIds bytes_;
+    double steepest_; // the largest size of an offer
+};
+
+} // namespace
+
+std::unique_ptr<Model> make_unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
+    if (read_flag(program, "precision"))
+        return std::make_unique<Unigram<float>>(program, tables, vocabulary);
+    return std::make_unique<Unigram<double>>(program, tables, vocabulary);
+}
+
+} // namespace mtkit

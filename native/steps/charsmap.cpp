@@ -1,0 +1,141 @@
+// The normalizer with a precompiled character map alone: cluster by cluster.
+//
+// Source: huggingface/tokenizers, normalizers/precompiled.rs.
+#include "steps/charsmap.hpp"
+
+#include "models/models.hpp"
+#include "steps/steps.hpp"
+#include "text/alignment.hpp"
+#include "text/graphemes.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr std::size_t SHORT_CLUSTER = 6;
+constexpr const char *STEP = "Precompiled";
+
+class Precompiled final : public Normalizer {
+  public:
+    explicit Precompiled(Reader &program)
+        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()) {
+        for (char32_t c = 0; c < 0x80; ++c) inert_[c] = inert_[c] && graphemes_.stands_alone(c);
+    }
+
+    void run(Part &part, Arena &arena) const override {
+        auto &out = arena.fresh();
+        if (part.extents == nullptr) {
+            const auto check = [&](std::string_view, bool) {
+                arena.check(part.text.size(), out.size(), STEP);
+            };
+            if (!walk(part.text, out, check)) return;
+            arena.grow(part.text.size(), out.size(), STEP);
+            part.text = out;
+            return;
+        }
+        std::vector<Change> changes;
+        std::size_t done = 0;
+        const auto note = [&](std::string_view old, bool replaced) {
+            arena.check(part.text.size(), out.size(), STEP);
+            const std::string_view written = std::string_view(out).substr(done);
+            done = out.size();
+            if (replaced)
+                write_over(count(old), written, changes);
+            else
+                changes.push_back({written.size(), 0});
+        };
+        if (!walk(part.text, out, note)) return;
+        arena.grow(part.text.size(), out.size(), STEP);
+        Transform aligned(part, arena);
+        std::size_t at = 0;
+        for (const auto &change : changes) {
+            aligned.put(std::string_view(out).substr(at, change.size), change.change);
+            at += change.size;
+        }
+        aligned.give(part);
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    struct Change {
+        std::size_t size; // of the new character
+        int change;       // see Transform
+    };
+
+    // Write the text; call `note` with each stretch and whether it was replaced. Whether any was.
+    template <typename Note>
+    bool walk(std::string_view text, std::string &out, const Note &note) const {
+        bool changed = false;
+        for (std::size_t at = 0; at < text.size();) {
+            // What follows the last of a run may join it.
+            while (is_inert(text, at) && (at + 1 == text.size() || is_inert(text, at + 1))) {
+                out.push_back(text[at]);
+                note(text.substr(at++, 1), false);
+            }
+            if (at == text.size()) break;
+            const std::size_t end = graphemes_.end(text, at);
+            const auto cluster = text.substr(at, end - at);
+            if (end - at < SHORT_CLUSTER && replace(cluster, out)) {
+                note(cluster, true);
+                changed = true;
+                at = end;
+                continue;
+            }
+            while (at < end) {
+                const auto character = text.substr(at, decode(text, at).size);
+                const bool replaced = replace(character, out);
+                if (!replaced) out += character;
+                note(character, replaced);
+                changed = changed || replaced;
+                at += character.size();
+            }
+        }
+        return changed;
+    }
+
+    [[nodiscard]] bool is_inert(std::string_view text, std::size_t at) const {
+        return at < text.size() && inert_[static_cast<unsigned char>(text[at])];
+    }
+
+    static int count(std::string_view text) {
+        int characters = 0;
+        for (std::size_t at = 0; at < text.size(); at += decode(text, at).size) ++characters;
+        return characters;
+    }
+
+    // The surplus of new characters at their end is inserted; missing ones are taken by the
+    // character before, and forgotten where there is none.
+    static void write_over(int old, std::string_view written, std::vector<Change> &changes) {
+        int left = old;
+        for (std::size_t at = 0; at < written.size();) {
+            const std::size_t size = decode(written, at).size;
+            changes.push_back({size, left-- > 0 ? 0 : 1});
+            at += size;
+        }
+        if (left > 0 && !changes.empty()) changes.back().change -= left;
+    }
+
+    // The shortest entry that the key begins with replaces all of it.
+    bool replace(std::string_view key, std::string &out) const {
+        bool any = false;
+        map_.matches(key, [&](std::size_t, std::string_view value) {
+            out += value;
+            any = true;
+            return false;
+        });
+        return any;
+    }
+
+    Graphemes graphemes_;
+    Charsmap map_;
+    std::array<bool, 256> inert_;
+};
+
+} // namespace
+
+std::unique_ptr<Normalizer> make_charsmap(Reader &program) {
+    return std::make_unique<Precompiled>(program);
+}
+
+} // namespace mtkit

@@ -1,0 +1,277 @@
+// Pre-tokenizers: splitting, and the two that write into the words.
+//
+// Source: huggingface/tokenizers, tokenizer/normalizer.rs (split), pre_tokenizers/.
+#include "models/models.hpp"
+#include "steps/steps.hpp"
+#include "text/alignment.hpp"
+#include "text/sets.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+// Stretches end to end, joined or dropped as the behaviour says.
+class Stretches {
+  public:
+    Stretches(const Part &part, Behavior behavior, const PutPart &put)
+        : part_(part), behavior_(behavior), put_(put) {}
+
+    void add(std::size_t end, bool found) {
+        if (!joins(found)) {
+            flush();
+            start_ = end_;
+        }
+        end_ = end;
+        before_ = found;
+    }
+    void flush() const {
+        if (start_ < end_ && !(before_ && behavior_ == Behavior::REMOVED))
+            put_(part_.cut(start_, end_));
+    }
+    [[nodiscard]] std::size_t end() const { return end_; }
+
+  private:
+    [[nodiscard]] bool joins(bool found) const {
+        switch (behavior_) {
+        case Behavior::MERGED_WITH_PREVIOUS:
+            return found && !before_;
+        case Behavior::MERGED_WITH_NEXT:
+            return !found && before_;
+        case Behavior::CONTIGUOUS:
+            return found == before_;
+        case Behavior::GLUED_TO_PREVIOUS:
+            return found;
+        default:
+            return false;
+        }
+    }
+
+    const Part &part_;
+    Behavior behavior_;
+    const PutPart &put_;
+    std::size_t start_ = 0;
+    std::size_t end_ = 0;
+    bool before_ = false;
+};
+
+class Split final : public PreTokenizer {
+  public:
+    Split(Reader &program, Tables &tables) : matcher_(make_matcher(program, tables)) {
+        const auto behavior = program.scalar<std::uint8_t>("behavior");
+        if (behavior > static_cast<std::uint8_t>(Behavior::GLUED_TO_PREVIOUS))
+            throw FormatError("is " + std::to_string(behavior), "behavior");
+        behavior_ = static_cast<Behavior>(behavior);
+        invert_ = read_flag(program, "invert");
+    }
+    void run(const Part &part, Arena &, const PutPart &put) const override {
+        Stretches stretches(part, behavior_, put);
+        matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
+            if (stretches.end() != start) stretches.add(start, invert_);
+            stretches.add(end, !invert_);
+        });
+        if (stretches.end() != part.text.size()) stretches.add(part.text.size(), invert_);
+        stretches.flush();
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    std::unique_ptr<Matcher> matcher_;
+    Behavior behavior_;
+    bool invert_;
+};
+
+// A text with `prefix` in front and `mark` for each blank.
+Part written(const Part &part, std::string_view prefix, std::string_view mark, Arena &arena,
+             const char *step) {
+    Part out = part;
+    if (part.extents != nullptr) {
+        AlignedText text(arena);
+        if (!prefix.empty()) text.add(prefix, part.extents[0]);
+        std::size_t done = 0;
+        for (std::size_t at = part.text.find(' '); at != std::string_view::npos;
+             at = part.text.find(' ', done)) {
+            text.copy(part, done, at);
+            text.add(mark, part.extents[at]);
+            arena.check(part.text.size(), text.size(), step);
+            done = at + 1;
+        }
+        text.copy(part, done, part.text.size());
+        arena.grow(part.text.size(), text.size(), step);
+        text.give(out);
+        return out;
+    }
+    auto &text = arena.fresh();
+    text.reserve(part.text.size() + part.text.size() / 2 + prefix.size());
+    text += prefix;
+    for (const char c : part.text) {
+        if (c == ' ') {
+            text += mark;
+            arena.check(part.text.size(), text.size(), step);
+        } else {
+            text.push_back(c);
+        }
+    }
+    arena.grow(part.text.size(), text.size(), step);
+    out.text = text;
+    return out;
+}
+
+// A space in front of a part that does not begin with one.
+class PrefixSpace final : public PreTokenizer {
+  public:
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        if (part.text.empty()) return;
+        put(part.text.front() == ' ' ? part : written(part, " ", " ", arena, "ByteLevel"));
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+};
+
+class MapBytes final : public PreTokenizer {
+  public:
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        Part out = part;
+        write_letters(out, arena);
+        put(out);
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+};
+
+class Metaspace final : public PreTokenizer {
+  public:
+    explicit Metaspace(Reader &program)
+        : mark_(read_text(program, "replacement")),
+          scheme_(program.scalar<std::uint8_t>("prepend_scheme")),
+          split_(read_flag(program, "split")) {}
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        if (part.text.empty()) return;
+        const bool marked = part.text.front() == ' ' || part.text.starts_with(mark_);
+        const bool first = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
+        const bool wanted = scheme_ == ALWAYS || (first && part.at_start);
+        const Part whole = written(part, wanted && !marked ? mark_ : std::string_view(), mark_,
+                                   arena, "Metaspace");
+        if (!split_) {
+            put(whole);
+            return;
+        }
+        std::size_t start = 0;
+        for (std::size_t at = whole.text.find(mark_, 1); at != std::string_view::npos;
+             at = whole.text.find(mark_, at + 1)) {
+            put(whole.cut(start, at));
+            start = at;
+        }
+        if (start < whole.text.size()) put(whole.cut(start, whole.text.size()));
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+    [[nodiscard]] bool needs_extents() const override { return scheme_ == FIRST_BY_EXTENT; }
+
+  private:
+    static constexpr std::uint8_t ALWAYS = 0;
+    static constexpr std::uint8_t FIRST = 1;
+    // Parts of what the first character became can stand apart here, each of them first.
+    static constexpr std::uint8_t FIRST_BY_EXTENT = 3;
+    std::string_view mark_;
+    std::uint8_t scheme_;
+    bool split_;
+};
+
+class MarkSpaces final : public PreTokenizer {
+  public:
+    explicit MarkSpaces(Reader &program)
+        : mark_(read_text(program, "replacement")), prefix_(read_flag(program, "prefix")) {}
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        const bool wanted = prefix_ && !part.text.empty() && !part.text.starts_with(' ');
+        put(written(part, wanted ? mark_ : std::string_view(), mark_, arena, "MarkSpaces"));
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    std::string_view mark_;
+    bool prefix_;
+};
+
+class FixedLength final : public PreTokenizer {
+  public:
+    explicit FixedLength(Reader &program) : length_(program.scalar<std::uint32_t>("length")) {}
+    void run(const Part &part, Arena &, const PutPart &put) const override {
+        std::size_t start = 0;
+        std::size_t count = 0;
+        for (std::size_t at = 0; at < part.text.size();) {
+            at += decode(part.text, at).size;
+            if (++count != length_) continue;
+            put(part.cut(start, at));
+            start = at;
+            count = 0;
+        }
+        if (start < part.text.size()) put(part.cut(start, part.text.size()));
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    std::uint32_t length_;
+};
+
+class Sequence final : public PreTokenizer {
+  public:
+    Sequence(Reader &program, Tables &tables) {
+        const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
+        for (std::size_t i = 0; i < count; ++i) {
+            require_step<CutKind>(program);
+            steps_.push_back(make_pre_tokenizer(program, tables));
+        }
+    }
+    void run(const Part &part, Arena &arena, const PutPart &put) const override {
+        run_from(0, part, arena, put);
+    }
+    [[nodiscard]] bool aligns() const override {
+        return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
+    }
+    [[nodiscard]] bool needs_extents() const override {
+        return std::any_of(steps_.begin(), steps_.end(),
+                           [](const auto &s) { return s->needs_extents(); });
+    }
+
+  private:
+    void run_from(std::size_t step, const Part &part, Arena &arena, const PutPart &put) const {
+        if (step == steps_.size())
+            put(part);
+        else
+            steps_[step]->run(part, arena,
+                              [&](const Part &p) { run_from(step + 1, p, arena, put); });
+    }
+
+    std::vector<std::unique_ptr<PreTokenizer>> steps_;
+};
+
+} // namespace
+
+std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables) {
+    const auto kind = program.scalar<std::uint8_t>("pre_tokenizer");
+    switch (static_cast<CutKind>(kind)) {
+    case CutKind::NOTHING:
+        return nullptr;
+    case CutKind::SEQUENCE:
+        return std::make_unique<Sequence>(program, tables);
+    case CutKind::SPLIT:
+        return std::make_unique<Split>(program, tables);
+    case CutKind::PREFIX_SPACE:
+        return std::make_unique<PrefixSpace>();
+    case CutKind::MAP_BYTES:
+        return std::make_unique<MapBytes>();
+    case CutKind::METASPACE:
+        return std::make_unique<Metaspace>(program);
+    case CutKind::MARK_SPACES:
+        return std::make_unique<MarkSpaces>(program);
+    case CutKind::FIXED_LENGTH:
+        return std::make_unique<FixedLength>(program);
+    case CutKind::SCRIPTS:
+        return make_scripts(program);
+    case CutKind::DIGIT_GROUPS:
+        return make_digit_groups(program);
+    default:
+        throw FormatError("is " + std::to_string(kind) + ", no step has that number",
+                          "pre_tokenizer");
+    }
+}
+
+} // namespace mtkit

@@ -1,0 +1,203 @@
+// The normalizer of trained subword models: character map and white-space rules in one pass over
+// bytes.
+//
+// Source: google/sentencepiece, normalizer.cc; ggml-org/llama.cpp,
+// llm_tokenizer_ugm_session::normalize.
+#include <array>
+
+#include "encode/added_tokens.hpp"
+#include "models/models.hpp"
+#include "steps/charsmap.hpp"
+#include "steps/steps.hpp"
+#include "text/alignment.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+namespace {
+
+constexpr std::string_view MARK = "\xE2\x96\x81";
+constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+// An entry has far fewer bytes; the map is only asked for what may match.
+constexpr std::size_t LONGEST_ENTRY = 256;
+constexpr const char *STEP = "Spaces";
+
+class Spaces final : public Normalizer {
+  public:
+    explicit Spaces(Reader &program)
+        : prefix_(read_flag(program, "add_dummy_prefix")),
+          remove_(read_flag(program, "remove_extra_whitespaces")),
+          space_(read_flag(program, "escape_whitespaces") ? MARK : " "),
+          suffix_(read_flag(program, "suffix")), paths_(read_flag(program, "keep")),
+          by_word_(read_flag(program, "prefix")) {
+        const auto blob = read_text(program, "charsmap");
+        if (!blob.empty()) map_ = Charsmap(blob);
+        const auto count = program.count(program.scalar<std::uint32_t>("kept"), 4, "kept");
+        std::vector<PrefixFinder::Entry> kept;
+        for (std::uint32_t i = 0; i < count; ++i) kept.push_back({read_text(program, "kept"), i});
+        inert_ = map_.inert();
+        for (const auto &entry : kept)
+            if (!entry.text.empty()) inert_[static_cast<unsigned char>(entry.text[0])] = false;
+        kept_.build(std::move(kept));
+    }
+
+    void run(Part &part, Arena &arena) const override {
+        if (part.text.empty() && !by_word_) return;
+        auto &out = arena.fresh();
+        std::vector<std::uint32_t> places;
+        auto *wanted = part.extents != nullptr ? &places : nullptr;
+        if (by_word_)
+            word_rule(part.text, out, wanted, arena);
+        else
+            text_rule(part.text, out, wanted, arena);
+        arena.grow(part.text.size(), out.size(), STEP);
+        if (wanted != nullptr)
+            align(part, out, places, arena);
+        else
+            part.text = out;
+    }
+    [[nodiscard]] bool aligns() const override { return true; }
+
+  private:
+    // Place in the old text of each byte written, and of the end.
+    using Places = std::vector<std::uint32_t>;
+
+    static void note(Places *places, const std::string &out, std::size_t place) {
+        if (places != nullptr) places->resize(out.size(), static_cast<std::uint32_t>(place));
+    }
+
+    // What came out of one step stands for where that step began, up to where the next begins.
+    static void align(Part &part, std::string_view written, const Places &places, Arena &arena) {
+        const auto size = part.text.size();
+        const std::uint32_t end = size != 0 ? part.extents[size - 1].end : part.origin.start;
+        const auto start = [&](std::uint32_t place) {
+            return place < size ? part.extents[place].start : end;
+        };
+        AlignedText out(arena);
+        for (std::size_t at = 0; at < written.size();) {
+            const std::size_t after = at + decode(written, at).size;
+            out.add(written.substr(at, after - at), {start(places[at]), start(places[after])});
+            at = after;
+        }
+        out.give(part);
+    }
+
+    struct Step {
+        std::size_t size;
+        std::string_view written;
+    };
+
+    [[nodiscard]] Step step(std::string_view text, std::size_t at) const {
+        if (inert_[static_cast<unsigned char>(text[at])] &&
+            (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80))
+            return {1, text.substr(at, 1)};
+        std::size_t size = 0;
+        if (!kept_.empty()) {
+            if (paths_)
+                size = kept_.path(text, at);
+            else
+                kept_.at(text, at, [&](const PrefixFinder::Entry &e) { size = e.text.size(); });
+            if (size != 0) return {size, text.substr(at, size)};
+        }
+        Step found{0, {}};
+        if (!map_.empty())
+            map_.matches(text.substr(at, LONGEST_ENTRY),
+                         [&](std::size_t length, std::string_view value) {
+                             found = {length, value};
+                             return true;
+                         });
+        if (found.size != 0) return found;
+        const auto c = decode(text, at);
+        if (is_stray(c.value)) return {1, REPLACEMENT};
+        return {c.size, text.substr(at, c.size)};
+    }
+
+    void text_rule(std::string_view text, std::string &out, Places *places,
+                   const Arena &arena) const {
+        std::size_t at = 0;
+        while (remove_ && at < text.size()) {
+            const auto next = step(text, at);
+            if (next.written != " ") break;
+            at += next.size;
+        }
+        if (remove_ && at == text.size()) return;
+        if (prefix_ && !suffix_) out += space_;
+        note(places, out, at);
+        bool after_space = remove_;
+        while (at < text.size()) {
+            const std::size_t place = at;
+            const auto next = step(text, at);
+            at += next.size;
+            auto piece = next.written;
+            while (after_space && piece.starts_with(' ')) piece.remove_prefix(1);
+            if (piece.empty()) continue;
+            for (const char c : piece) {
+                if (c == ' ')
+                    out += space_;
+                else
+                    out.push_back(c);
+            }
+            note(places, out, place);
+            arena.check(text.size(), out.size(), STEP);
+            after_space = remove_ && piece.ends_with(' ');
+        }
+        std::size_t end = text.size();
+        while (remove_ && out.ends_with(space_)) {
+            out.resize(out.size() - space_.size());
+            if (places != nullptr) end = (*places)[out.size()];
+            note(places, out, end);
+        }
+        if (prefix_ && suffix_) out += space_;
+        note(places, out, end);
+        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(end));
+    }
+
+    void word_rule(std::string_view text, std::string &out, Places *places,
+                   const Arena &arena) const {
+        bool prefixed = !prefix_ || suffix_;
+        bool inside = false;
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t place = at;
+            const auto next = step(text, at);
+            at += next.size;
+            for (const char c : next.written) {
+                if (c == ' ') {
+                    inside = false;
+                    if (!remove_) out += space_;
+                    continue;
+                }
+                if (!inside) {
+                    inside = true;
+                    if (!prefixed || remove_) {
+                        out += space_;
+                        prefixed = true;
+                    }
+                }
+                out.push_back(c);
+            }
+            note(places, out, place);
+            arena.check(text.size(), out.size(), STEP);
+        }
+        if (prefix_ && suffix_) out += space_;
+        note(places, out, text.size());
+        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(text.size()));
+    }
+
+    bool prefix_;
+    bool remove_;
+    std::string_view space_;
+    bool suffix_;
+    bool paths_;
+    bool by_word_;
+    Charsmap map_;
+    std::array<bool, 256> inert_;
+    PrefixFinder kept_;
+};
+
+} // namespace
+
+std::unique_ptr<Normalizer> make_spaces(Reader &program) {
+    return std::make_unique<Spaces>(program);
+}
+
+} // namespace mtkit

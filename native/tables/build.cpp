@@ -1,0 +1,124 @@
+#include "tables/build.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/hash.hpp"
+#include "text/alphabet.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+RawPieces raw_pieces(const PieceTable &pieces) {
+    RawPieces out;
+    out.ends.reserve(pieces.size());
+    out.mapped.resize(pieces.size());
+    for (std::size_t number = 0; number < pieces.size(); ++number) {
+        const auto piece = pieces[number];
+        const std::size_t start = out.blob.size();
+        bool mapped = true;
+        for (std::size_t at = 0; at < piece.size() && mapped;) {
+            const auto c = decode(piece, at);
+            const int byte = ALPHABET.byte_of(c.value);
+            mapped = byte >= 0;
+            out.blob.push_back(static_cast<char>(byte));
+            at += c.size;
+        }
+        if (!mapped) {
+            out.blob.resize(start);
+            out.blob += piece;
+        }
+        out.mapped[number] = mapped;
+        out.ends.push_back(static_cast<std::uint32_t>(out.blob.size()));
+    }
+    return out;
+}
+
+std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
+                                       const std::vector<bool> &listed) {
+    const std::size_t count = pieces.size() + extra.size();
+    const std::size_t size = std::bit_ceil(2 * count + 1);
+    const std::size_t mask = size - 1;
+    std::vector<std::uint64_t> out(size + 1);
+    const auto slots = std::span(out).subspan(1);
+    for (std::size_t number = 0; number < count; ++number) {
+        const bool own = number < pieces.size();
+        if (own && !listed.empty() && !listed[number]) continue;
+        const auto piece = own ? pieces[number] : extra[number - pieces.size()];
+        if (piece.empty()) continue;
+        const std::uint64_t hash = hash_bytes(piece);
+        bool known = false;
+        std::size_t at = hash & mask;
+        for (; slots[at] != 0 && !known; at = (at + 1) & mask) {
+            if (slots[at] >> 32 != hash >> 32) continue;
+            const auto other = static_cast<std::uint32_t>(slots[at]) - 1;
+            known = piece == (other < pieces.size() ? pieces[other] : extra[other - pieces.size()]);
+        }
+        if (known) continue;
+        slots[at] = (hash >> 32 << 32) | (number + 1);
+        out[0] = std::max<std::uint64_t>(out[0], piece.size());
+    }
+    return out;
+}
+
+PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &words,
+                      std::size_t symbols, std::size_t prefix, bool by_text) {
+    const std::size_t count = merges.size() / 2;
+    if (count >= SYMBOL_LIMIT || symbols >= SYMBOL_LIMIT)
+        throw UnsupportedError("the native core takes less than 2^21 symbols and merges");
+    const std::size_t size = std::bit_ceil(2 * count + 1);
+    const std::size_t mask = size - 1;
+    PairSlots out{std::vector<std::uint64_t>(size, ~std::uint64_t{0}),
+                  std::vector<std::uint32_t>(count, NONE)};
+    std::string joined;
+    for (std::size_t rank = 0; rank < count; ++rank) {
+        std::uint32_t left = merges[2 * rank];
+        std::uint32_t right = merges[2 * rank + 1];
+        if (left >= symbols || right >= symbols)
+            throw FormatError("merge " + std::to_string(rank) + " joins " + std::to_string(left) +
+                                  " and " + std::to_string(right) + ", there are only " +
+                                  std::to_string(symbols) + " parts",
+                              "model.merges");
+        const auto tail = words[right];
+        joined = words[left];
+        joined += tail.substr(std::min(prefix, tail.size()));
+        out.made[rank] = words.find(joined);
+        if (by_text) {
+            // Of pieces that read the same the first one is the symbol.
+            left = words.find(words[left]);
+            right = words.find(words[right]);
+            if (left == NONE || right == NONE) continue;
+        } else if (out.made[rank] == NONE) {
+            // What is not written in the byte alphabet never stands in a text of bytes.
+            if (words.find(words[left]) != left || words.find(words[right]) != right) continue;
+            throw FormatError("merge " + std::to_string(rank) + " makes no token", "model.merges");
+        }
+        const std::uint64_t key = PairTable::key(left, right);
+        std::size_t at = PairTable::place(key) & mask;
+        while (out.slots[at] != ~std::uint64_t{0} && out.slots[at] >> SYMBOL_BITS != key)
+            at = (at + 1) & mask;
+        if (out.slots[at] == ~std::uint64_t{0} || !by_text)
+            out.slots[at] = (key << SYMBOL_BITS) | rank;
+    }
+    return out;
+}
+
+std::optional<std::string> crossed(const PieceTable &pieces,
+                                   std::span<const std::string_view> names) {
+    static constexpr std::string_view MARK = "\xE2\x96\x81";
+    std::string out;
+    for (std::size_t number = 0; number < pieces.size(); ++number) {
+        const auto piece = pieces[number];
+        for (auto at = piece.find(MARK, 1); at != std::string_view::npos;
+             at = piece.find(MARK, at + 1)) {
+            const auto front = piece.substr(0, at);
+            if (front.ends_with(MARK)) continue;
+            for (const auto name : names)
+                if (front.ends_with(name)) return std::nullopt;
+            if (out.find(front.back()) == std::string::npos) out.push_back(front.back());
+        }
+    }
+    return out;
+}
+
+} // namespace mtkit

@@ -1,0 +1,53 @@
+// Making tables from a packed vocabulary. The result depends on the input alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tables/tables.hpp"
+
+namespace mtkit {
+
+// Pieces in the byte alphabet as the bytes they stand for; others stay as they are.
+struct RawPieces {
+    std::string blob;
+    std::vector<std::uint32_t> ends;
+    std::vector<bool> mapped; // by number: whether every letter is in the byte alphabet
+};
+RawPieces raw_pieces(const PieceTable &pieces);
+
+// Slots of a WordTable, behind the length of the longest piece.
+// Empty pieces and those marked false in `listed` (empty: none) are left out.
+std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
+                                       const std::vector<bool> &listed);
+
+struct PairSlots {
+    std::vector<std::uint64_t> slots;
+    std::vector<std::uint32_t> made;
+};
+
+// A PairTable from merges (left, right, left, right ...). The symbol made is the piece that reads
+// like left and right together, without the first `prefix` bytes of the right one.
+// `by_text`: parts are their texts, what is made need not be a symbol, of equal pairs the first
+// counts; else parts are ids, what is made must be a piece, the last counts.
+PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &words,
+                      std::size_t symbols, std::size_t prefix, bool by_text);
+
+// Place of each score in descending order, equal ones alike; NONE for those not above `floor`.
+std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const double *floor);
+
+// What each id counts in a Unigram, and what an unknown character counts (the last number).
+// user_defined: 0: its score, 1: nothing, 2: it is preferred. `any`: every piece is tried.
+std::vector<double> build_offers(const PieceTable &pieces, std::span<const double> scores,
+                                 std::span<const std::uint8_t> types, int user_defined, bool any);
+
+// The bytes that some piece has in front of a U+2581 that does not follow another one; nothing
+// where one of `names` ends there: symbols with such a name are not spelled as their text.
+std::optional<std::string> crossed(const PieceTable &pieces,
+                                   std::span<const std::string_view> names);
+
+} // namespace mtkit

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <string_view>
+
+#include "tables/trie.hpp"
+
+namespace mtkit {
+
+namespace {
+
+using Piece = std::pair<std::string_view, std::uint32_t>;
+
+// Lays out the nodes of sorted pieces, parents before children, each at the first place that fits.
+class Builder {
+  public:
+    explicit Builder(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
+        add_block();
+        next_[0] = previous_[0] = 0;
+        for (std::size_t place = 1; place < TrieTable::BLOCK; ++place) taken_[place] = true;
+    }
+
+    std::vector<std::uint64_t> build() {
+        std::vector<Node> open{{0, 0, 0, pieces_.size()}};
+        while (!open.empty()) {
+            const Node node = open.back();
+            open.pop_back();
+            place_children(node, open);
+        }
+        return std::move(units_);
+    }
+
+  private:
+    // The node at a unit, and the pieces that go through it: [first, last), equal up to `depth`.
+    struct Node {
+        std::size_t unit;
+        std::size_t depth;
+        std::size_t first;
+        std::size_t last;
+    };
+    static constexpr std::size_t TRIES = 64; // then a new block is begun
+
+    void place_children(Node node, std::vector<Node> &open) {
+        if (node.first < node.last && pieces_[node.first].first.size() == node.depth) {
+            auto &unit = units_[node.unit];
+            unit = (unit & ~(TrieTable::NO_PIECE << TrieTable::ID_SHIFT)) |
+                   static_cast<std::uint64_t>(pieces_[node.first].second) << TrieTable::ID_SHIFT;
+            while (node.first < node.last && pieces_[node.first].first.size() == node.depth)
+                ++node.first;
+        }
+        if (node.first == node.last) return;
+        std::vector<Node> children;
+        std::vector<unsigned char> bytes;
+        for (std::size_t at = node.first; at < node.last; ++at) {
+            const auto byte = static_cast<unsigned char>(pieces_[at].first[node.depth]);
+            if (bytes.empty() || bytes.back() != byte) {
+                bytes.push_back(byte);
+                children.push_back({0, node.depth + 1, at, at});
+            }
+            children.back().last = at + 1;
+        }
+        const std::size_t base = free_base(bytes);
+        used_[base] = true;
+        units_[node.unit] |= static_cast<std::uint64_t>(base) << TrieTable::BASE_SHIFT;
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            children[i].unit = base ^ bytes[i];
+            take(children[i].unit);
+            units_[children[i].unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | bytes[i];
+        }
+        open.insert(open.end(), children.begin(), children.end());
+    }
+
+    std::size_t free_base(const std::vector<unsigned char> &bytes) {
+        const auto fits = [&](std::size_t base) {
+            return !used_[base] &&
+                   std::none_of(bytes.begin(), bytes.end(),
+                                [&](unsigned char byte) { return taken_[base ^ byte]; });
+        };
+        std::size_t tries = 0;
+        for (std::size_t place = next_[0]; place != 0 && tries < TRIES; place = next_[place]) {
+            const std::size_t base = place ^ bytes.front();
+            if (fits(base)) return base;
+            // What stands in the way of many is passed over from now on.
+            if (++tries == TRIES) drop_before(place);
+        }
+        const std::size_t block = units_.size();
+        add_block();
+        return block;
+    }
+
+    void add_block() {
+        const std::size_t size = units_.size();
+        if (size + TrieTable::BLOCK > TrieTable::BASE_LIMIT)
+            throw UnsupportedError("the native core takes tries of less than 2^28 units");
+        units_.resize(size + TrieTable::BLOCK, TrieTable::FREE);
+        taken_.resize(units_.size());
+        used_.resize(units_.size());
+        next_.resize(units_.size());
+        previous_.resize(units_.size());
+        if (size == 0) return;
+        for (std::size_t place = size; place < units_.size(); ++place) append(place);
+    }
+
+    // The free places form a ring through place 0, the root's.
+    void append(std::size_t place) {
+        const std::size_t last = previous_[0];
+        next_[last] = previous_[0] = static_cast<std::uint32_t>(place);
+        previous_[place] = static_cast<std::uint32_t>(last);
+        next_[place] = 0;
+    }
+
+    void unlink(std::size_t place) {
+        if (next_[place] == place) return; // dropped before
+        next_[previous_[place]] = next_[place];
+        previous_[next_[place]] = previous_[place];
+        next_[place] = static_cast<std::uint32_t>(place);
+    }
+
+    void take(std::size_t place) {
+        taken_[place] = true;
+        unlink(place);
+    }
+
+    void drop_before(std::size_t end) {
+        while (next_[0] != end) unlink(next_[0]);
+    }
+
+    std::vector<Piece> pieces_;
+    std::vector<std::uint64_t> units_;
+    std::vector<bool> taken_;
+    std::vector<bool> used_; // as a base
+    std::vector<std::uint32_t> next_;
+    std::vector<std::uint32_t> previous_;
+};
+
+} // namespace
+
+std::vector<std::uint64_t> build_trie(const PieceTable &pieces, const std::vector<bool> &listed) {
+    if (pieces.size() >= TrieTable::NO_PIECE)
+        throw UnsupportedError("the native core takes tries of less than 2^27 pieces");
+    std::vector<Piece> sorted;
+    for (std::size_t number = 0; number < pieces.size(); ++number)
+        if ((listed.empty() || listed[number]) && !pieces[number].empty())
+            sorted.emplace_back(pieces[number], static_cast<std::uint32_t>(number));
+    std::sort(sorted.begin(), sorted.end());
+    return Builder(std::move(sorted)).build();
+}
+
+} // namespace mtkit

@@ -1,0 +1,64 @@
+#include "tables/tables.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/hash.hpp"
+
+namespace mtkit {
+
+void Tables::add(const std::string &tag, Bytes bytes) {
+    sections_[tag] = bytes;
+}
+
+Bytes Tables::bytes(const char *tag) const {
+    const auto found = sections_.find(tag);
+    return found == sections_.end() ? Bytes{} : found->second;
+}
+
+std::string_view Tables::text(const char *tag) const {
+    const Bytes raw = bytes(tag);
+    return {reinterpret_cast<const char *>(raw.data()), raw.size()};
+}
+
+Bytes Tables::aligned(Bytes raw, std::size_t alignment) {
+    if (reinterpret_cast<std::uintptr_t>(raw.data()) % alignment == 0) return raw;
+    auto copy = std::make_unique<std::uint64_t[]>(raw.size() / 8 + 1);
+    std::memcpy(copy.get(), raw.data(), raw.size());
+    const Bytes moved{reinterpret_cast<const std::byte *>(copy.get()), raw.size()};
+    copies_.push_back(std::move(copy));
+    return moved;
+}
+
+WordTable::WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra)
+    : slots_(slots), pieces_(pieces), extra_(extra) {
+    // Slot 0 is the length of the longest piece, the others are the table.
+    if (slots.empty()) return;
+    if (!std::has_single_bit(slots.size() - 1))
+        throw FormatError("has " + std::to_string(slots.size()) + " slots", "WORD");
+    longest_ = static_cast<std::size_t>(slots[0]);
+    slots_ = slots.subspan(1);
+}
+
+std::uint32_t WordTable::find(std::string_view word) const {
+    if (slots_.empty() || word.size() > longest_) return NONE;
+    const std::uint64_t hash = hash_bytes(word);
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = hash & mask;
+    for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
+        const std::uint64_t slot = slots_[at];
+        const auto number = static_cast<std::uint32_t>(slot);
+        if (number == 0) return NONE;
+        if (slot >> 32 == hash >> 32 && (*this)[number - 1] == word) return number - 1;
+    }
+    return NONE;
+}
+
+PairTable::PairTable(std::span<const std::uint64_t> slots, std::span<const std::uint32_t> made)
+    : slots_(slots), made_(made) {
+    if (!slots.empty() && !std::has_single_bit(slots.size()))
+        throw FormatError("has " + std::to_string(slots.size()) + " slots", "PAIR");
+}
+
+} // namespace mtkit

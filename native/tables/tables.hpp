@@ -1,0 +1,157 @@
+// The flat tables of a tokenizer: little-endian arrays under four-letter tags.
+//
+// A table may be built in memory or lie in a mapped file; the engine uses it in place. Views are
+// bounds-checked here, once; numbers inside tables are bounded where they are used, so that a
+// damaged table can give wrong ids but never a read outside it.
+//
+//   PROG            the program: what to do, see program.py
+//   PCSB PCSE       pieces: bytes, and u32 end of each
+//   XTRB XTRE       parts of merges that are no token: they are symbols behind the pieces
+//   WORD            u64 slots, a power of two: piece -> id; see WordTable
+//   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
+//   KIND            u8 type of each piece
+//   RSVD            WORD of the pieces that segmentation never makes
+//   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE
+//   RUNS            WORD of the pieces that stand for runs
+//   TRIE OFRS       see trie.hpp; f64 what each piece counts
+//   COST            i32 what each piece costs
+//   PT00 PT01 ...   split patterns, see pattern.hpp
+//   DECO            the way back, see decoder.hpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/errors.hpp"
+
+namespace mtkit {
+
+using Bytes = std::span<const std::byte>;
+
+class Tables {
+  public:
+    void add(const std::string &tag, Bytes bytes);
+
+    [[nodiscard]] bool has(const char *tag) const { return sections_.contains(tag); }
+
+    // A section; empty where there is none.
+    [[nodiscard]] Bytes bytes(const char *tag) const;
+    [[nodiscard]] std::string_view text(const char *tag) const;
+
+    // A section as numbers. One whose address is not aligned is copied (a file in a pipe).
+    template <typename T> std::span<const T> numbers(const char *tag) {
+        const Bytes raw = bytes(tag);
+        if (raw.size() % sizeof(T) != 0)
+            throw FormatError("is " + std::to_string(raw.size()) + " bytes long", tag);
+        const Bytes at = aligned(raw, sizeof(T));
+        return {reinterpret_cast<const T *>(at.data()), at.size() / sizeof(T)};
+    }
+
+  private:
+    Bytes aligned(Bytes raw, std::size_t alignment);
+
+    std::map<std::string, Bytes, std::less<>> sections_;
+    std::vector<std::unique_ptr<std::uint64_t[]>> copies_;
+};
+
+// Byte strings by number: all their bytes, and where each ends.
+class PieceTable {
+  public:
+    PieceTable() = default;
+    PieceTable(std::string_view blob, std::span<const std::uint32_t> ends)
+        : blob_(blob), ends_(ends) {}
+
+    [[nodiscard]] std::size_t size() const { return ends_.size(); }
+
+    // Piece number `index`; empty for a number that is none and where the ends are damaged.
+    [[nodiscard]] std::string_view operator[](std::size_t index) const {
+        if (index >= ends_.size()) return {};
+        const std::size_t end = ends_[index];
+        const std::size_t start = index == 0 ? 0 : ends_[index - 1];
+        if (start > end || end > blob_.size()) return {};
+        return blob_.substr(start, end - start);
+    }
+
+  private:
+    std::string_view blob_;
+    std::span<const std::uint32_t> ends_;
+};
+
+inline constexpr std::uint32_t NONE = 0xFFFFFFFF;
+
+// Byte string -> number of the first piece that equals it.
+//
+// Slot: low half number + 1 (0: free), high half the upper half of the hash; linear probing.
+class WordTable {
+  public:
+    WordTable() = default;
+    WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra);
+
+    [[nodiscard]] std::uint32_t find(std::string_view word) const;
+
+    // Length of the longest piece, for bounding searches.
+    [[nodiscard]] std::size_t longest() const { return longest_; }
+
+    // The string of a number.
+    [[nodiscard]] std::string_view operator[](std::size_t index) const {
+        return index < pieces_.size() ? pieces_[index] : extra_[index - pieces_.size()];
+    }
+
+  private:
+    std::span<const std::uint64_t> slots_;
+    PieceTable pieces_;
+    PieceTable extra_;
+    std::size_t longest_ = 0;
+};
+
+inline constexpr unsigned SYMBOL_BITS = 21;
+inline constexpr std::uint32_t SYMBOL_LIMIT = (1U << SYMBOL_BITS) - 1;
+
+// Pair of symbols -> rank of its merge, and rank -> symbol made.
+//
+// Slot: left, right, rank, 21 bits each from the top; all ones: free.
+class PairTable {
+  public:
+    PairTable() = default;
+    PairTable(std::span<const std::uint64_t> slots, std::span<const std::uint32_t> made);
+
+    static std::uint64_t key(std::uint32_t left, std::uint32_t right) {
+        return (static_cast<std::uint64_t>(left) << SYMBOL_BITS) | right;
+    }
+    static std::uint64_t place(std::uint64_t key) {
+        key *= 0x9E3779B97F4A7C15ULL;
+        return key ^ (key >> 32);
+    }
+
+    // Rank of the merge of two symbols, NONE where there is none.
+    [[nodiscard]] std::uint32_t rank(std::uint32_t left, std::uint32_t right) const {
+        if (slots_.empty() || left >= SYMBOL_LIMIT || right >= SYMBOL_LIMIT) return NONE;
+        const std::uint64_t wanted = key(left, right);
+        const std::size_t mask = slots_.size() - 1;
+        std::size_t at = place(wanted) & mask;
+        for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
+            const std::uint64_t slot = slots_[at];
+            if (slot == ~std::uint64_t{0}) return NONE;
+            if (slot >> SYMBOL_BITS == wanted) {
+                const auto found = static_cast<std::uint32_t>(slot & SYMBOL_LIMIT);
+                return found < made_.size() ? found : NONE;
+            }
+        }
+        return NONE;
+    }
+
+    // Symbol that the merge of that rank makes.
+    [[nodiscard]] std::uint32_t made(std::uint32_t rank) const { return made_[rank]; }
+
+  private:
+    std::span<const std::uint64_t> slots_;
+    std::span<const std::uint32_t> made_;
+};
+
+} // namespace mtkit

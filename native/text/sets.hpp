@@ -1,0 +1,103 @@
+// Sets of code points and maps from code points to texts, as the program carries them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "base/reader.hpp"
+#include "text/utf8.hpp"
+
+namespace mtkit {
+
+// u32 values of the program, copied: it has no alignment.
+inline std::vector<std::uint32_t> read_numbers(Reader &program, const char *field) {
+    const auto count = program.count(program.scalar<std::uint32_t>(field), 4, field);
+    const auto bytes = program.take(4 * count, field);
+    std::vector<std::uint32_t> out(count);
+    if (count != 0) std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+}
+
+// A set of code points: edges start, end, start, end ... ascending, ends exclusive.
+class CodePointSet {
+  public:
+    CodePointSet() = default;
+    explicit CodePointSet(Reader &program) : edges_(read_numbers(program, "set")) {
+        if (!std::is_sorted(edges_.begin(), edges_.end()))
+            throw FormatError("is not ascending", "set");
+        for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
+        ascii_ = std::find(low_.begin(), low_.begin() + 0x80, true) != low_.begin() + 0x80;
+    }
+
+    [[nodiscard]] bool has(char32_t c) const { return c < low_.size() ? low_[c] : search(c); }
+
+    // The first place from `at` on with a character of the set, or the end of the text.
+    [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
+        while (at < text.size()) {
+            const auto c = decode(text, at);
+            if (c.value < 0x80 && !ascii_) {
+                at = ascii_end(text, at);
+                continue;
+            }
+            if (has(c.value)) break;
+            at += c.size;
+        }
+        return at;
+    }
+
+  private:
+    [[nodiscard]] bool search(char32_t c) const {
+        const auto above = std::upper_bound(edges_.begin(), edges_.end(), c);
+        return (above - edges_.begin()) % 2 == 1;
+    }
+
+    std::vector<std::uint32_t> edges_;
+    std::array<bool, 0x300> low_{};
+    bool ascii_ = false; // whether some character of it is ASCII
+};
+
+// Code point -> text: ascending code points, then the end of each text, then the texts.
+class CodePointMap {
+  public:
+    CodePointMap() = default;
+    explicit CodePointMap(Reader &program)
+        : keys_(read_numbers(program, "keys")), ends_(read_numbers(program, "ends")) {
+        const auto size = program.scalar<std::uint32_t>("texts");
+        texts_ = program.text(size, "texts");
+        if (keys_.size() != ends_.size() || !std::is_sorted(keys_.begin(), keys_.end()) ||
+            !std::is_sorted(ends_.begin(), ends_.end()) ||
+            (!ends_.empty() && ends_.back() > texts_.size()))
+            throw FormatError("is no ascending table", "map");
+        for (const auto key : keys_)
+            if (key < low_.size()) low_[key] = true;
+    }
+
+    [[nodiscard]] bool empty() const { return keys_.empty(); }
+
+    template <typename Call> void each_key(Call &&call) const {
+        for (const auto key : keys_) call(key);
+    }
+
+    // Whether the map has a text for the code point.
+    bool find(char32_t c, std::string_view &text) const {
+        if (c < low_.size() && !low_[c]) return false;
+        const auto at = std::lower_bound(keys_.begin(), keys_.end(), c);
+        if (at == keys_.end() || *at != c) return false;
+        const auto i = static_cast<std::size_t>(at - keys_.begin());
+        const std::size_t start = i == 0 ? 0 : ends_[i - 1];
+        text = texts_.substr(start, ends_[i] - start);
+        return true;
+    }
+
+  private:
+    std::vector<std::uint32_t> keys_;
+    std::vector<std::uint32_t> ends_;
+    std::string_view texts_;
+    std::array<bool, 0x300> low_{};
+};
+
+} // namespace mtkit

@@ -1,0 +1,253 @@
+"""``mtkit chat`` and the streaming of ``mtkit generate`` on a real terminal, and in pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm_models import chatting, reciting, tiny
+from support import reference
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+SECONDS = 60
+
+
+def terminal(tmp_path: Path, *args: object, columns: int = 80, **env: str) -> Any:
+    """Start ``mtkit`` on a pseudo terminal."""
+    pexpect = reference("pexpect")
+    reference("llama_cpp")
+    return pexpect.spawn(
+        sys.executable,
+        ["-m", "mtkit", *map(str, args)],
+        cwd=str(tmp_path),
+        dimensions=(24, columns),
+        encoding="utf-8",
+        timeout=SECONDS,
+        env={
+            **os.environ, "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path),
+            "TERM": "xterm", "INPUTRC": os.devnull, **env,
+        },
+    )  # fmt: skip
+
+
+def ended(child: Any) -> int:
+    import pexpect
+
+    child.expect(pexpect.EOF)
+    child.close()
+    return int(child.exitstatus)
+
+
+def test_a_conversation(tmp_path: Path) -> None:
+    saved = tmp_path / "talk.json"
+    child = terminal(tmp_path, "chat", "-m", chatting(), "-n", 5, "--system", "Be brief.")
+    child.expect("/help lists")
+    child.expect("> ")
+    child.sendline("Hello 你好")
+    child.expect("> ")
+    child.sendline("one\\")
+    child.expect("… ")
+    child.sendline("two")
+    child.expect("> ")
+    child.sendline('"""first')
+    child.expect("… ")
+    child.sendline('last"""')
+    child.expect("> ")
+    child.sendline("/help")
+    child.expect("/save FILE")
+    child.sendline("/nothing")
+    child.expect("there is no command /nothing")
+    child.sendline(f"/save {saved}")
+    child.expect("saved to")
+    child.sendline("/reset")
+    child.expect("forgotten")
+    child.sendline("/system")
+    child.expect("system message: Be brief.")
+    child.sendline("/system Be long.")
+    child.expect("system message: Be long.")
+    child.sendline(f"/load {saved}")
+    child.expect("7 messages")
+    child.sendline("/load nowhere")
+    child.expect("nowhere: No such file")
+    child.sendeof()
+    assert ended(child) == 0
+    messages = json.loads(saved.read_text())
+    assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * 3]
+    said = [m["content"] for m in messages if m["role"] == "user"]
+    assert said == ["Hello 你好", "one\ntwo", "first\nlast"]
+    history = (tmp_path / "mtkit" / "chat_history").read_text()
+    assert "Hello" in history
+
+
+def test_ctrl_c_stops_the_answer_alone(tmp_path: Path) -> None:
+    # The default model repeats itself for as long as it may.
+    child = terminal(tmp_path, "chat", "--ctx", 30000, NO_COLOR="1")
+    child.expect("> ")
+    child.sendline("How do I copy a file?")
+    child.expect("device-device-device")
+    child.sendintr()
+    child.expect("stopped")
+    child.expect("> ")
+    child.sendintr()  # at the prompt: what was typed is dropped
+    child.expect("> ")
+    child.sendline("/quit")
+    assert ended(child) == 0
+
+
+@pytest.mark.parametrize("columns", [12, 80])
+def test_characters_stream_whole(tmp_path: Path, columns: int) -> None:
+    text = "Hi🙂語 ok"
+    child = terminal(tmp_path, "generate", "", "-m", reciting(text), "-q", columns=columns)
+    seen = ""
+    import pexpect
+
+    while True:
+        try:
+            seen += child.read_nonblocking(size=1, timeout=SECONDS)
+        except pexpect.EOF:
+            break
+    child.close()
+    assert child.exitstatus == 0
+    assert seen.strip() == text
+    assert "\ufffd" not in seen
+
+
+def test_every_write_holds_whole_characters() -> None:
+    """Each piece that comes through the pipe is UTF-8 by itself."""
+    reference("llama_cpp")
+    argv = [sys.executable, "-m", "mtkit", "generate", "", "-m", str(reciting("Hi🙂語 ok")), "-q"]
+    read, write = os.pipe()
+    child = subprocess.Popen(argv, stdout=write)
+    os.close(write)
+    pieces = []
+    while piece := os.read(read, 1 << 16):
+        pieces.append(piece.decode("utf-8"))
+    os.close(read)
+    assert child.wait(SECONDS) == 0
+    assert "".join(pieces).strip() == "Hi🙂語 ok"
+
+
+@pytest.mark.parametrize(("env", "bold"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_no_color(tmp_path: Path, env: dict[str, str], bold: bool) -> None:
+    child = terminal(tmp_path, "chat", "-m", chatting(), "-n", 2, "-q", **env)
+    child.expect("> ")
+    child.sendline("/quit")
+    start = child.before
+    ended(child)
+    assert ("\x1b[1m" in start) is bold
+
+
+@pytest.mark.parametrize(("env", "dim"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_an_echoed_prompt_stands_out(tmp_path: Path, env: dict[str, str], dim: bool) -> None:
+    child = terminal(
+        tmp_path, "generate", "Hi", "-m", reciting(), "-n", 1, "--echo", "-q", "--no-special", **env
+    )
+    child.expect("Hi")
+    child.expect("\n")
+    text = child.before
+    assert ended(child) == 0
+    assert ("\x1b[0m" in text) is dim
+
+
+def test_text_cannot_steer_the_terminal() -> None:
+    from mtkit.commands.generate.screen import _shown
+
+    family = "\U0001f468\u200d\U0001f469 \t语\n"  # a joiner is no danger
+    assert _shown(family) == family
+    assert _shown("a\x1b[2J\u202e\r") == "a\\x1b[2J\\u202e\\r"
+
+
+def test_notes_break_between_words(tmp_path: Path) -> None:
+    import pexpect
+
+    narrow: dict[str, Any] = {"columns": 24, "COLUMNS": "24", "NO_COLOR": "1"}
+    child = terminal(tmp_path, "chat", "-m", chatting(), **narrow)
+    child.expect("> ")
+    child.sendline("/help")
+    child.expect("> ")
+    help_lines = child.before.splitlines()
+    child.sendeof()
+    assert ended(child) == 0
+    child = terminal(tmp_path, "generate", "Hi", "-m", tiny(), "-n", 1, **narrow)
+    child.expect(pexpect.EOF)
+    lines = [*help_lines, *child.before.splitlines()]
+    assert [line for line in lines if len(line) > 24] == []
+    assert "      system message;" in lines
+    assert any(line.endswith("tokens/s") for line in lines)
+
+
+def test_ctrl_c_ends_generate(tmp_path: Path) -> None:
+    child = terminal(tmp_path, "generate", "Hello", "-m", tiny(), "-n", 100000, "--ignore-eos")
+    time.sleep(2)
+    child.sendintr()
+    assert ended(child) == 130
+    assert "Traceback" not in child.before
+
+
+def test_ctrl_c_stops_inside_a_long_prompt(tmp_path: Path) -> None:
+    """The prompt is one batch that takes long; only the abort callback can end it."""
+    reference("llama_cpp")
+    model = tiny(n_embd=512, n_layer=8, n_ff=2048)
+    (tmp_path / "prompt").write_text("The quick brown fox. " * 12000)
+    argv = [sys.executable, "-m", "mtkit", "generate", "-f", "prompt", "-m", str(model), "-n", "1",
+            "--batch", "100000", "--ubatch", "4096", "-q"]  # fmt: skip
+    child = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(4)
+    assert child.poll() is None
+    start = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=SECONDS)
+    assert child.returncode == 130, err
+    assert out == b""
+    assert time.monotonic() - start < 3
+
+
+def test_closed_pipe_is_quiet() -> None:
+    reference("llama_cpp")
+    argv = [sys.executable, "-m", "mtkit", "generate", "Hello", "-m", str(tiny()), "-n", "5000",
+            "--ignore-eos", "-q"]  # fmt: skip
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout
+    child.stdout.close()
+    assert child.stderr
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait(SECONDS) == 0
+
+
+def test_messages_through_a_pipe(mtkit: Run, tmp_path: Path) -> None:
+    reference("llama_cpp")
+    messages = [{"role": "user", "content": "Hello"}]
+    path = chatting()
+    options = ("chat", "-m", path, "-n", 6, "--threads", 1)
+    done = mtkit(*options, stdin=json.dumps(messages).encode())
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    by_object = mtkit(*options, stdin=json.dumps({"messages": messages}).encode())
+    by_text = mtkit(*options, stdin=b"Hello\n")
+    by_argument = mtkit(*options, "Hello")
+    assert done.stdout == by_object.stdout == by_text.stdout == by_argument.stdout
+    made = json.loads(mtkit(*options, "--json", stdin=json.dumps(messages).encode()).stdout)
+    assert made["message"] == {"role": "assistant", "content": done.stdout.decode()[:-1]}
+    for bad in (b"[1]", b"{}", b"[", b"", b'[{"content": "x"}]'):
+        done = mtkit(*options, stdin=bad)
+        assert done.returncode == 2, (bad, done.stderr)
+        assert done.stderr.count(b"\n") == 1
+    none = mtkit("chat", "-m", tiny(), "Hello")
+    assert none.returncode == 4
+    assert b"has no chat template" in none.stderr
+    (tmp_path / "own.jinja").write_text("{{ bos_token }}{{ messages[0].content }}")
+    done = mtkit("chat", "-m", tiny(), "Hello", "--template", "own.jinja", "-n", 6, "--json")
+    ids = json.loads(done.stdout)["ids"]
+    plain = mtkit("generate", "Hello", "-m", tiny(), "-n", 6, "--json", "--ctx", 4096)
+    assert ids == json.loads(plain.stdout)["ids"]

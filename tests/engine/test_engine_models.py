@@ -1,0 +1,228 @@
+"""The rarer models in the core: ids, offsets, errors and traces of damage, as by the pipeline."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("mtkit._native")
+from engine_cases import (
+    ADDED,
+    NORMALIZERS,
+    POST,
+    PRE_TOKENIZERS,
+    TEXTS,
+    answer,
+    random_merges,
+    random_model,
+    random_texts,
+    random_vocabulary,
+)
+
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.engine import Engine, load_engine, tables
+from mtkit.errors import MtkitError
+from mtkit.pipeline import Pipeline
+from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, models, normalizers, replace
+from mtkit.spec import pre_tokenizers as pre
+from mtkit.spec.vocabulary import Vocabulary
+from mtkit.unicode.byte_alphabet import LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BYTES = [b"<0x%02X>" % byte for byte in range(256)]
+ODD_SCORES = (
+    *(-2000.0, -1999.99995, -3000.0, -999.99995, -1000.00005, 0.00005, 1e30, -1e30),
+    *(float("inf"), float("-inf"), float("nan")),
+)
+
+
+def with_bytes(rng: random.Random, *more: bytes) -> tuple[list[bytes], list[int], list[float]]:
+    """Return pieces, types and scores: all byte tokens, then others."""
+    drawn = random_vocabulary(rng, "\u2581")
+    pieces = [*BYTES, *more, *drawn.pieces]
+    assert drawn.types is not None
+    types = [6] * 256 + [1] * len(more) + list(drawn.types)
+    scores = [-rng.random() * 1500 for _ in pieces]
+    return pieces, types, scores
+
+
+def shortest_path(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    # Pieces that begin or end inside a character are found only where the text is broken, too.
+    pieces, types, scores = with_bytes(rng, b"\xe4", b"\xe4\xb8", b"\xff", "\ufeff".encode(), b"")
+    odd = [rng.choice(ODD_SCORES) if rng.random() < 0.1 else score for score in scores]
+    return vocabulary_of(pieces, types, odd), models.ShortestPath()
+
+
+def vocabulary_of(pieces: list[bytes], types: list[int], scores: list[float]) -> Vocabulary:
+    return Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("d", scores))
+
+
+def loose_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    """Pairs twice, ranks alike, pairs that make nothing, and ids that no text begins as."""
+    pieces, types, scores = with_bytes(rng, b"\xe4", b"a", b"\xff")
+    if rng.random() < 0.5:
+        for at in rng.sample(range(256), 40):  # bytes without a token are dropped
+            pieces[at] = b"a"
+    vocabulary = vocabulary_of(pieces, types, scores)
+    hidden = tuple(sorted(rng.sample(range(256, len(pieces)), 20)))
+    vocabulary = Vocabulary(vocabulary.pieces, vocabulary.types, vocabulary.scores, hidden)
+    pairs = list(random_merges(rng, vocabulary).pairs)
+    ids = list(vocabulary.ids.values())
+    for _ in range(40):
+        pairs += rng.choices([*ids, 7, len(pieces), 0xFFFFFFFF], k=2)
+    pairs += pairs[:20]
+    ranks = sorted(rng.choices(range(len(pairs)), k=len(pairs) // 2))
+    if rng.random() < 0.3:
+        ranks[-3:] = [0xFFFFFFFF] * 3
+    return vocabulary, models.LooseBPE(Numbers.of("I", pairs), Numbers.of("I", ranks))
+
+
+def lattice_unigram(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    pieces, types, scores = with_bytes(rng, b"\xe4", b"\xb8\xad", b"")
+    if rng.random() < 0.5:
+        for at in rng.sample(range(256), 60):
+            pieces[at] = b"\xc3" + bytes([at])
+    ties = [round(score / 500) * 1.0 for score in scores]
+    odd = [rng.choice(ODD_SCORES) if rng.random() < 0.02 else score for score in ties]
+    unk = rng.randrange(len(pieces))
+    return vocabulary_of(pieces, types, odd), models.LatticeUnigram(unk, rng.random() < 0.5)
+
+
+def section_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    runs = [run + "\ue000".encode() for run in (b"ABABAB", b"AABCAA", b"ABCAAA", b"A\xc3\xa9AAA")]
+    drawn = random_vocabulary(rng, "\u2581")
+    pieces = [*drawn.pieces, *(LETTERS[byte].encode() for byte in range(256)), b"<>", b"ab", *runs]
+    pieces = list(dict.fromkeys(pieces))
+    vocabulary = Vocabulary(Pieces.of(pieces))
+    begin, end = vocabulary.ids[b"<>"], vocabulary.ids[rng.choice((b"<>", b"ab", b"1"))]
+    bpe = models.BPE(
+        random_merges(rng, vocabulary),
+        unk=rng.choice((0, None)),
+        byte_fallback=rng.random() < 0.5,
+        missing=rng.choice(("before", "after")),
+        without_unk=rng.choice(("left_out", "error")),
+    )
+    words = rng.choice(PRE_TOKENIZERS) or pre.ByteLevel()
+    return vocabulary, models.SectionBPE(bpe, words, begin, end, rng.choice((0, 3, len(pieces))))
+
+
+def checksum(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    return Vocabulary(Pieces.of(b"%d" % at for at in range(rng.randrange(1, 9999)))), (
+        models.Checksum()
+    )
+
+
+def refusing_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    vocabulary = random_vocabulary(rng, "\u2581")
+    return vocabulary, models.BPE(
+        random_merges(rng, vocabulary),
+        byte_fallback=rng.random() < 0.5,
+        ignore_merges=rng.random() < 0.5,
+        end_of_word_suffix=rng.choice(("", "\u00e9")),
+        without_unk="error",
+    )
+
+
+def without_token(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    """An unknown token that is none."""
+    while True:
+        vocabulary, model = random_vocabulary(rng, "\u2581"), None
+        model = random_model(rng, vocabulary)
+        if getattr(model, "unk", None) is not None:
+            return vocabulary, replace(model, unk=rng.choice((-1, 2**32 - 1, 2**40, 5000)))
+
+
+DRAW: dict[str, Callable[[random.Random], tuple[Vocabulary, models.Model]]] = {
+    "ShortestPath": shortest_path,
+    "LooseBPE": loose_bpe,
+    "LatticeUnigram": lattice_unigram,
+    "SectionBPE": section_bpe,
+    "Checksum": checksum,
+    "BPE without_unk": refusing_bpe,
+    "unk outside": without_token,
+}
+MORE = ["\ufeff", "\ufeffab\ufeff", "\ufeff\ufeff a", "\ud7ff\ue000", "a" * 40, "ab" * 60]
+MORE += ["a <>ababababAabc<> b", "<>", "x<>aé<>ab<>", "ab<>Ababab é1 a<>", "漢漢\u4e2d\u4e2d"]
+
+
+@pytest.mark.parametrize("name", DRAW)
+@pytest.mark.parametrize("seed", range(12))
+def test_generated_specifications(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    vocabulary, model = DRAW[name](rng)
+    spec = TokenizerSpec(
+        vocabulary,
+        model,
+        normalizer=rng.choice(NORMALIZERS) if seed % 2 else None,
+        pre_tokenizer=None if seed % 2 else rng.choice(PRE_TOKENIZERS),
+        post_processor=rng.choice(POST),
+        added_tokens=rng.choice(ADDED),
+        invalid_utf8=rng.choice(("error", "replace", "keep", "loose", "wide")),
+    )
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    assert isinstance(engine, Engine)
+    for text in TEXTS + MORE + random_texts(seed, 40):
+        expected = answer(pipeline.encode, text)
+        assert answer(engine.encode, text) == expected, text
+        if "a later one changes the whole text" not in str(expected):
+            assert answer(engine.encode_ids, text) == answer(pipeline.encode_ids, text), text
+
+
+@pytest.mark.parametrize("name", [name for name in DRAW if name != "unk outside"])
+def test_the_core_takes_the_texts_itself(name: str) -> None:
+    engine = load_engine(TokenizerSpec(*DRAW[name](random.Random(1)), invalid_utf8="replace"))
+    assert isinstance(engine, Engine)
+    texts: list[object] = [*TEXTS, *MORE]
+    left = [
+        text
+        for text, found in zip(texts, engine._native.encode_tokens(texts, -1), strict=True)
+        if not found
+    ]
+    assert not [text for text in left if not isinstance(answer(engine.encode, text), tuple)]
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_damaged_tables_never_harm(name: str) -> None:
+    spec = TokenizerSpec(*DRAW[name](random.Random(2)), invalid_utf8="keep")
+    good = tables(spec)
+    rng = random.Random(name)
+    answered = refused = 0
+    for _ in range(200):
+        tag = rng.choice(["PROG", *sorted(good)])
+        table = bytearray(good[tag])
+        if rng.random() < 0.3:
+            del table[rng.randrange(len(table) + 1) :]
+        for _ in range(rng.choice((1, 1, 40))):
+            if table:
+                at = rng.randrange(len(table))
+                harm = rng.choice((b"\xff\xff\xff\xff", b"\0\0\0\0", rng.randbytes(4), b"\x7f"))
+                table[at : at + 4] = harm[: len(table) - at]
+        try:
+            core = Engine({**good, tag: bytes(table)}, lambda: spec)._native
+            for text in (*TEXTS, *MORE):
+                core.encode_tokens([text], -1)
+            answered += 1
+        except MtkitError:
+            refused += 1
+    assert answered
+    assert refused
+
+
+def test_added_tokens_keep_the_pieces_that_the_normalizer_keeps() -> None:
+    pieces = Pieces.of([b"<unk>", b"  ", b"x", b"y", "\u2581".encode()])
+    scores = Numbers.of("f", [0, -1, -1, -1, -1])
+    spec = TokenizerSpec(
+        Vocabulary(pieces, Numbers.of("B", [2, 4, 1, 1, 1]), scores),
+        models.Unigram(unk=0),
+        normalizer=normalizers.Spaces(add_dummy_prefix=False),
+        added_tokens=AddedTokens((AddedToken(7, b"x  y", normalized=True),)),
+    )
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    assert isinstance(engine, Engine)
+    assert pipeline.encode_ids("x  y") == [7]
+    for text in ("x  y", "a x  y b", "x y"):
+        assert engine.encode_ids(text) == pipeline.encode_ids(text)

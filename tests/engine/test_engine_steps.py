@@ -1,0 +1,88 @@
+"""The numbers of the program are the same in Python and in C++."""
+
+from __future__ import annotations
+
+import ast
+import re
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+
+from mtkit.base.packed import Pieces
+from mtkit.engine import Engine, tables
+from mtkit.engine import opcodes as steps
+from mtkit.engine import program_writer as encoding
+from mtkit.errors import FormatError
+from mtkit.spec import TokenizerSpec, models
+from mtkit.spec.vocabulary import Vocabulary
+
+ROOT = Path(__file__).parents[2]
+HEADER = (ROOT / "native" / "tables" / "opcodes.hpp").read_text(encoding="utf-8")
+ENUMS = dict(re.findall(r"enum class (\w+) : std::uint8_t \{(.*?)\};", HEADER, re.DOTALL))
+PYTHON = {
+    name: kind
+    for name, kind in vars(steps).items()
+    if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum
+}
+
+
+def test_each_side_has_the_same_lists() -> None:
+    assert len(ENUMS) > 10
+    assert list(ENUMS) == list(PYTHON)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_names_have_the_same_numbers(name: str) -> None:
+    members = [line.strip() for line in ENUMS[name].split(",") if line.strip()]
+    found = [re.fullmatch(r"(\w+) = (\d+)", member) for member in members]
+    assert all(found), "every number is written out"
+    written = {match[1]: int(match[2]) for match in found if match}
+    assert written == {member.name: int(member) for member in PYTHON[name]}
+    assert len(set(written.values())) == len(written)
+
+
+def test_versions_and_ids_that_are_none() -> None:
+    def constant(name: str, header: str = HEADER) -> int:
+        (value,) = re.findall(rf"std::uint32_t {name} = (\w+);", header)
+        return int(value, 0)
+
+    models, tables = (
+        (ROOT / "native" / f"{n}.hpp").read_text() for n in ("models/models", "tables/tables")
+    )
+    assert constant("PROGRAM_VERSION") == steps.PROGRAM_VERSION
+    assert constant("DECODER_VERSION") == steps.DECODER_VERSION
+    assert constant("OUTSIDE", models) == encoding.OUTSIDE
+    assert constant("NONE", tables) == encoding.NONE
+
+
+def test_no_step_is_written_as_a_bare_number() -> None:
+    """A kind that the compiler writes has a name; flags and counts are no kinds."""
+    for path in sorted((ROOT / "mtkit" / "engine").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "u8"):
+                continue
+            argument = node.args[0]
+            bare = isinstance(argument, ast.Constant) and argument.value not in (0, 1)
+            assert not bare, f"{path.name}:{node.lineno}"
+    for path in sorted((ROOT / "native").rglob("*.cpp")):
+        assert not re.search(r"case \d+:", path.read_text(encoding="utf-8")), path.name
+
+
+def test_forged_programs_are_refused() -> None:
+    """Sequences in sequences, added tokens before added tokens: deeper than any stack."""
+    pytest.importorskip("mtkit._native")
+    good = tables(TokenizerSpec(Vocabulary(Pieces.of([b"a"])), models.WordLevel(unk=0)))
+    u8, u32 = encoding.u8, encoding.u32
+    empty = u8(0) + u8(1) + u32(0) + u32(0) + u32(0)
+    at = good["PROG"].index(empty + u8(0), 4)
+    before = good["PROG"][:at]
+    forged = {
+        "added": before + (empty + u8(1)) * 200_000,
+        "normalizer": before + empty + u8(0) + (u8(2) + u32(1)) * 200_000,
+        "cut": before + empty + u8(0) + u8(0) + (u8(2) + u32(1)) * 200_000,
+        "nothing": before + empty + u8(0) + u8(2) + u32(1) + u8(0) + good["PROG"][at + 17 :],
+    }
+    for program in forged.values():
+        with pytest.raises(FormatError, match=r"nested too deep|no step of a sequence"):
+            Engine({**good, "PROG": program}, lambda: None)  # type: ignore[arg-type,return-value]

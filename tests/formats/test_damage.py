@@ -1,0 +1,152 @@
+"""Whatever is done to a file of whatever format: a tokenizer or one clear error, soon.
+
+Every cut, every count forged and every byte changed of a small file of each format, read in
+process. What is read must then encode and decode, or refuse to with an error of mtkit's own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import resource
+import struct
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from small_files import sources
+
+from mtkit import formats
+from mtkit.base.binary import Source
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.spec import TokenizerSpec
+
+FILES = sources()
+FORGED = (1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1)
+MOST = int(os.environ.get("MTKIT_FUZZ", "300"))
+LONG = 20_000
+"""Files with the Unicode table of MNN's normalizer in them: a few places of it will do."""
+SECONDS = 1
+MEMORY_BYTES = 100_000_000
+TEXTS = ("ab abc\n \u2581 b <x>", "a" * 200)
+
+
+def positions(data: bytes, most: int = MOST) -> list[int]:
+    """All positions of a small file; of a longer one both ends and a sample between."""
+    if len(data) > LONG:
+        most = MOST // 5
+    if len(data) <= most:
+        return list(range(len(data)))
+    ends = most // 4
+    between = random.Random(1).sample(range(ends, len(data) - ends), most // 2)
+    return [*range(ends), *sorted(between), *range(len(data) - ends, len(data))]
+
+
+def outcome(name: str, data: bytes, what: object) -> str:
+    """Read and use damaged bytes; anything but mtkit's errors goes through."""
+    kind = name.partition(":")[0]
+    whole = FILES[name]
+    beside = {**whole._siblings, whole.name: data} if whole._siblings else {}
+    source = Source(whole.name, data, siblings=beside)
+    started = time.process_time()
+    verdict = "read"
+    try:
+        formats.recognise(source)
+    except FormatError as error:
+        assert_clear(error)
+    try:
+        spec = formats.get_format(kind).read(source, {}).spec
+    except (FormatError, UnsupportedError) as error:
+        assert_clear(error)
+        verdict = "refused"
+    else:
+        verdict = use(spec)
+    spent = time.process_time() - started
+    assert spent < SECONDS, f"{name}: {what} takes {spent:.1f} s"
+    return verdict
+
+
+def use(spec: TokenizerSpec) -> str:
+    """Encode and decode; bytes that are no UTF-8 may be refused."""
+    verdict = "read"
+    try:
+        pipeline = Pipeline(spec)
+        for text in TEXTS:
+            pipeline.decode(pipeline.encode_ids(text))
+        with suppress(UsageError):
+            pipeline.decode(pipeline.encode_ids(b"a\xff\x00"))
+    except MtkitError as error:
+        assert_clear(error)
+        verdict = "unusable"
+    return verdict
+
+
+def assert_clear(error: MtkitError) -> None:
+    message = str(error)
+    assert "\n" not in message
+    assert len(message) < 500, message
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    """Hold every test to the memory that a damaged file may take."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown * 1024 < MEMORY_BYTES, f"took {grown // 1024} MB"
+
+
+def test_every_format_is_here() -> None:
+    assert {name.split(":")[0] for name in FILES} == set(formats.FORMATS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_small_file_is_whole(name: str) -> None:
+    assert outcome(name, bytes(FILES[name].data), "nothing") == "read"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_cut(name: str) -> None:
+    data = bytes(FILES[name].data)
+    found = {size: outcome(name, data[:size], f"cut at {size}") for size in positions(data, LONG)}
+    # A cut that leaves a valid file is read as one; half of a file with counts is none.
+    assert found[0] == "refused" or name.endswith(":merges")  # an empty list of merges is one
+    if name.startswith(("gguf", "hf", "tekken")):
+        assert set(found.values()) == {"refused"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_count_forged(name: str) -> None:
+    data = bytes(FILES[name].data)
+    for at in positions(data):
+        for value in FORGED:
+            code = "<I" if value < 1 << 32 else "<Q"
+            raw = struct.pack(code, value)
+            outcome(name, data[:at] + raw + data[at + len(raw) :], f"{value} at {at}")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("gguf")])
+def test_every_number_forged(name: str) -> None:
+    data = bytes(FILES[name].data)
+    numbers = list(re.finditer(rb"-?\d+", data))
+    rng = random.Random(2)
+    for match in rng.sample(numbers, min(len(numbers), MOST // 10)):
+        for value in (-1, *FORGED, 1 << 70, (1 << 24) - 1):
+            forged = data[: match.start()] + b"%d" % value + data[match.end() :]
+            outcome(name, forged, f"{value} for {match[0]!r} at {match.start()}")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_byte_changed(name: str) -> None:
+    data = bytes(FILES[name].data)
+    rng = random.Random(3)
+    for at in positions(data):
+        for value in (data[at] ^ 0xFF, rng.randrange(256)):
+            outcome(name, data[:at] + bytes([value]) + data[at + 1 :], f"{value} at {at}")

@@ -1,0 +1,278 @@
+"""``mtkit generate`` and ``mtkit.generate``: options, streaming, sessions, errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm_models import chatting, reciting, tiny
+from support import reference
+
+import mtkit as package
+from mtkit.errors import UsageError
+from mtkit.llm.generate import generate
+from mtkit.llm.whole_characters import TextStream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def _library() -> None:
+    reference("llama_cpp")
+
+
+def answer(done: Any) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
+
+
+def test_a_model_that_recites(mtkit: Run) -> None:
+    text = "Hello world, you read me."
+    done = mtkit("generate", "", "-m", reciting(text))
+    assert done.stdout == f" {text}\n".encode()
+    lines = done.stderr.decode().splitlines()
+    assert [line.split()[1] for line in lines] == ["load", "prompt", "generation"]
+    made = answer(mtkit("generate", "", "-m", reciting(text), "--json"))
+    assert made["end"] == "eog"
+    assert made["text"] == " " + text
+    assert made["ids"][-1] == 2
+    assert made["pieces"][-1] == "</s>"
+    assert len(made["logprobs"]) == len(made["ids"]) == len(made["pieces"])
+
+
+def test_the_default_model_needs_no_option(mtkit: Run) -> None:
+    done = mtkit("generate", "To list files, use", "-n", 8, "-q")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 8
+    assert done.stderr == b""
+
+
+def test_public_function() -> None:
+    texts: list[str] = []
+    made = package.generate("Hello", model=tiny(), n_predict=9, on_text=texts.append, threads=1)
+    assert len(made.ids) == 9
+    assert "".join(texts) == made.text
+    again = package.generate(made.prompt_ids, model=str(tiny()), n_predict=9, threads=1)
+    assert again.ids == made.ids
+    with pytest.raises(UsageError, match="there is no option 'colour'"):
+        generate("x", model=tiny(), colour=1)
+
+
+def test_log_probabilities_are_those_of_the_logits() -> None:
+    import numpy as np
+
+    from mtkit.llama import Context, ContextSettings, Model
+
+    made = generate("Hello", model=tiny(), n_predict=5, logprobs=True, threads=1)
+    with Model(str(tiny())) as model, Context(model, ContextSettings()) as context:
+        for at, (token_id, logprob) in enumerate(zip(made.ids, made.logprobs, strict=True)):
+            before = made.prompt_ids + made.ids[:at]
+            context.clear()
+            context.decode(before)
+            row = context.logits().astype(np.float64)
+            expected = row[token_id] - np.log(np.exp(row).sum())
+            assert logprob == pytest.approx(expected, abs=2e-3)
+
+
+def test_stop_strings_end_the_text(mtkit: Run) -> None:
+    done = mtkit("generate", "", "-m", reciting(), "-q", "--stop", "you", "--stop", "read")
+    assert done.stdout == b" Hello world, \n"
+    made = answer(mtkit("generate", "", "-m", reciting(), "--json", "--stop", "nowhere"))
+    assert made["end"] == "eog"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_stop_strings_across_pieces(size: int) -> None:
+    text = "ab<e<en<end🙂>xyz<end>tail"
+    data = text.encode()
+    stream = TextStream(["<end>", "never"])
+    given = "".join(stream.push(data[at : at + size]) for at in range(0, len(data), size))
+    assert given + stream.finish() == "ab<e<en<end🙂>xyz"
+    assert stream.stopped == "<end>"
+
+
+def test_no_half_character() -> None:
+    stream = TextStream()
+    given = [stream.push(bytes([byte])) for byte in "é你🙂".encode()]
+    assert given == ["", "é", "", "", "你", "", "", "", "🙂"]
+    assert stream.push(b"\xf0\x9f") == ""
+    assert stream.finish() == "\ufffd"
+    held = TextStream(["ab"])
+    assert held.push(b"xa") == "x"
+    assert held.finish() == "a"
+
+
+def test_ignore_eos_and_bias(mtkit: Run) -> None:
+    made = answer(mtkit("generate", "", "-m", reciting(), "--json", "--ignore-eos", "-n", 40))
+    assert made["end"] == "length"
+    assert 2 not in made["ids"]
+    first = answer(mtkit("generate", "hi", "-m", tiny(), "--json", "-n", 1))["ids"][0]
+    made = answer(
+        mtkit("generate", "hi", "-m", tiny(), "--json", "-n", 5, "--logit-bias", f"{first}=false")
+    )
+    assert first not in made["ids"]
+    made = answer(mtkit("generate", "hi", "-m", tiny(), "--json", "-n", 5, "--logit-bias", "7=1e6"))
+    assert made["ids"] == [7] * 5
+
+
+def test_a_seed_makes_sampling_repeatable(mtkit: Run) -> None:
+    options = ("-m", tiny(), "--json", "-n", 12, "--temp", 1.5, "--threads", 1)
+    first, second, other = (
+        answer(mtkit("generate", "hi", *options, "--seed", seed)) for seed in (5, 5, 6)
+    )
+    assert first["ids"] == second["ids"] != other["ids"]
+    assert first["sampler"] == ["top-k 40", "top-p 0.95", "min-p 0.05", "temperature 1.5",
+                                "random seed=5"]  # fmt: skip
+    unseeded = answer(mtkit("generate", "hi", *options))
+    repeated = answer(mtkit("generate", "hi", *options, "--seed", unseeded["seed"]))
+    assert repeated["ids"] == unseeded["ids"]
+
+
+def test_every_sampler_goes_into_the_chain() -> None:
+    made = generate(
+        "hi", model=tiny(), n_predict=6, temperature=0.9, typical=0.9, top_n_sigma=3.0, xtc=0.5,
+        dry=0.8, repeat_penalty=1.2, frequency_penalty=0.1, presence_penalty=0.1, seed=1,
+        logit_bias=((5, 1.0),),
+    )  # fmt: skip
+    names = [step.split()[0] for step in made.steps]
+    assert names == ["logit", "penalties", "dry", "top-n-sigma", "top-k", "typical", "top-p",
+                     "min-p", "xtc", "temperature", "random"]  # fmt: skip
+    for version in (1, 2):
+        made = generate("hi", model=tiny(), n_predict=6, mirostat=version, seed=1)
+        assert made.steps[-1] == f"mirostat {version} tau=5 eta=0.1"
+    greedy = generate("hi", model=tiny(), n_predict=30, repeat_penalty=50.0)
+    assert greedy.steps[-1] == "greedy"
+    assert len(set(greedy.ids)) == 30
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_grammar_and_schema(temperature: float) -> None:
+    options: dict[str, Any] = {"model": tiny(), "temperature": temperature, "seed": 3}
+    made = generate("x", grammar='root ::= "yes" | "no"', **options)
+    assert made.text in ("yes", "no")
+    assert made.end == "eog"
+    made = generate("x", grammar='root ::= [a-c] [a-c] "."', ignore_eos=True, **options)
+    assert made.end == "grammar"
+    assert made.text[-1] == "."
+    schema = {"type": "object", "required": ["a"], "additionalProperties": False,
+              "properties": {"a": {"enum": ["x", "y"]}}}  # fmt: skip
+    made = generate("x", json_schema=json.dumps(schema), n_predict=60, **options)
+    assert json.loads(made.text)["a"] in ("x", "y")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": -1}, {"top_p": 2}, {"temperature": float("nan")}, {"seed": -1},
+     {"mirostat": 3}, {"penalty_last": -1}, {"xtc": 1.5}, {"logit_bias": ((1 << 20, 1.0),)},
+     {"kv_type": "q9"}, {"flash_attention": "maybe"}, {"n_batch": 0}, {"devices": ("none",)},
+     {"kv_type": "q8_0", "flash_attention": "off"}, {"wait": "never"},
+     {"n_ctx": 0}, {"gpu_layers": -2},
+     {"gpu_layers": 1 << 31}, {"tensor_split": (0.0, 0.0)}, {"tensor_split": (1.0,) * 100},
+     {"threads": -1}, {"threads": 0}, {"threads": 100000}, {"n_predict": -2},
+     {"grammar": "root ::= a", "json_schema": "{}"}],
+    ids=str,
+)  # fmt: skip
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        generate("x", model=tiny(), **{"n_predict": 2, **options})
+
+
+@pytest.mark.parametrize("megabytes", [60, 90, 120, 150])
+def test_libraries_that_do_not_fit_the_address_space(megabytes: int) -> None:
+    size = megabytes << 20
+    script = (
+        "import resource, sys, runpy\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({size}, {size}))\n"
+        "sys.argv[0] = 'mtkit'\n"
+        "runpy.run_module('mtkit', run_name='__main__')\n"
+    )
+    argv = [sys.executable, "-c", script, "generate", "x", "-m", str(tiny())]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (5, b""), done.stderr
+    assert b"the limit of the address space" in done.stderr
+
+
+def test_prompt_from_file_and_pipe(mtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "prompt").write_text("Hello there")
+    given = answer(mtkit("generate", "Hello there", "-m", tiny(), "--json", "-n", 2))
+    by_file = answer(mtkit("generate", "-f", "prompt", "-m", tiny(), "--json", "-n", 2))
+    by_pipe = answer(mtkit("generate", "-m", tiny(), "--json", "-n", 2, stdin=b"Hello there\n"))
+    assert given["ids"] == by_file["ids"] == by_pipe["ids"]
+    assert given["prompt_ids"] == by_file["prompt_ids"] == by_pipe["prompt_ids"]
+
+
+def test_echo_and_ids_and_lines(mtkit: Run) -> None:
+    done = mtkit("generate", "Hello 你", "-m", tiny(), "-n", 3, "--echo", "-q")
+    assert done.stdout.decode().startswith("<s> Hello 你")
+    made = answer(mtkit("generate", "Hello", "-m", tiny(), "-n", 3, "--json"))
+    done = mtkit("generate", "Hello", "-m", tiny(), "-n", 3, "--ids", "-q")
+    assert list(map(int, done.stdout.split())) == made["ids"]
+    done = mtkit("generate", "Hello", "-m", tiny(), "-n", 3, "--jsonl", "-q")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["id"] for row in rows if row["id"] is not None] == made["ids"]
+    assert [row["logprob"] for row in rows if row["id"] is not None] == made["logprobs"]
+
+
+def test_context_overflow_says_what_helps(mtkit: Run) -> None:
+    done = mtkit("generate", "word " * 50, "-m", tiny(), "--ctx", 20)
+    assert done.returncode == 5
+    assert b"the context holds 20 tokens, the prompt alone has" in done.stderr
+    assert b"; --ctx" in done.stderr
+    made = answer(mtkit("generate", "Hello", "-m", tiny(), "--ctx", 9, "-n", 100, "--json"))
+    assert made["end"] == "context"
+    assert len(made["prompt_ids"]) + len(made["ids"]) == 10
+    endless = answer(mtkit("generate", "Hello", "-m", tiny(), "--ctx", 9, "-n", -1, "--json"))
+    assert endless["ids"] == made["ids"]
+
+
+def test_settings_without_effect_are_named(mtkit: Run) -> None:
+    options = ("generate", "Hello", "-m", tiny(), "-n", 1, "--top-k", 5, "--seed", 3)
+    assert b"whatever --top-k, --seed says" in mtkit(*options).stderr
+    assert b"warning" not in mtkit(*options, "--temp", 1).stderr
+    assert b"warning" not in mtkit(*options, "--mirostat", 2).stderr
+    assert mtkit(*options, "-q").stderr == b""
+
+
+def test_without_the_library(mtkit: Run, tmp_path: Path) -> None:
+    fake = tmp_path / "fake" / "llama_cpp"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").write_text("raise ModuleNotFoundError('no', name='llama_cpp')\n")
+    import os
+
+    path = os.pathsep.join([str(fake.parent), os.environ.get("PYTHONPATH", "")])
+    done = mtkit("generate", "hi", env={"PYTHONPATH": path})
+    assert done.returncode == 4
+    line = done.stderr.decode()
+    assert line.count("\n") == 1
+    assert "llama-cpp-python is not installed; pip install 'mtkit[generate]'" in line
+
+
+def test_devices(mtkit: Run) -> None:
+    made = answer(mtkit("generate", "--devices", "--json"))
+    assert "CPU" in [device["kind"] for device in made["devices"]]
+    rows = mtkit("generate", "--devices").stdout.decode().splitlines()
+    assert rows[0].split("\t")[0] == made["devices"][0]["name"]
+    ids = [answer(mtkit("generate", "hi", "-m", tiny(), "-n", 3, "--json", *more))["ids"]
+           for more in ((), ("--device", made["devices"][0]["name"]))]  # fmt: skip
+    assert ids[0] == ids[1]
+
+
+def test_check_tokenizer_shows_a_difference(mtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = mtkit("generate", "Hello 你", "-m", tiny(), "-n", 1, "-q", "--check-tokenizer")
+    assert done.stderr == b""
+    from mtkit.llama import Model
+    from mtkit.llm.tokenizer_check import difference
+
+    with Model(str(chatting())) as model:
+        monkeypatch.setattr(
+            "mtkit.tokenizer.tokenizer.Tokenizer.encode_ids", lambda *_, **__: [1, 5], raising=True
+        )
+        found = difference(model, b"Hello", add_special=True, parse_special=True)
+    assert found.startswith("the tokenizers differ from token 1 on: llama.cpp has ")

@@ -1,0 +1,186 @@
+"""Split patterns find exactly what the engines find that they were written for."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from pattern_texts import GPT2, LLAMA3, nasty_text, random_pattern
+from support import SHARED, absent, reference
+
+from mtkit.errors import UnsupportedError
+from mtkit.patterns.matcher import Matcher, build, compile_pattern
+from mtkit.spec.text import Regex, Text
+
+
+def words(pattern: Regex, text: str) -> list[str]:
+    """What a pattern finds."""
+    return [text[start:end] for start, end in compile_pattern(pattern).find(text)]
+
+
+def found_by_tokenizers(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Matches that are not empty, as the reference library finds them."""
+    tokenizers: Any = reference("tokenizers")
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
+    return [place for _, place in split.pre_tokenize_str(text)]
+
+
+@lru_cache(maxsize=1)
+def real_patterns() -> list[str]:
+    """All split patterns of the shared tokenizers."""
+    folder = SHARED / "tokenizers" / "tokenizers"
+    if not folder.is_dir():
+        absent("the shared tokenizers are not here", "MTKIT_REQUIRE_SHARED")
+    out: dict[str, None] = {}
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            pattern = value.get("pattern")
+            if isinstance(pattern, dict) and "Regex" in pattern:
+                out[pattern["Regex"]] = None
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+
+    for path in sorted(folder.glob("*/*")):
+        name = path.name.removesuffix(".xz")
+        if name in {"tokenizer.json", "pattern.json"}:
+            data = path.read_bytes()
+            content = json.loads(lzma.decompress(data) if path.suffix == ".xz" else data)
+            if name == "pattern.json":
+                out[content["pattern"]] = None
+            else:
+                for stage in ("normalizer", "pre_tokenizer", "decoder"):
+                    walk(content.get(stage))
+    assert len(out) > 15
+    return list(out)
+
+
+def test_real_patterns_as_tokenizers_runs_them() -> None:
+    rng = random.Random(1)
+    texts = [nasty_text(rng, rng.choice([3, 8, 20, 60])) for _ in range(150)]
+    for pattern in real_patterns():
+        matcher = compile_pattern(Regex(pattern))
+        for text in texts:
+            found = [place for place in matcher.find(text) if place[0] < place[1]]
+            assert found == found_by_tokenizers(pattern, text), (pattern, text)
+
+
+def test_random_patterns_as_tokenizers_runs_them() -> None:
+    tokenizers: Any = reference("tokenizers")
+    rng = random.Random(7)
+    signs = "aabbAsS11  ''éſ\n\n\r²._ \u0301\u00a0中K"
+    texts = ["".join(rng.choices(signs, k=rng.choice([1, 4, 9, 16]))) for _ in range(15)]
+    compared = refused = 0
+    for _ in range(700):
+        pattern = random_pattern(rng, 3)
+        try:
+            expression = tokenizers.Regex(pattern)
+        except Exception:  # noqa: BLE001  the library raises Exception itself
+            continue
+        split = tokenizers.pre_tokenizers.Split(expression, "removed", invert=True)
+        try:
+            matcher = Matcher(build(Regex(pattern)))
+        except UnsupportedError:
+            refused += 1
+            continue
+        compared += 1
+        for text in texts:
+            found = [place for place in matcher.find(text) if place[0] < place[1]]
+            expected = [place for _, place in split.pre_tokenize_str(text)]
+            assert found == expected, (pattern, text)
+    assert compared > 400
+    assert refused < compared
+
+
+def test_published_patterns_as_tiktoken_runs_them() -> None:
+    tiktoken: Any = reference("tiktoken")
+    rng = random.Random(3)
+    texts = [nasty_text(rng, rng.choice([3, 8, 20, 60])) for _ in range(50)]
+    ranks = {bytes((byte,)): byte for byte in range(256)}
+    for pattern in [p for p in real_patterns() if r"\p{L}" in p]:
+        rules = Regex(
+            pattern, word="joiners", anchors="text", case_folding="simple", counted="modified"
+        )
+        matcher = compile_pattern(rules)
+        for text in texts:
+            # Every match is one token.
+            words = [text[start:end].encode() for start, end in matcher.find(text)]
+            vocabulary = ranks | {word: 256 + at for at, word in enumerate(dict.fromkeys(words))}
+            vocabulary = dict(sorted(vocabulary.items(), key=lambda item: item[1]))
+            unique: dict[bytes, int] = {}
+            for word in vocabulary:
+                unique.setdefault(word, len(unique))
+            encoding = tiktoken.Encoding("test", pat_str=pattern, mergeable_ranks=unique,
+                                         special_tokens={})  # fmt: skip
+            ids = encoding.encode_ordinary(text)
+            assert encoding.decode_tokens_bytes(ids) == words, (pattern, text)
+
+
+def test_kinds_of_characters() -> None:
+    rules = Regex(r"\p{Lu}+|\p{Nd}|\s|[^a-z]", alphabet="kinds", unicode="15.0")
+    assert words(rules, "aéB²\u2028\u3000\x01") == ["aéB", "²", "\u2028", "\u3000", "\x01"]
+    assert words(Regex(r"(?i:S)", alphabet="kinds"), "sSſ") == ["s", "S"]
+
+
+def test_splits_by_hand() -> None:
+    text = "Hello, world's  foo   12345\n\n  x  "
+    expected = "Hello|,| world|'s| | foo|  | |123|45|\n\n| | x|  "
+    assert words(Regex(LLAMA3), text) == expected.split("|")
+    assert words(Regex(GPT2), "a  b'LL 12") == ["a", " ", " b", "'", "LL", " 12"]
+
+
+def test_literal_text_is_found_as_it_stands() -> None:
+    assert compile_pattern(Text("a.")).find("a.aba.") == [(0, 2), (4, 6)]
+
+
+def test_counted_repetition_with_a_plus() -> None:
+    again = Regex(r"\d{1,2}+")
+    assert words(again, "12345") == ["12345"]
+    assert words(Regex(r"\d{1,2}+", counted="modified"), "12345") == ["12", "34", "5"]
+
+
+def test_look_ahead_over_several_characters() -> None:
+    assert compile_pattern(Regex(r"(?=(\d{3})+(?!\d))")).find("1234567 12") == [(1, 1), (4, 4)]
+    assert words(Regex(r"\d{1,3}(?=(?:\d{3})*\b)"), "1234567 12") == ["1", "234", "567", "12"]
+
+
+def test_empty_matches() -> None:
+    assert compile_pattern(Regex("a*")).find("baac") == [(0, 0), (1, 3), (4, 4)]
+    assert compile_pattern(Regex("a*", empty="ignored")).find("baac") == [(1, 3)]
+
+
+def test_equal_patterns_are_compiled_once() -> None:
+    assert compile_pattern(Regex(GPT2)) is compile_pattern(Regex(GPT2))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "quoted"),
+    [(r"(a)\1", r"\\1"), (r"\X", r"\\X"), ("(?>a+b|a)c", "atomic"), (r"\p{Klingon}", "Klingon"),
+     ("(?i:ss)", "ss"), ("(" * 200 + ")" * 200, "100"), ("(((a{999}){999}){999})", "20000"),
+     ("(a|b)*a(a|b){20}", "states"), ("(", "without"), ("[a", "without"), ("a)", "unmatched")],
+)  # fmt: skip
+def test_what_has_no_tables(pattern: str, quoted: str) -> None:
+    with pytest.raises(UnsupportedError, match=quoted):
+        build(Regex(pattern))
+
+
+def test_hostile_text_takes_linear_time() -> None:
+    import time
+
+    for pattern in ("a*b|a", r"\s+$|\s", "(?:a|aa)+c|a", "a(?=a*b)|a"):
+        sign = " " if "s" in pattern else "a"
+        matcher = compile_pattern(Regex(pattern))
+        matcher.find(sign * 1000)
+        took = []
+        for length in (20_000, 80_000):
+            start = time.process_time()
+            matcher.find(sign * length)
+            took.append(time.process_time() - start)
+        assert took[1] < 10 * took[0] + 0.1, (pattern, took)

@@ -1,0 +1,160 @@
+"""The trace of every model kind ends in what ``encode`` gives, that of ids in ``decode``."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pipeline_cases as cases
+import pytest
+from pipeline_tokenizers import draw_tokenizer
+from support import FIXTURES
+
+from mtkit.base.binary import Source
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.base.record import Record
+from mtkit.errors import ResourceError
+from mtkit.formats import read
+from mtkit.pipeline import Pipeline
+from mtkit.spec import TokenizerSpec, Vocabulary, models, normalizers, pre_tokenizers, replace
+from mtkit.unicode.byte_alphabet import LETTERS
+
+FILES = [
+    "bbpe-8k/tokenizer.json",
+    "bbpe-8k/vocab.gguf",
+    "spm-bpe/tokenizer.model",
+    "spm-bpe/tokenizer.bin",
+    "spm-bpe/vocab.gguf",
+    "spm-unigram/tokenizer.model",
+    "spm-unigram/vocab.gguf",
+    "spm-unigram-id/tokenizer.json",
+    "wordpiece/tokenizer.json",
+    "wordpiece/vocab.gguf",
+]
+TEXTS = [
+    "",
+    "Hello, MNN!",
+    "  two  spaces\n",
+    "Grüße, 世界! \U0001f600",
+    "<s>x</s> don't",
+    "1234567",
+]
+BYTES = [b"<0x%02X>" % byte for byte in range(256)]
+WORDS = [b"a", b"b", b"c", b"ab", b"abc", b" ", b"\xe2\x96\x81", b"\xe2\x96\x81a", b"<unk>"]
+
+
+def small(model: Any, pieces: list[bytes]) -> TokenizerSpec:
+    types = [6 if piece.startswith(b"<0x") else 1 for piece in pieces]
+    scores = [-float(len(piece)) for piece in pieces]
+    vocabulary = Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("f", scores))
+    return TokenizerSpec(vocabulary, model)
+
+
+SINGLE = [bytes((byte,)) for byte in range(256)]
+BUILT = {
+    "RankBPE": replace(
+        small(models.RankBPE(), [*(letter.encode() for letter in LETTERS), b"ab", b"abc"]),
+        pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ),
+    "Trie": small(models.Trie(), [*SINGLE, b"ab", b"abc"]),
+    "LooseBPE": small(
+        models.LooseBPE(Numbers.of("I", (256, 257)), Numbers.of("I", (0,))), BYTES + WORDS
+    ),
+    "LatticeUnigram": small(models.LatticeUnigram(264, byte_fallback=True), BYTES + WORDS),
+    "Characters": small(models.Characters(264), BYTES + WORDS),
+    "Words": small(models.Words(264), BYTES + WORDS),
+    "WordLevel": small(models.WordLevel(264), BYTES + WORDS),
+    "ShortestPath": small(models.ShortestPath(), [b"<unk>", *BYTES, *WORDS]),
+    "SectionBPE": small(
+        models.SectionBPE(
+            models.BPE(models.Merges(Numbers.of("I", (259, 257)), Pieces.of([]))),
+            pre_tokenizers.WhitespaceSplit(),
+            *(256, 257, 258),
+        ),
+        [*BYTES, b"T", b"e", b"?", b"h", b"he"],
+    ),
+    "Checksum": small(models.Checksum(), WORDS),
+}
+
+
+def compare(pipeline: Pipeline, text: str, **options: Any) -> None:
+    walked = pipeline.trace(text, **options)
+    assert walked.ids == pipeline.encode_ids(text, **options)
+    found = [token_id for word in walked.words for token_id in word.ids]
+    if pipeline.spec.post_processor is None:
+        assert [*pipeline.spec.prefix_ids, *found] == walked.ids
+    else:
+        assert set(found) <= set(walked.ids)
+    assert json.loads(json.dumps(walked.to_json()))["ids"] == walked.ids
+    for skip in (False, True):
+        back = pipeline.trace_decode(walked.ids, skip_special_tokens=skip)
+        assert back.text == pipeline.decode(walked.ids, skip_special_tokens=skip)
+        assert json.loads(json.dumps(back.to_json()))["text"] == back.text
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_files(file: str) -> None:
+    pipeline = Pipeline(read(Source.open(str(FIXTURES / file)))[1].spec)
+    for text in TEXTS:
+        compare(pipeline, text)
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_built(kind: str) -> None:
+    pipeline = Pipeline(BUILT[kind])
+    for text in ("abcab", "a b", "\u2581ab"):
+        compare(pipeline, text)
+
+
+def test_generated() -> None:
+    rng = random.Random("trace")
+    compared = 0
+    for _ in range(60):
+        pipeline = cases.pipeline_of(draw_tokenizer(rng))
+        for _ in range(4):
+            text = cases.text(rng)
+            if cases.answer(pipeline.encode_ids, text) == "fails":
+                continue
+            ids = pipeline.encode_ids(text)
+            decoded = [
+                cases.answer(pipeline.decode, ids, skip_special_tokens=skip)
+                for skip in (False, True)
+            ]
+            if "fails" in decoded:
+                continue
+            compare(pipeline, text)
+            compared += 1
+    assert compared > 150
+
+
+def test_every_model_kind_is_traced() -> None:
+    kinds = {
+        name
+        for name, value in vars(models).items()
+        if isinstance(value, type)
+        and issubclass(value, Record)
+        and value.__module__ == models.__name__
+    } - {"Merges"}
+    read_kinds = {
+        type(read(Source.open(str(FIXTURES / file)))[1].spec.model).__name__ for file in FILES
+    }
+    assert kinds == read_kinds | set(BUILT)
+
+
+def test_unchanged_steps_say_so() -> None:
+    pipeline = Pipeline(read(Source.open(str(FIXTURES / "wordpiece/tokenizer.json")))[1].spec)
+    walked = pipeline.trace("HELLO")
+    normalizer = next(step for step in walked.steps if step.stage == "normalizer")
+    assert normalizer.changed
+    assert normalizer.parts[0].text == "hello"
+    assert not next(s for s in pipeline.trace("hello").steps if s.stage == "normalizer").changed
+
+
+def test_merges_of_a_long_word_are_refused_at_once() -> None:
+    """Each merge shows the whole word: they would take the square of its length."""
+    spec = read(Source.open(str(FIXTURES / "spm-bpe" / "tokenizer.model")))[1].spec
+    long = Pipeline(replace(spec, normalizer=normalizers.Prepend("a" * 1_000_000)))
+    with pytest.raises(ResourceError, match="at most 33554432 are traced"):
+        long.trace("b")
+    compare(Pipeline(spec), "a" * 2000)

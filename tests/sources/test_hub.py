@@ -1,0 +1,148 @@
+"""A name of a model repository stands for its folder in the hub's local cache."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+from support import FIXTURES
+
+from mtkit import load
+from mtkit.conversion.convert import convert
+from mtkit.errors import MissingExtra, UsageError
+from mtkit.sources import hub
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lay out ``Own/bbpe-8k`` as the hub's client does."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "home" / "hub" / "models--Own--bbpe-8k"
+    blob = folder / "blobs" / "aa"
+    blob.parent.mkdir(parents=True)
+    shutil.copy(FIXTURES / "bbpe-8k" / "tokenizer.json", blob)
+    snapshot = folder / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (snapshot / "tokenizer.json").symlink_to("../../blobs/aa")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text(COMMIT)
+    (folder / "refs" / "v1").write_text("f" * 40)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    return folder
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("name", ["Own/bbpe-8k", f"Own/bbpe-8k@{COMMIT}", "Own/bbpe-8k@main"])
+def test_a_name_is_a_folder_of_the_cache(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "huggingface_hub", raising=False)  # of another test's making
+    text = "Hello, MNN! 你好"
+    wanted = load(FIXTURES / "bbpe-8k" / "tokenizer.json").encode_ids(text)
+    assert load(name).encode_ids(text) == wanted
+    assert "huggingface_hub" not in sys.modules
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"])
+def test_the_cache_is_where_the_client_has_it(
+    variable: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_HOME")
+    monkeypatch.setenv(variable, str(tmp_path / "other"))
+    assert hub.find("Own/bbpe-8k") is None
+    inside = "huggingface/hub" if variable == "XDG_CACHE_HOME" else ""
+    shutil.copytree(cache, tmp_path / "other" / inside / cache.name, symlinks=True)
+    assert hub.find("Own/bbpe-8k") is not None
+
+
+def test_without_a_ref_the_only_snapshot_counts(cache: Path) -> None:
+    shutil.rmtree(cache / "refs")
+    assert hub.find("Own/bbpe-8k") == str(cache / "snapshots" / COMMIT)
+    (cache / "snapshots" / "other").mkdir()
+    assert hub.find("Own/bbpe-8k") is None
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    "name",
+    ["Own/other", "Own/bbpe-8k@v1", "Own/bbpe-8k@../main", "../Own/bbpe-8k", "Own--bbpe-8k",
+     "a/b/c"],
+)  # fmt: skip
+def test_what_is_not_there_is_said(name: str) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        load(name)
+
+
+def test_a_ref_cannot_lead_out_of_the_cache(cache: Path) -> None:
+    for text in ("..", "../../..", "/etc", "", "\xff"):
+        (cache / "refs" / "main").write_text(text, encoding="latin-1")
+        (cache / "snapshots" / "second").mkdir(exist_ok=True)
+        assert hub.find("Own/bbpe-8k") is None
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Own").mkdir()
+    shutil.copy(FIXTURES / "wordpiece" / "tokenizer.json", tmp_path / "Own" / "bbpe-8k")
+    tokenizer = load("Own/bbpe-8k")
+    assert tokenizer.source == "Own/bbpe-8k"
+    assert type(tokenizer.spec.model).__name__ == "WordPiece"
+
+
+@pytest.mark.usefixtures("cache")
+def test_downloading_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtra, match=r"mtkit\[hub\]") as caught:
+        load("Own/other", download=True)
+    assert caught.value.exit_code == 4
+    assert load("Own/bbpe-8k", download=True).vocab_size > 0  # nothing to fetch
+
+
+@pytest.mark.usefixtures("cache")
+def test_downloading_asks_for_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def snapshot_download(name: str, *, revision: str, allow_patterns: list[str]) -> str:
+        asked.append((name, revision))
+        assert not [p for p in allow_patterns if "safetensors" in p or p in ("*", "*.bin")]
+        if name == "Own/none":
+            raise OSError("offline\nand more")
+        return str(FIXTURES / "wordpiece")
+
+    client = types.SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
+    assert load("Own/other@v2", download=True).encode_ids("a")
+    with pytest.raises(UsageError, match="cannot be downloaded: offline") as caught:
+        load("Own/none", download=True)
+    assert "\n" not in str(caught.value)
+    assert asked == [("Own/other", "v2"), ("Own/none", "main")]
+
+
+@pytest.mark.usefixtures("cache")
+def test_conversion_writes_beside_nothing_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = convert("Own/bbpe-8k", to="mtok")
+    assert done.path == "tokenizer.mtok"
+    assert (tmp_path / "tokenizer.mtok").exists()
+
+
+@pytest.mark.usefixtures("cache")
+def test_commands(mtkit: Run) -> None:
+    done = mtkit("encode", "Hello", "-t", "Own/bbpe-8k")
+    assert done.returncode == 0
+    assert b"models--Own--bbpe-8k" in done.stderr
+    done = mtkit("encode", "Hello", "-t", "Own/other")
+    assert done.returncode == 2
+    assert b"--download" in done.stderr

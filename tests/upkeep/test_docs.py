@@ -1,0 +1,114 @@
+"""The documents say what the code does: generated ones are up to date, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support import reference, shared
+
+from mtkit.cli import COMMANDS
+from mtkit.formats import FORMATS
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from conftest import Run
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def load_generator() -> ModuleType:
+    """Import tools/generate.py; the repository's root may not be on the path."""
+    location = importlib.util.spec_from_file_location("generate", ROOT / "tools" / "generate.py")
+    assert location is not None
+    module = importlib.util.module_from_spec(location)
+    assert location.loader is not None
+    location.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "path", ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md"]
+)
+def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    generator = load_generator()
+    assert path in generator.DOCUMENTS
+    made = generator.DOCUMENTS[path]()
+    assert made == (ROOT / path).read_text(encoding="utf-8"), "run: python -m tools.generate"
+
+
+def test_asking_the_generator_for_help_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator = load_generator()
+    monkeypatch.setattr(generator, "DOCUMENTS", {"docs/none.md": lambda: pytest.fail("made")})
+    monkeypatch.setattr("sys.argv", ["generate", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        generator.main()
+    assert stopped.value.code == 0
+    assert "--check" in capsys.readouterr().out
+
+
+def test_every_command_has_two_examples() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    parts = dict(re.findall(r"^## mtkit (\S+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
+    assert set(parts) == set(COMMANDS)
+    for name, part in parts.items():
+        examples = part.partition("Examples:")[2].partition("\n\n")[0]
+        assert len(re.findall(r"^ {4}.*mtkit", examples, re.M)) >= 2, name
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files(path: Path) -> None:
+    for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf-8")):
+        if link.startswith("http"):
+            continue
+        target = path.parent / link if link else path
+        assert target.exists(), link
+        if anchor:
+            heads = re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), re.M)
+            plain = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+            assert anchor in plain, f"{link}#{anchor}"
+
+
+def test_readme_names_every_format_and_its_commands_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.M)) == set(FORMATS)
+    used = set(re.findall(r"^\$ mtkit (\S+)", text, re.M))
+    assert used
+    assert used <= set(COMMANDS)
+
+
+def test_readme_shows_what_its_commands_print(mtkit: Run, tmp_path: Path) -> None:
+    reference("llama_cpp")
+    for name in ("stories260K.bin", "tok512.bin"):
+        shutil.copy(shared(f"models/stories260K/{name}"), tmp_path)
+    shutil.copy(shared("models/stories260K/stories260K-f32.gguf"), tmp_path / "model.gguf")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ mtkit (.*)\n((?:(?!\$|```).*\n)+)", text, re.M)
+    assert len(shown) == 5
+    for command, output in shown:
+        done = mtkit(*shlex.split(command), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.decode().startswith(output), command
+
+
+def test_every_document_is_listed() -> None:
+    listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    found = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
+    assert len(found) > 10
+    assert [name for name in found if f"]({name})" not in listed] == ["README.md"]
+
+
+def test_notice_names_a_document_that_is_there() -> None:
+    named = re.findall(r"docs/\S+\.md", (ROOT / "NOTICE").read_text(encoding="utf-8"))
+    assert named
+    assert all((ROOT / name).is_file() for name in named)

@@ -1,0 +1,120 @@
+"""Each package imports only from those below it, for types too, and no imports run in a circle."""
+
+import ast
+from pathlib import Path
+
+import mtkit
+
+ROOT = Path(mtkit.__file__).parent
+
+# From the ground up; a package may import from those above it here, never from its own line.
+LAYERS = [
+    {"_version", "_native", "errors"},
+    {"base"},
+    {"spec", "unicode", "gguf"},
+    {"patterns"},
+    {"pipeline"},
+    {"engine"},
+    {"formats", "checkpoints", "chat", "inspection", "sources", "llama"},
+    {"memory_plan", "tokenizer"},
+    {"conversion", "llm"},
+    {"commands"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+MODULES = {
+    ".".join(("mtkit", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+FAMILIES = {path.name for path in (ROOT / "formats").iterdir() if (path / "__init__.py").exists()}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of mtkit that a file imports, at run time or for types."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                names.add(name if name in MODULES else str(node.module))
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.split(".")[0] == "mtkit"}
+
+
+IMPORTS = {name: imported(path) - {name} for name, path in MODULES.items() if name != "mtkit"}
+"""Without the package itself, whose public names come from every layer."""
+
+
+def test_imports_point_down() -> None:
+    assert len(IMPORTS) > 200
+    for name, targets in IMPORTS.items():
+        package = name.split(".")[1]
+        assert package in LEVEL, f"{name}: no layer in tests/upkeep/test_layers.py"
+        for target in targets - {"mtkit"}:
+            other = target.split(".")[1]
+            if other != package and not other.startswith("__"):
+                assert LEVEL[other] < LEVEL[package], f"{name} imports {target}"
+
+
+def test_no_circle() -> None:
+    """Take away, again and again, the modules that import nothing of what is left."""
+    left = {name: targets & set(IMPORTS) for name, targets in IMPORTS.items()}
+    while free := {name for name, targets in left.items() if not targets & set(left)}:
+        left = {name: targets for name, targets in left.items() if name not in free}
+    circles = {name: sorted(targets & set(left)) for name, targets in left.items()}
+    assert not circles, circles
+
+
+def test_the_native_core_has_one_door() -> None:
+    importers = {name for name, targets in IMPORTS.items() if "mtkit._native" in targets}
+    assert importers == {"mtkit.base.native"}
+
+
+def test_only_llama_calls_llama_cpp() -> None:
+    callers = set()
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if any(imported.split(".")[0] == "llama_cpp" for imported in names):
+                callers.add(name.split(".")[1])
+                assert node not in tree.body, f"{name}: imported before it is needed"
+    assert callers == {"llama"}
+
+
+def test_one_module_asks_oniguruma() -> None:
+    users = {
+        name
+        for name, path in MODULES.items()
+        if "onigurumacffi import" in path.read_text(encoding="utf-8")
+    }
+    assert users == {"mtkit.patterns.library"}
+
+
+def test_format_families_do_not_know_each_other() -> None:
+    """A module of a family imports of ``formats`` its own family and what no family owns."""
+    readers = {path.stem for path in (ROOT / "formats").glob("*.py")}
+    single = readers & {"rwkv", "tekken", "tiktoken", "vocab_merges", "wordpiece"}
+    assert len(single) == 5
+    families = FAMILIES | single
+    assert len(families) > 10
+    for name, targets in IMPORTS.items():
+        parts = name.split(".")
+        if parts[1] != "formats" or len(parts) < 3:
+            continue
+        for target in targets:
+            others = target.split(".")
+            if others[1] == "formats" and len(others) > 2 and others[2] in families:
+                assert others[2] == parts[2], f"{name} imports {target}"
+
+
+def test_gguf_container_knows_no_tokenizer() -> None:
+    for name, targets in IMPORTS.items():
+        if name.split(".")[1] == "gguf":
+            assert {target.split(".")[1] for target in targets} <= {"gguf", "base", "errors"}, name

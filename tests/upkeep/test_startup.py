@@ -1,0 +1,98 @@
+"""What a command loads at start-up is a short, known list: nothing heavy slips in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAVY = {
+    "_onigurumacffi",
+    "asyncio",
+    "dataclasses",
+    "gguf",
+    "huggingface_hub",
+    "importlib.metadata",
+    "jinja2",
+    "llama_cpp",
+    "numpy",
+    "rich.console",
+    "rich.table",
+    "sentencepiece",
+    "tokenizers",
+    "transformers",
+}
+# typer itself needs these for any command.
+TYPER = {"dataclasses", "importlib.metadata"}
+# The command, where the file is, the tables in it, the engine on them, and how the ids are printed.
+ENCODE = {
+    "mtkit",
+    "mtkit._native",
+    "mtkit._version",
+    "mtkit.base.binary",
+    "mtkit.cli",
+    "mtkit.commands",
+    "mtkit.commands.encode",
+    "mtkit.commands.options",
+    "mtkit.commands.output",
+    "mtkit.sources.config",
+    "mtkit.base.native",
+    "mtkit.engine",
+    "mtkit.errors",
+    "mtkit.base.escape",
+    "mtkit.formats",
+    "mtkit.formats.mnn_header",
+    "mtkit.formats.mtok",
+    "mtkit.formats.mtok.extension",
+    "mtkit.tokenizer.load",
+    "mtkit.base.record",
+    "mtkit.tokenizer.tokenizer",
+}
+
+
+RUN = """
+import sys
+from mtkit.cli import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\n".join(sys.modules))
+sys.exit(code)
+"""
+
+
+def loaded(tmp_path: Path, *args: str) -> set[str]:
+    """Names of the modules that a run of mtkit loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *args],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+    )
+    names = set(done.stderr.splitlines())
+    assert "mtkit.cli" in names
+    return names
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"]])
+def test_version_and_help_load_next_to_nothing(tmp_path: Path, args: list[str]) -> None:
+    names = loaded(tmp_path, *args)
+    assert {n for n in names if n.startswith("mtkit")} <= {
+        "mtkit",
+        "mtkit.cli",
+        "mtkit._version",
+    }
+    assert not names & (HEAVY | {"typer", "json", "typing", "pathlib", "re"})
+
+
+def test_encode_loads_only_the_way_to_its_ids(tmp_path: Path) -> None:
+    pytest.importorskip("mtkit._native", reason="without the core, the pipeline encodes")
+    names = loaded(tmp_path, "encode", "Hello, MNN!")
+    assert not names & (HEAVY - TYPER)
+    assert {n for n in names if n.startswith("mtkit")} == ENCODE
