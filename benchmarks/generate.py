@@ -82,7 +82,7 @@ def loop(model: str, lengths: list[int]) -> None:
     from mtkit.llama import ContextSettings
     from mtkit.llm.runner import Runner
     from mtkit.llm.sampler_settings import SamplerSettings
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
     print("the loop without llama_decode (greedy, text streamed), CPU of its thread")
     with Runner(model) as runner:
@@ -100,7 +100,7 @@ def loop(model: str, lengths: list[int]) -> None:
             return code
 
         context._decode_call = clocked  # noqa: SLF001
-        with Picker(context, SamplerSettings()) as picker:
+        with Sampler(context, SamplerSettings()) as sampler:
             for length in lengths:
                 best = float("inf")
                 for _ in range(3):
@@ -109,7 +109,7 @@ def loop(model: str, lengths: list[int]) -> None:
                     runner.feed([5, 6, 7])
                     inside = 0.0
                     start = time.thread_time()
-                    text = [t.text for t in runner.stream(picker, length, stop_at_eog=False)]
+                    text = [t.text for t in runner.stream(sampler, length, stop_at_eog=False)]
                     seconds = time.thread_time() - start - inside
                     best = min(best, seconds / length)
                 assert len(text) >= length

@@ -26,7 +26,7 @@ COMMANDS = {
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
     "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
-    "perplexity": ("mtkit.commands.perplexity", "Say how well a model foretells a text."),
+    "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),
     "logits": ("mtkit.commands.logits", "Show which tokens a model expects next."),
     "template": ("mtkit.commands.template", "Render a chat template."),
     "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),

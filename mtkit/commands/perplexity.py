@@ -1,4 +1,4 @@
-"""``mtkit perplexity``: how well a model foretells a text."""
+"""``mtkit perplexity``: how well a model predicts a text."""
 
 from __future__ import annotations
 

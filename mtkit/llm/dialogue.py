@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llm.runner import Runner, Token
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
 _ROOM_FOR_ANSWER = 16
 """Tokens of an answer that have to fit at least."""
@@ -35,7 +35,7 @@ class Dialogue:
     def __init__(
         self,
         runner: Runner,
-        picker: Picker,
+        sampler: Sampler,
         template: str | None,
         *,
         system: str | None = None,
@@ -45,7 +45,7 @@ class Dialogue:
 
         Args:
             runner: A model with an open context.
-            picker: Chooses the tokens.
+            sampler: Chooses the tokens.
             template: The chat template.
             system: The system message.
             parse_special: Special tokens that messages spell are special tokens.
@@ -60,7 +60,7 @@ class Dialogue:
         if runner.model.has_encoder:
             raise UnsupportedError("is no chat model: it has an encoder", source=runner.model.path)
         self._runner = runner
-        self._picker = picker
+        self._sampler = sampler
         self._template = template
         self._parse_special = parse_special
         self.messages: list[dict[str, Any]] = []
@@ -104,14 +104,14 @@ class Dialogue:
         runner.stop_asked = False
         runner.feed(ids)
         self.reused = len(ids) - runner.computed
-        self._picker.reset()
-        self._picker.see(ids)
+        self._sampler.reset()
+        self._sampler.accept(ids)
         room = context.n_ctx - len(ids) + 1
         texts: list[str] = []
         self.ids = []
         try:
             for token in runner.stream(
-                self._picker, room if limit < 0 else min(limit, room), stops=stops
+                self._sampler, room if limit < 0 else min(limit, room), stops=stops
             ):
                 texts.append(token.text)
                 if token.id >= 0:

@@ -13,9 +13,9 @@ import time
 from mtkit.base.record import replace
 from mtkit.llm.generate_settings import GenerateSettings, settings_of
 from mtkit.llm.generation import Generation, Timings, Watcher
-from mtkit.llm.preflight import Examined
+from mtkit.llm.preflight import ModelHeader
 from mtkit.llm.runner import Runner, Token, context_tokens
-from mtkit.llm.sampling import Picker
+from mtkit.llm.sampling import Sampler
 from mtkit.llm.threads import choose_waiting
 from mtkit.memory_plan.plan import PlanSettings
 from mtkit.sources.model import locate_model
@@ -70,9 +70,9 @@ def run(
 ) -> Generation:
     """Load a model, generate once, and free everything."""
     watcher = watcher or Watcher()
-    examined = Examined(path)
-    examined.check(plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
-    session = _session(settings, examined)
+    header = ModelHeader(path)
+    header.check(plan_settings(settings, settings.n_ctx or max(settings.n_predict, 1)))
+    session = _session(settings, header)
     if session:
         kept = replace(
             settings.context, kv_type=session.kv_type, flash_attention=session.flash_attention
@@ -89,26 +89,26 @@ def run(
         n_ctx = context_tokens(
             len(ids), settings.n_predict, settings.n_ctx, runner.model.n_ctx_train
         )
-        examined.check(plan_settings(settings, n_ctx))
+        header.check(plan_settings(settings, n_ctx))
         context = runner.open_context(
             replace(settings.context, n_ctx=n_ctx), threads=settings.threads
         )
-        with Picker(context, with_biases(settings, runner.model)) as picker:
-            watcher.ready(runner, picker)
+        with Sampler(context, with_biases(settings, runner.model)) as sampler:
+            watcher.ready(runner, sampler)
             if session:
                 runner.resume(session.ids, session.state)
             runner.feed(ids, hold_last=settings.n_predict == 0)
-            picker.see(runner.ids)
-            made = take(runner, picker, ids, settings, watcher, waiting)
+            sampler.accept(runner.ids)
+            made = take(runner, sampler, ids, settings, watcher, waiting)
             if settings.save_session:
                 from mtkit.llm.session import model_hash, save_session
 
-                found = session.model_hash if session else model_hash(examined)
+                found = session.model_hash if session else model_hash(header)
                 save_session(settings.save_session, runner, found, force=settings.force)
             return made
 
 
-def _session(settings: GenerateSettings, examined: Examined) -> Session | None:
+def _session(settings: GenerateSettings, header: ModelHeader) -> Session | None:
     """Read the session to go on from, and see that the one to save can be written."""
     if not settings.save_session and not settings.load_session:
         return None
@@ -119,7 +119,7 @@ def _session(settings: GenerateSettings, examined: Examined) -> Session | None:
     if not settings.load_session:
         return None
     session = read_session(settings.load_session)
-    check_model(session, model_hash(examined), settings.load_session)
+    check_model(session, model_hash(header), settings.load_session)
     return session
 
 
@@ -172,7 +172,7 @@ def with_biases(settings: GenerateSettings, model: Model) -> SamplerSettings:
 
 def take(
     runner: Runner,
-    picker: Picker,
+    sampler: Sampler,
     ids: list[int],
     settings: GenerateSettings,
     watcher: Watcher,
@@ -187,7 +187,7 @@ def take(
     before = context.performance().t_eval_ms
     start = time.perf_counter()
     for token in runner.stream(
-        picker,
+        sampler,
         limit,
         stops=settings.stops,
         logprobs=settings.logprobs,
@@ -216,6 +216,6 @@ def take(
         runner.end,
         timings,
         context.settings,
-        tuple(picker.steps),
+        tuple(sampler.steps),
         waiting,
     )

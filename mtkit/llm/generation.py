@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llama import ContextSettings
     from mtkit.llm.runner import Runner, Token
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
 
 class Timings(Record):
@@ -74,7 +74,7 @@ class Watcher:
     def prompt(self, runner: Runner, ids: list[int]) -> None:
         """The prompt is tokenized."""
 
-    def ready(self, runner: Runner, picker: Picker) -> None:
+    def ready(self, runner: Runner, sampler: Sampler) -> None:
         """Context and sampler are made."""
 
     def token(self, token: Token) -> None:

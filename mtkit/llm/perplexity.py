@@ -1,4 +1,4 @@
-"""Perplexity: how well a model foretells a text.
+"""Perplexity: how well a model predicts a text.
 
 The text is cut into windows of the context's length, each ``stride`` tokens behind the one before.
 A token counts once: in the first window that holds it. With a stride of half a window every token
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Perplexity(Record):
-    """How well a model foretells a text.
+    """How well a model predicts a text.
 
     Attributes:
         tokens: Tokens that count.
@@ -68,7 +68,7 @@ def perplexity(
 
     size = context.n_ctx - context.model.add_bos
     if context.n_ctx < 2:
-        raise UsageError(f"a window of {context.n_ctx} token foretells none", hint="raise --ctx")
+        raise UsageError(f"a window of {context.n_ctx} token predicts none", hint="raise --ctx")
     stride = max(size // 2, 1) if stride is None else stride
     if not 1 <= stride <= size:
         raise UsageError(f"--stride {stride}: not 1 to {size}")
@@ -95,7 +95,7 @@ def perplexity(
 def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[int, int, int]]:
     """Yield (begin, end, first that counts) of each window, in tokens of the text."""
     size = context.n_ctx - context.model.add_bos
-    first = 0 if context.model.add_bos else 1  # nothing foretells a token without one before it
+    first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
     if len(ids) <= first:
         raise UsageError(f"the text has {len(ids)} tokens, that is too few")
     begin, counted = 0, first
@@ -112,7 +112,7 @@ def _losses(context: Context, ids: list[int], first: int) -> Iterator[float]:
     whole = [model.bos, *ids] if model.add_bos else ids
     first += model.add_bos
     context.clear()
-    quiet = first - 1  # rows in front of these foretell tokens that have counted
+    quiet = first - 1  # rows in front of these predict tokens that have counted
     context.decode(whole[:quiet], outputs="none")
     for at in range(quiet, len(whole) - 1, context.n_batch):
         part = whole[at : min(at + context.n_batch, len(whole) - 1)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import Tensor
 
 
-class Examined:
+class ModelHeader:
     """A model file that can be loaded, as far as its head tells.
 
     Attributes:

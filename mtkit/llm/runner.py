@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
 
 class Token:
@@ -173,7 +173,7 @@ class Runner:
 
     def stream(
         self,
-        picker: Picker,
+        sampler: Sampler,
         limit: int,
         *,
         stops: Sequence[str] = (),
@@ -184,7 +184,7 @@ class Runner:
         """Generate tokens; the last one only carries text that was held back.
 
         Args:
-            picker: Chooses them.
+            sampler: Chooses them.
             limit: How many at most.
             stops: Strings that end the text, and are not part of it.
             logprobs: Compute the probability of each.
@@ -192,7 +192,7 @@ class Runner:
             stop_at_eog: End at a token that ends a generation.
         """
         context = self._opened()
-        pick, piece_of, is_eog = picker.pick, self.model.piece, self.model.is_eog
+        sample, piece_of, is_eog = sampler.sample, self.model.piece, self.model.is_eog
         ids, text = self.ids, TextStream(stops)
         self.end = "length"
         for _ in range(limit):
@@ -205,7 +205,7 @@ class Runner:
                     break
                 context.step(ids[-1])
             row = context.logits().copy() if logprobs else None
-            token_id = pick()
+            token_id = sample()
             if token_id < 0:
                 self.end = "grammar"
                 break

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
-class Picker:
+class Sampler:
     """Chooses tokens of one context; close it, or use it in ``with``.
 
     Attributes:
         steps: What is done to the logits, in order, for people.
-        pick: Returns the next token; -1 where a grammar takes none.
+        sample: Returns the next token; -1 where a grammar takes none.
     """
 
     def __init__(self, context: Context, settings: SamplerSettings) -> None:
@@ -57,13 +57,13 @@ class Picker:
             self._chain = _chain(context, settings, self.steps)
         else:
             self.steps.append("greedy")
-        self.pick: Callable[[], int] = self._greedy
+        self.sample: Callable[[], int] = self._greedy
         if self._grammar:
-            self.pick = self._with_grammar
+            self.sample = self._with_grammar
         elif self._chain:
-            self.pick = self._sampled
+            self.sample = self._sampled
         elif self._bias:
-            self.pick = self._biased
+            self.sample = self._biased
 
     def _logits(self) -> Any:
         logits = self._context.logits()
@@ -102,7 +102,7 @@ class Picker:
     def _choose(self, logits: Any) -> int:
         return self._chain.choose(logits) if self._chain else int(logits.argmax())
 
-    def see(self, ids: list[int]) -> None:
+    def accept(self, ids: list[int]) -> None:
         """Let the penalties know the tokens of a prompt."""
         if self._chain:
             for token_id in ids:
@@ -122,7 +122,7 @@ class Picker:
         if self._grammar:
             self._grammar.close()
 
-    def __enter__(self) -> Picker:
+    def __enter__(self) -> Sampler:
         return self
 
     def __exit__(self, *_: object) -> None:

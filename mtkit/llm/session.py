@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.llm.preflight import Examined
+    from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
 
 MAGIC = b"MTKITSES"
@@ -51,7 +51,7 @@ class Session(Record):
     state: memoryview
 
 
-def model_hash(examined: Examined) -> str:
+def model_hash(header: ModelHeader) -> str:
     """Return the hash of a model: of every byte of its files, in parts that all cores share."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -59,7 +59,7 @@ def model_hash(examined: Examined) -> str:
         return hashlib.sha256(part).digest()
 
     whole = hashlib.sha256()
-    for file in examined.files:
+    for file in header.files:
         data = memoryview(file.data)
         parts = [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)]
         with ThreadPoolExecutor(cores()) as pool:

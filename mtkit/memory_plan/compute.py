@@ -3,7 +3,7 @@
 The graph's memory is reused from step to step, so it is as large as what lives at its widest
 moment: at the feed-forward part with its three matrices, at the attention, or at the logits. The
 mask, which says what each token may look at, lives as long as any layer. An estimate: what the
-allocator leaves unused between its pieces is not foretold.
+allocator leaves unused between its pieces is not predicted.
 
 Source: the "compute buffer size" of llama.cpp's log; ``tests/memory_plan/test_plan.py`` compares.
 """

@@ -25,8 +25,8 @@ def test_rows_without_logits() -> None:
             said(context.logits, 1)
             said(context.logits, 99)
             said(context.hidden)
-            with Picker(context, SamplerSettings(temperature=1.0)) as picker:
-                picker.pick()
+            with Sampler(context, SamplerSettings(temperature=1.0)) as sampler:
+                sampler.sample()
             context.decode([5], outputs="none")
             with Chain() as chain:
                 chain.add("greedy")

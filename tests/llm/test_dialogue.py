@@ -13,14 +13,14 @@ def test_turns_reuse_the_memory() -> None:
     from mtkit.llm.dialogue import Dialogue
     from mtkit.llm.runner import Runner
     from mtkit.llm.sampler_settings import SamplerSettings
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
     def talk(*, fresh: bool) -> list[list[int]]:
         answers = []
         with Runner(str(chatting())) as runner:
             context = runner.open_context(ContextSettings(n_ctx=1024, kv_type="bf16"), threads=1)
-            with Picker(context, SamplerSettings()) as picker:
-                dialogue = Dialogue(runner, picker, runner.model.meta("tokenizer.chat_template"))
+            with Sampler(context, SamplerSettings()) as sampler:
+                dialogue = Dialogue(runner, sampler, runner.model.meta("tokenizer.chat_template"))
                 for text in ("Hello", "And then?", "Good."):
                     dialogue.messages.append({"role": "user", "content": text})
                     before = len(runner.ids)
@@ -46,13 +46,13 @@ def test_a_conversation_outgrows_the_context() -> None:
     from mtkit.llm.dialogue import Dialogue
     from mtkit.llm.runner import Runner
     from mtkit.llm.sampler_settings import SamplerSettings
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
     with Runner(str(chatting())) as runner:
         context = runner.open_context(ContextSettings(n_ctx=256), threads=1)
         template = runner.model.meta("tokenizer.chat_template")
-        with Picker(context, SamplerSettings()) as picker:
-            dialogue = Dialogue(runner, picker, template, system="Be brief.")
+        with Sampler(context, SamplerSettings()) as sampler:
+            dialogue = Dialogue(runner, sampler, template, system="Be brief.")
             forgotten = []
             for turn in range(6):
                 dialogue.messages.append({"role": "user", "content": f"{turn} word word"})

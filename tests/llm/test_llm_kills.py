@@ -28,10 +28,10 @@ SECONDS = 30
 
 def test_random_kills(tmp_path: Path) -> None:
     reference("llama_cpp")
-    from mtkit.llm.preflight import Examined
+    from mtkit.llm.preflight import ModelHeader
 
     model = tiny(n_embd=512, n_layer=8, n_ff=2048)
-    found_hash = model_hash(Examined(str(model)))
+    found_hash = model_hash(ModelHeader(str(model)))
     session = tmp_path / "session"
     prompt = "The quick brown fox. " * 60
     argv = [

@@ -15,7 +15,7 @@ from support import FIXTURES, reference
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
-from mtkit.llm.preflight import Examined
+from mtkit.llm.preflight import ModelHeader
 from mtkit.memory_plan.layers import layers
 from mtkit.memory_plan.plan import PlanSettings
 
@@ -66,7 +66,7 @@ def test_cache_and_weights_are_what_is_allocated(arch: str, kv_type: str, swa_fu
     seen = allocated(path, n_ctx=n_ctx, n_batch=n_ubatch, n_ubatch=n_ubatch, kv_type=kv_type,
                      swa_full=swa_full, flash_attention=flash)  # fmt: skip
     settings = PlanSettings(n_ctx=n_ctx, n_ubatch=n_ubatch, kv_type=kv_type, swa_full=swa_full)
-    plan = Examined(str(path)).plan(settings)
+    plan = ModelHeader(str(path)).plan(settings)
     mib = 1 << 20
     assert plan.cache / mib == pytest.approx(seen["KV"] + seen["RS"], abs=0.011)
     assert plan.weights / mib == pytest.approx(seen["model"], rel=0.01)
@@ -82,7 +82,7 @@ def test_room_to_compute(n_ctx: int, n_ubatch: int, flash: str) -> None:
         seen = allocated(path, n_ctx=n_ctx, n_batch=n_ubatch, n_ubatch=n_ubatch,
                          flash_attention=flash)  # fmt: skip
         settings = PlanSettings(n_ctx=n_ctx, n_ubatch=n_ubatch, flash_attention=flash == "on")
-        plan = Examined(str(path)).plan(settings)
+        plan = ModelHeader(str(path)).plan(settings)
         assert 0.9 <= plan.compute / (1 << 20) / seen["compute"] <= 1.26, path
 
 
@@ -90,7 +90,7 @@ def test_room_to_compute(n_ctx: int, n_ubatch: int, flash: str) -> None:
 def test_room_to_compute_of_an_encoder(n_ctx: int) -> None:
     path = tiny("t5")
     seen = allocated(path, n_ctx=n_ctx, n_batch=n_ctx, n_ubatch=n_ctx, flash_attention="auto")
-    plan = Examined(str(path)).plan(PlanSettings(n_ctx=n_ctx))
+    plan = ModelHeader(str(path)).plan(PlanSettings(n_ctx=n_ctx))
     assert 0.9 <= plan.compute / (1 << 20) / seen["compute"] <= 1.26
 
 
@@ -98,7 +98,7 @@ def test_windows_by_layer_and_compressed_caches() -> None:
     for path in (tiny("gemma3", n_layer=7, swa=40), tiny("gemma2", n_layer=3, swa=40), latent()):
         seen = allocated(path, n_ctx=2000, n_batch=64, n_ubatch=64, swa_full=False)
         settings = PlanSettings(n_ctx=2000, n_ubatch=64, swa_full=False)
-        plan = Examined(str(path)).plan(settings)
+        plan = ModelHeader(str(path)).plan(settings)
         assert plan.cache / (1 << 20) == pytest.approx(seen["KV"], abs=0.011), path
         assert seen["KV"] > 0.1
 
@@ -106,7 +106,7 @@ def test_windows_by_layer_and_compressed_caches() -> None:
 def test_own_models() -> None:
     for name in OWN[2:4]:
         seen = allocated(own(name), n_ctx=256)
-        plan = Examined(str(own(name))).plan(PlanSettings(n_ctx=256))
+        plan = ModelHeader(str(own(name))).plan(PlanSettings(n_ctx=256))
         assert plan.cache / (1 << 20) == pytest.approx(seen["KV"], abs=0.011)
 
 
@@ -138,8 +138,8 @@ def test_layers_of_other_kinds() -> None:
 
 
 def test_gpu_layers_leave_the_main_memory() -> None:
-    examined = Examined(str(tiny("llama")))
-    whole, part, none = (examined.plan(PlanSettings(gpu_layers=n)) for n in (-1, 2, 0))
+    header = ModelHeader(str(tiny("llama")))
+    whole, part, none = (header.plan(PlanSettings(gpu_layers=n)) for n in (-1, 2, 0))
     assert none.gpu == 0
     assert 0 < part.gpu < whole.gpu
     assert [layer.is_on_gpu for layer in part.layers] == [False, True]
@@ -212,12 +212,12 @@ def test_shards_that_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "m-00001-of-00002.gguf"
     path.write_bytes(gguf_bytes(keys, [tensor]))
     with pytest.raises(FormatError, match=r"1 of 2 files are missing.*m-00002-of-00002"):
-        Examined(str(path))
+        ModelHeader(str(path))
     keys[2] = Key("split.no", "u16", 1)
     second = tmp_path / "m-00002-of-00002.gguf"
     second.write_bytes(gguf_bytes(keys, [tensor]))
     with pytest.raises(UnsupportedError, match=r"is file 2 of 2.*m-00001-of-00002"):
-        Examined(str(second))
+        ModelHeader(str(second))
 
 
 def test_plan_command(mtkit: Run) -> None:

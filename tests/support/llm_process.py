@@ -18,7 +18,7 @@ from mtkit.errors import MtkitError
 from mtkit.llama import *
 from mtkit.llm.generate import generate
 from mtkit.llm.sampler_settings import SamplerSettings
-from mtkit.llm.sampling import Picker
+from mtkit.llm.sampling import Sampler
 import sys
 path = sys.argv[1]
 def said(what, *arguments, **options):

@@ -42,16 +42,16 @@ def opened(
     """Load a model for a conversation, and free it at the end."""
     from mtkit.base.record import replace
     from mtkit.llm.generate import plan_settings
-    from mtkit.llm.preflight import Examined
+    from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
     from mtkit.llm.threads import choose_waiting
 
-    examined = Examined(path)
-    metadata = examined.file.metadata
+    header = ModelHeader(path)
+    metadata = header.file.metadata
     trained = metadata.get(f"{metadata['general.architecture']}.context_length")
     n_ctx = settings.n_ctx or min(_DEFAULT_CTX, int(trained or _DEFAULT_CTX))
-    examined.check(plan_settings(settings, n_ctx))
+    header.check(plan_settings(settings, n_ctx))
     if template is None:
         found = metadata.get("tokenizer.chat_template")
         template = found if isinstance(found, str) else None
@@ -62,9 +62,9 @@ def opened(
         context = runner.open_context(
             replace(settings.context, n_ctx=n_ctx), threads=settings.threads
         )
-        with Picker(context, settings.sampler) as picker:
+        with Sampler(context, settings.sampler) as sampler:
             yield Dialogue(
-                runner, picker, template, system=system, parse_special=settings.parse_special
+                runner, sampler, template, system=system, parse_special=settings.parse_special
             )
 
 

@@ -199,14 +199,14 @@ def opened(
     from mtkit.llama import ContextSettings, LoadSettings
     from mtkit.llm.generate import plan_settings
     from mtkit.llm.generate_settings import GenerateSettings
-    from mtkit.llm.preflight import Examined
+    from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
     from mtkit.llm.threads import choose_waiting
 
     context = ContextSettings(n_batch=batch, kv_type=kv_type, flash_attention=flash_attention)
     settings = GenerateSettings(context=context, load=LoadSettings(gpu_layers=gpu_layers))
-    examined = Examined(path)
-    examined.check(plan_settings(settings, n_ctx or most_ctx))
+    header = ModelHeader(path)
+    header.check(plan_settings(settings, n_ctx or most_ctx))
     choose_waiting(wait)
     bar = Progress("loading")
     with Runner(path, settings.load, progress=bar.show) as runner:
@@ -215,6 +215,6 @@ def opened(
             n_ctx = min(most_ctx, runner.model.n_ctx_train or most_ctx)
         if text is not None:
             n_ctx = max(len(runner.model.tokenize(text, add_special=add_special)), 1)
-            examined.check(plan_settings(settings, n_ctx))
+            header.check(plan_settings(settings, n_ctx))
         runner.open_context(replace(context, n_ctx=n_ctx), threads=threads)
         yield runner

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampler_settings import SamplerSettings
-    from mtkit.llm.sampling import Picker
+    from mtkit.llm.sampling import Sampler
 
 _FLUSH_SECONDS = 0.02
 _PLAIN = "\n\t\u200c\u200d"
@@ -113,7 +113,7 @@ class Screen(Watcher):
             if output.wants_color():
                 output.write("\x1b[0m")
 
-    def ready(self, runner: Runner, picker: Picker) -> None:
+    def ready(self, runner: Runner, sampler: Sampler) -> None:
         """Say what the context and the sampler are."""
         log.is_shown = False  # what llama.cpp says from now on would stand in the text
         context = runner.context
@@ -130,7 +130,7 @@ class Screen(Watcher):
                 f"ubatch {min(s.n_ubatch, context.n_batch)}, "
                 f"kv {s.kv_type}, flash attention {s.flash_attention}, threads {s.threads}"
             )
-            note(f"sampler: {' -> '.join(picker.steps)}")
+            note(f"sampler: {' -> '.join(sampler.steps)}")
 
     def token(self, token: Token) -> None:
         """Show a token."""

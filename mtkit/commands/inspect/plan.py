@@ -17,14 +17,14 @@ def show_plan(
 ) -> None:
     """Print the plan; on a terminal with units, in a pipe in bytes."""
     from mtkit.errors import UsageError
-    from mtkit.llm.preflight import Examined
+    from mtkit.llm.preflight import ModelHeader
     from mtkit.memory_plan.limits import limits
     from mtkit.memory_plan.plan import PlanSettings
 
     if n_ctx is not None and n_ctx < 1:
         raise UsageError(f"--ctx {n_ctx}: is no number of tokens")
     settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers)
-    plan = Examined(path).plan(settings)
+    plan = ModelHeader(path).plan(settings)
     allowed = limits()
     if as_json:
         output.write_json(_document(plan, kv_type, allowed))
