@@ -124,9 +124,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    from mtkit.sources.model import locate_model
+    from mtkit.sources.locate import MODEL, locate
 
-    model = locate_model(options.model)
+    model = locate(options.model, MODEL)
     whole_commands(model, options.tokens, options.rounds)
     if options.wide:
         loop(options.wide, [100, 200, 400, 800])

@@ -89,7 +89,7 @@ def main() -> None:
     rows = json.loads(run("formats", "--json", quiet=True) or "{}")["formats"]
     formats = [row["name"] for row in rows if row["write"]]
     location = subprocess.run(
-        [sys.executable, "-c", "import mtkit.tokenizer.load as t; print(t.default_path())"],
+        [sys.executable, "-c", "from mtkit.sources.locate import *; print(shipped(TOKENIZER))"],
         capture_output=True, text=True, check=True, cwd=OUT,
     ).stdout.strip()  # fmt: skip
     default = os.path.join(OUT, "default", "default.mtok")

@@ -36,7 +36,7 @@ def application() -> typer.Typer:
 
 def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; stderr says which file of a folder was taken."""
-    from mtkit.tokenizer.load import locate
+    from mtkit.sources.locate import locate
 
     path = locate(name, download=download)
     _say_taken(name, path)
@@ -45,9 +45,9 @@ def locate_named(name: str | None, *, download: bool = False) -> str:
 
 def model_named(name: str | None) -> str:
     """Return the path of the model that a name stands for; stderr says which one of a folder."""
-    from mtkit.sources.model import locate_model
+    from mtkit.sources.locate import MODEL, locate
 
-    path = locate_model(name)
+    path = locate(name, MODEL)
     _say_taken(name, path)
     return path
 

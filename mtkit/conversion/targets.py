@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mtkit.sources import hub
-from mtkit.tokenizer.load import default_path
+from mtkit.sources.locate import TOKENIZER, shipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def target_paths(
     """
     names = list(written.files)
     stem, folder = os.path.splitext(os.path.basename(source))[0], os.path.dirname(source)
-    if source in ("", "-", default_path()) or hub.holds(source):
+    if source in ("", "-", shipped(TOKENIZER)) or hub.holds(source):
         stem, folder = "tokenizer", ""
     paths = [os.path.join(folder, _named(name, stem)) for name in names]
     if dst is not None:

@@ -18,7 +18,7 @@ from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.threads import choose_waiting
 from mtkit.memory_plan.plan import PlanSettings
-from mtkit.sources.model import locate_model
+from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def generate(
             if on_text is not None and token.text:
                 on_text(token.text)
 
-    path = locate_model(os.fspath(model) if model is not None else None)
+    path = locate(os.fspath(model) if model is not None else None, MODEL)
     return run(path, prompt, settings_of(options), _Texts())
 
 

@@ -9,26 +9,14 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import Source, package_file
+from mtkit.base.binary import Source
 from mtkit.errors import FormatError, MtkitError, UsageError
+from mtkit.sources.locate import locate
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-FOLDER_ORDER = (
-    "tokenizer.json",
-    "tekken.json",
-    "tokenizer.model",
-    ".tiktoken",
-    "vocab.json",
-    "vocab.txt",
-    "tokenizer.mtok",
-    "tokenizer.bin",
-    ".gguf",
-)
-"""What stands for a folder: the first name that is there; an entry with a dot is a suffix."""
+    from collections.abc import Mapping
 
 _MTOK_BEGINS = b"430 "
 """First bytes of every .mtok: MNN's magic number as text."""
@@ -121,65 +109,3 @@ def _mapped(source: Source) -> Tokenizer | None:
         format_name=mtok.NAME,
     )
     return tokenizer
-
-
-def locate(name: str | None, *, download: bool = False) -> str:
-    """Return the path of the file that a name stands for.
-
-    Args:
-        name: As ``load`` takes it.
-        download: Fetch a model repository that the hub's local cache lacks.
-
-    Raises:
-        UsageError: There is no such file, or a folder holds no tokenizer.
-        MissingExtra: Downloading needs a package that is not installed.
-    """
-    asked = "name a file, a folder or - for a pipe"
-    if name is None:
-        from mtkit.sources import config
-
-        name = config.setting("tokenizer") or default_path()
-        asked = "the settings name it: mtkit config tokenizer, or MTKIT_TOKENIZER"
-    if name == "-":
-        return name
-    name = os.path.expanduser(name)
-    if not os.path.exists(name):
-        name = _in_cache(name, asked, download=download)
-    if os.path.isdir(name):
-        for found in _in_folder(name):
-            return found
-        raise UsageError(
-            "is a folder without a tokenizer", source=name, hint=f"looked for {FOLDER_ORDER[0]} …"
-        )
-    return name
-
-
-def _in_cache(name: str, hint: str, *, download: bool) -> str:
-    """Return the folder of a model repository; ``hint`` is what to do where it is none."""
-    from mtkit.sources import hub
-
-    if hub.parse(name) is None:
-        raise UsageError("no such file", source=name, hint=hint)
-    folder = hub.find(name)
-    if folder is None and download:
-        folder = hub.download(name)
-    if folder is None:
-        what = "no such file"
-        if "/" in name:
-            what = "no such file, nor a model of that name in the hub's local cache"
-            hint = "--download fetches a model repository"
-        raise UsageError(what, source=name, hint=hint)
-    return folder
-
-
-def default_path() -> str:
-    """Return the path of the tokenizer that ships with mtkit."""
-    return package_file("default.mtok")
-
-
-def _in_folder(folder: str) -> Iterator[str]:
-    names = sorted(os.listdir(folder))
-    for wanted in FOLDER_ORDER:
-        for name in names:
-            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
-                yield os.path.join(folder, name)

@@ -150,10 +150,11 @@ def test_every_stage_takes_part_in_the_generated_pipelines() -> None:
 def test_the_default_tokenizer_carries_its_tables() -> None:
     """They are those of its specification (else: python -m tools.default_tokenizer)."""
     from mtkit.formats import mtok
-    from mtkit.tokenizer.load import default_path, load_source
+    from mtkit.sources.locate import TOKENIZER, shipped
+    from mtkit.tokenizer.load import load_source
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-    source = Source.open(default_path())
+    source = Source.open(shipped(TOKENIZER))
     spec = mtok.read(source, {}).spec
     stored = mtok.extension_sections(source)
     assert {tag: bytes(stored[tag]) for tag in tables(spec)} == tables(spec)

@@ -15,9 +15,9 @@ from mtkit.cli import main
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
-from mtkit.sources.model import default_model
+from mtkit.sources.locate import MODEL, shipped
 
-MODEL = "own/model/mtkit-docs-target-{}.gguf"
+OWN_MODEL = "own/model/mtkit-docs-target-{}.gguf"
 TEXT = """\
 The program reads a list of packages from standard input and writes one line for each of them.
 Options may be given in any order; an option that is given twice takes the last value. If a file
@@ -89,7 +89,7 @@ CASES = {
 def test_perplexity(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reference("llama_cpp")
     kind, rewritten, tolerance = CASES[case]
-    path = Path(default_model()) if kind == "shipped" else own(MODEL.format(kind))
+    path = Path(shipped(MODEL)) if kind == "shipped" else own(OWN_MODEL.format(kind))
     if rewritten:
         path = as_f32(path, tmp_path / "f32.gguf")
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")

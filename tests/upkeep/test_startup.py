@@ -51,6 +51,7 @@ ENCODE = {
     "mtkit.formats.mtok",
     "mtkit.formats.mtok.extension",
     "mtkit.tokenizer.load",
+    "mtkit.sources.locate",
     "mtkit.base.record",
     "mtkit.tokenizer.tokenizer",
 }

@@ -1,0 +1,131 @@
+"""Which file a name stands for: a path, a folder, a model repository, or the user's default.
+
+Tokenizers and models are found alike: what is there under the name wins, then a repository
+(ORG/NAME) in the hub's local cache; in a folder, the first of the files that can be meant. Without
+a name the user's setting counts, else the file that ships with mtkit.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import package_file
+from mtkit.base.record import Record
+from mtkit.errors import UsageError
+
+
+class Wanted(Record):
+    """What is looked for.
+
+    Attributes:
+        key: Name of the setting that holds the user's default.
+        shipped: File in ``data`` that ships with mtkit.
+        files: What stands for a folder: the first that is there; an entry with a dot is a suffix.
+        lacks: What a folder without them is called.
+        hint: What to name where there is no such file.
+        fetch: How to come by a repository that the cache lacks.
+        takes_pipe: "-" is standard input.
+    """
+
+    key: str
+    shipped: str
+    files: tuple[str, ...]
+    lacks: str
+    hint: str
+    fetch: str
+    takes_pipe: bool = False
+
+
+TOKENIZER = Wanted(
+    "tokenizer",
+    "default.mtok",
+    (
+        "tokenizer.json",
+        "tekken.json",
+        "tokenizer.model",
+        ".tiktoken",
+        "vocab.json",
+        "vocab.txt",
+        "tokenizer.mtok",
+        "tokenizer.bin",
+        ".gguf",
+    ),
+    "is a folder without a tokenizer",
+    "name a file, a folder or - for a pipe",
+    "--download fetches a model repository",
+    takes_pipe=True,
+)
+MODEL = Wanted(
+    "model",
+    "default-model.gguf",
+    (".gguf",),
+    "is a folder without a .gguf file",
+    "-m names a .gguf file, a folder, or a repository in the hub's local cache",
+    "the hub's own client fetches it",
+)
+_PROJECTOR = "mmproj"
+"""How llama.cpp's converter names the image half of a model, which is no model by itself."""
+
+
+def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = False) -> str:
+    """Return the path of the file that a name stands for.
+
+    Args:
+        name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
+        wanted: What is looked for.
+        download: Fetch the tokenizer of a repository that the hub's local cache lacks.
+
+    Raises:
+        UsageError: There is no such file, or a folder holds nothing that is wanted.
+        MissingExtra: Downloading needs a package that is not installed.
+    """
+    hint = wanted.hint
+    if name is None:
+        from mtkit.sources import config
+
+        name = config.setting(wanted.key)
+        if name is None:
+            return shipped(wanted)
+        hint = f"the settings name it: mtkit config {wanted.key}, or MTKIT_{wanted.key.upper()}"
+    if name == "-" and wanted.takes_pipe:
+        return name
+    name = os.path.expanduser(name)
+    if not os.path.exists(name):
+        name = _in_cache(name, wanted, hint, download=download)
+    if not os.path.isdir(name):
+        return name
+    found = _in_folder(name, wanted.files)
+    if found is None:
+        raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
+    return found
+
+
+def shipped(wanted: Wanted) -> str:
+    """Return the path of the file that ships with mtkit."""
+    return package_file(wanted.shipped)
+
+
+def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
+    """Return the folder of a model repository; ``hint`` is what to do where no name can be one."""
+    from mtkit.sources import hub
+
+    if hub.parse(name) is None:
+        raise UsageError("no such file", source=name, hint=hint)
+    folder = hub.find(name)
+    if folder is None and download:
+        folder = hub.download(name)
+    if folder is not None:
+        return folder
+    if "/" not in name:
+        raise UsageError("no such file", source=name, hint=hint)
+    what = "no such file, nor a model of that name in the hub's local cache"
+    raise UsageError(what, source=name, hint=wanted.fetch)
+
+
+def _in_folder(folder: str, files: tuple[str, ...]) -> str | None:
+    names = sorted(os.listdir(folder), key=lambda name: (name.startswith(_PROJECTOR), name))
+    for wanted in files:
+        for name in names:
+            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
+                return os.path.join(folder, name)
+    return None
