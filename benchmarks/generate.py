@@ -79,15 +79,15 @@ def whole_commands(model: str, tokens: int, rounds: int) -> None:
 
 def loop(model: str, lengths: list[int]) -> None:
     """Measure what the loop takes outside llama.cpp's own calls."""
-    from mtkit.llama import ContextSettings
-    from mtkit.llm.runner import Runner
-    from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llm.declaration import settings_of
+    from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.settings import ModelSettings, SamplerSettings
 
     print("the loop without llama_decode (greedy, text streamed), CPU of its thread")
-    with Runner(model) as runner:
-        size = max(lengths) + 16
-        context = runner.open_context(ContextSettings(n_ctx=size), threads=1)
+    given = {"model": model, "n_ctx": max(lengths) + 16, "threads": 1}
+    with open_model(settings_of(ModelSettings, given)) as runner:
+        context = runner.open_context()
         decode = context._decode_call  # noqa: SLF001  the call whose time is taken out
         inside = 0.0
 

@@ -1,9 +1,10 @@
 """Write the documents that are made from the code: ``python -m tools.generate [--check]``.
 
-``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats, and
-``docs/losses.md`` what each writer can lose, as the small fixtures show it, and
-``docs/loss-matrix.md`` the worst of that for every file and format. ``--check`` compares
-instead of writing and ends with 1 where a document is out of date.
+``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
+``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
+the worst of that for every file and format, ``docs/settings.md`` the settings of running models,
+``mtkit/llm/keywords.pyi`` their types as keywords. ``--check`` compares instead of writing and ends
+with 1 where a document is out of date.
 """
 
 from __future__ import annotations
@@ -136,6 +137,66 @@ def loss_matrix() -> str:
     return "\n".join([*out, ""])
 
 
+def setting_table() -> str:
+    """``docs/settings.md``: every setting of a model that runs."""
+    from typing import Literal, get_args, get_origin
+
+    from mtkit.llm.declaration import table
+    from mtkit.llm.settings import HEADINGS, GenerateSettings
+
+    out = [
+        "# Settings\n",
+        "What `generate`, `chat`, `perplexity` and `logits` take on the command line, and what",
+        "`mtkit.generate` takes as keywords. Further spellings are llama.cpp's. `chat` has all of",
+        "them but the session's and those of a single prompt; there `n_predict` is -1, and special",
+        "tokens spelled in a message are text. `perplexity` and `logits` have those of the context",
+        "and of computing.\n",
+    ]
+    settings = table(GenerateSettings).values()
+    for heading in ("", *HEADINGS):
+        out += [f"## {heading}\n"] if heading else []
+        out += ["| keyword | option | also | type | default | range | what |", "|" + "---|" * 7]
+        for setting in settings:
+            if setting.heading != heading:
+                continue
+            option, also = (", ".join(map(_code, x)) for x in (setting.options, setting.also))
+            choices = get_args(setting.hint) if get_origin(setting.hint) is Literal else ()
+            kind = _cell(_code("str" if choices else setting.annotation))
+            limits = "" if setting.low is None else f"{setting.low:,} to {setting.high:,}"
+            limits = ", ".join(map(_code, choices)) or limits
+            default = _code(repr(setting.default).replace("'", '"'))
+            cells = (_code(setting.name), option, also, kind, default, limits, setting.help)
+            out.append(f"| {' | '.join(cells)} |")
+        out.append("")
+    return "\n".join(out)
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def keyword_stub() -> str:
+    """``mtkit/llm/keywords.pyi``: the keywords of ``mtkit.generate`` for type checkers."""
+    from mtkit.llm.declaration import table
+    from mtkit.llm.settings import GenerateSettings
+
+    out = [
+        '"""Keywords of ``mtkit.generate``: python -m tools.generate makes them of settings.py."""',
+        "",
+        "from typing import TypedDict",
+        "",
+        "from mtkit.memory_plan.plan import KvType",
+        "from mtkit.llm.settings import Flash, Waiting",
+        "",
+        "class GenerateKeywords(TypedDict, total=False):",
+        '    """All may be left out; docs/settings.md says what they do."""',
+        "",
+    ]
+    settings = table(GenerateSettings).values()
+    out += [f"    {x.name}: {x.annotation}" for x in settings if x.name != "model"]
+    return "\n".join([*out, ""])
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -145,6 +206,8 @@ DOCUMENTS = {
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,
     "docs/loss-matrix.md": loss_matrix,
+    "docs/settings.md": setting_table,
+    "mtkit/llm/keywords.pyi": keyword_stub,
 }
 
 

@@ -20,7 +20,8 @@ def command_tree(commands: Mapping[str, tuple[str, str]], typer: Any) -> Any:
     for name, (module_name, text) in commands.items():
         app = import_module(module_name).app
         if len(app.registered_commands) == 1 and app.registered_callback is None:
-            root.command(name, help=text)(app.registered_commands[0].callback)
+            own = app.registered_commands[0]
+            root.command(name, cls=own.cls, help=text)(own.callback)
         else:
             root.add_typer(app, name=name, help=text)
     return root

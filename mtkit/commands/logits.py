@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate import options as option
-from mtkit.commands.options import AS_JSON, NO_SPECIAL, application, model_named
+from mtkit.commands.generate.options import number, prompt_of
+from mtkit.commands.options import AS_JSON, FILE, NO_SPECIAL, PROMPT, application, model_named
+from mtkit.commands.setting_options import command
+from mtkit.llm.settings import ModelSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,15 +21,15 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command()
+@command(app, ModelSettings)
 def logits(
-    prompt: Annotated[
+    text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
     ] = None,
-    model: option.MODEL = None,
-    file: Annotated[
-        str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the text from it.")
-    ] = None,
+    *,
+    settings: ModelSettings,
+    prompt: PROMPT = None,
+    file: FILE = None,
     top: Annotated[int, typer.Option("--top", metavar="K", help="The K most likely tokens.")] = 10,
     every: Annotated[
         bool, typer.Option("--all", help="Behind every token, not the last alone.")
@@ -37,12 +39,8 @@ def logits(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
     no_special: NO_SPECIAL = False,
-    kv_type: option.KV_TYPE = "f16",
-    flash_attention: option.FLASH = "on",
-    threads: option.THREADS = None,
-    wait: option.WAIT = "auto",
-    gpu_layers: option.GPU_LAYERS = 0,
     as_json: AS_JSON = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
     """Show which tokens a model expects behind a text, with their logits and probabilities.
 
@@ -53,28 +51,25 @@ def logits(
       mtkit logits "To list files, use" --top 5
       mtkit logits -f text.txt -m model.gguf --all -o logits.npy
     """
+    from mtkit.base.record import replace
     from mtkit.commands import output
+    from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
+    from mtkit.llama import log
+    from mtkit.llm.open_model import open_model
+    from mtkit.llm.runner import context_tokens
 
     if top < 0:
-        raise UsageError(f"--top {top}: is no number of tokens")
-    text = option.prompt_of(prompt, file)
-    path = model_named(model)
-    with option.opened(
-        path,
-        text=text,
-        add_special=not no_special,
-        kv_type=kv_type,
-        flash_attention=flash_attention,
-        threads=threads,
-        wait=wait,
-        gpu_layers=gpu_layers,
-    ) as runner:
-        context = runner.context
-        assert context is not None
-        ids = runner.model.tokenize(text, add_special=not no_special)
+        raise UsageError(f"--top {top}: is not 0 or more")
+    log.is_shown = verbose
+    given = prompt_of(text, prompt, file)
+    settings = replace(settings, model=model_named(settings.model))
+    with open_model(settings, Progress("loading").show) as runner:
+        ids = runner.model.tokenize(given, add_special=not no_special)
         if not ids:
             raise UsageError("the text has no tokens")
+        context = runner.open_context(context_tokens(len(ids), 1, settings.context.n_ctx, 0))
+        log.is_shown = False
         rows = list(_rows(context, ids, top, every=every, keep=save is not None))
         piece = runner.model.piece
         tokens = [
@@ -132,8 +127,8 @@ def _document(tokens: Any) -> list[dict[str, object]]:
                 {
                     "id": i,
                     "token": byte_escapes(raw.decode("utf-8", "surrogateescape")),
-                    "logit": option.number(value),
-                    "probability": option.number(p),
+                    "logit": number(value),
+                    "probability": number(p),
                 }
                 for i, raw, value, p in found
             ],

@@ -26,6 +26,12 @@ TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does
 DOWNLOAD = Annotated[
     bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
 ]
+PROMPT = Annotated[
+    str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The text, as an option.")
+]
+FILE = Annotated[
+    str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the text from it.")
+]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 

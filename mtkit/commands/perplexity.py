@@ -6,74 +6,60 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate import options as option
+from mtkit.commands.generate.options import number, read_bytes
 from mtkit.commands.options import AS_JSON, application, model_named
+from mtkit.commands.setting_options import command
+from mtkit.llm.settings import ModelSettings
 
 app = application()
+_WINDOW = 512
 
 
-@app.command()
+@command(app, ModelSettings)
 def perplexity(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The text; - reads a pipe.")],
-    model: option.MODEL = None,
-    ctx: Annotated[
-        int | None,
-        typer.Option("-c", "--ctx", metavar="N", help="Tokens of a window; none: 512."),
-    ] = None,
+    *,
+    settings: ModelSettings,
     stride: Annotated[
         int | None, typer.Option("--stride", metavar="N", help="From window to window; none: half.")
     ] = None,
-    batch: option.BATCH = 512,
-    kv_type: option.KV_TYPE = "f16",
-    flash_attention: option.FLASH = "on",
-    threads: option.THREADS = None,
-    wait: option.WAIT = "auto",
-    gpu_layers: option.GPU_LAYERS = 0,
     as_json: AS_JSON = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
     """Compute the perplexity of a text: e to the power of the mean loss.
 
-    In a pipe: perplexity, its standard error, loss in nats a token, tokens, windows.
+    A window has as many tokens as the context, 512 where --ctx does not say. In a pipe: perplexity,
+    its standard error, loss in nats a token, tokens, windows.
 
     \b
     Examples:
       mtkit perplexity book.txt -m model.gguf
       mtkit perplexity book.txt -m model.gguf --ctx 256 --stride 256 --json
     """
+    from mtkit.base.record import replace
     from mtkit.commands import output
     from mtkit.commands.progress import Progress
     from mtkit.llama import log
+    from mtkit.llm.open_model import open_model
     from mtkit.llm.perplexity import perplexity as compute
 
-    text = option.read_bytes(file)
+    text = read_bytes(file)
     log.is_shown = verbose
-    path = model_named(model)
-    with option.opened(
-        path,
-        n_ctx=ctx,
-        most_ctx=512,
-        batch=batch,
-        kv_type=kv_type,
-        flash_attention=flash_attention,
-        threads=threads,
-        wait=wait,
-        gpu_layers=gpu_layers,
-    ) as runner:
+    path = model_named(settings.model)
+    settings = replace(settings, model=path)
+    with open_model(settings, Progress("loading").show, n_ctx=_WINDOW) as runner:
+        context = runner.open_context()
         log.is_shown = False
-        assert runner.context is not None
         ids = runner.model.tokenize(text, add_special=False, parse_special=False)
-        bar = Progress("perplexity")
-        made = compute(runner.context, ids, stride=stride, progress=bar.show)
-        bar.end()
+        made = compute(context, ids, stride=stride, progress=Progress("perplexity").show)
     if as_json:
         output.write_json(
             {
                 "schema": "mtkit.perplexity/1",
                 "model": path,
-                "perplexity": option.number(made.perplexity),
-                "error": option.number(made.error),
-                "loss": option.number(made.loss),
+                "perplexity": number(made.perplexity),
+                "error": number(made.error),
+                "loss": number(made.loss),
                 "tokens": made.tokens,
                 "windows": made.windows,
                 "n_ctx": made.n_ctx,

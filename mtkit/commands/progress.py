@@ -1,4 +1,4 @@
-"""How far something has come, on one line of a terminal."""
+"""How far something is that takes long: one line on a terminal, gone at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Progress:
         self._wanted = sys.stderr.isatty()
 
     def show(self, part: float) -> None:
-        """Show how much is done, 0 to 1."""
+        """Show how much is done, 0 to 1; at 1 the line goes away."""
+        if part >= 1:
+            self._end()
+            return
         if not self._wanted or time.perf_counter() - self._start < _SHOW_AFTER_SECONDS:
             return
         room = min(_BAR, get_terminal_size().columns - len(self._what) - _AROUND)
@@ -32,8 +35,7 @@ class Progress:
         sys.stderr.flush()
         self._is_shown = True
 
-    def end(self) -> None:
-        """Take the line away."""
+    def _end(self) -> None:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

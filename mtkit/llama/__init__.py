@@ -20,11 +20,10 @@ Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.
 from __future__ import annotations
 
 from mtkit.llama.context import Context, Interrupted
-from mtkit.llama.load import LoadSettings
 from mtkit.llama.model import Model
 from mtkit.llama.sampler import Chain, Grammar, schema_grammar
-from mtkit.llama.settings import ContextSettings, kv_types
 from mtkit.llama.shared_library import Device, devices, library, log, system_info
+from mtkit.llm.settings import ContextSettings, LoadSettings
 
 __all__ = [
     "Chain",
@@ -36,7 +35,6 @@ __all__ = [
     "LoadSettings",
     "Model",
     "devices",
-    "kv_types",
     "library",
     "log",
     "schema_grammar",

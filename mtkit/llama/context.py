@@ -14,7 +14,7 @@ from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.batch import Batch
 from mtkit.llama.interrupts import Interrupts
 from mtkit.llama.memory import Memory
-from mtkit.llama.settings import ContextSettings, check_threads, parameters
+from mtkit.llama.settings import check_threads, parameters, resolved
 from mtkit.llama.shared_library import library, log
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from mtkit.llama.model import Model
+    from mtkit.llm.settings import ContextSettings
 
 _NO_ROOM, _ABORTED = 1, 2
 
@@ -54,7 +55,7 @@ class Context(Memory):
         """
         self._library = lib = library()
         self.model = model
-        self.settings = settings
+        self.settings = settings = resolved(settings)
         self._views: dict[tuple[int, int], Any] = {}  # first: an interrupt can close it half made
         self._address = 0
         self._view: Any = None
@@ -75,7 +76,7 @@ class Context(Memory):
         self.handle: int = handle
         self._model_finalizer = model._finalizer  # noqa: SLF001  keeps the order when both go
         model.adopt(self)
-        self.n_ctx = min(settings.n_ctx, lib.llama_n_ctx(handle))
+        self.n_ctx: int = min(params.n_ctx, lib.llama_n_ctx(handle))
         self.n_batch: int = lib.llama_n_batch(handle)
         self.n_past = 0
         self._is_computed = False

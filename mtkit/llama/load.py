@@ -1,10 +1,9 @@
-"""How a model is loaded, and llama.cpp's parameters for it."""
+"""llama.cpp's parameters of a model: how it is loaded."""
 
 from __future__ import annotations
 
 import ctypes
 
-from mtkit.base.record import Record
 from mtkit.errors import UsageError
 from mtkit.llama.shared_library import devices
 
@@ -12,29 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.llm.settings import LoadSettings
+
 _MMAP, _NO_MMAP = 1, 0
-
-
-class LoadSettings(Record):
-    """How a model is loaded.
-
-    Attributes:
-        gpu_layers: Layers given to GPUs; -1 for all.
-        devices: Names of the devices to use; empty for llama.cpp's choice.
-        tensor_split: Share of each GPU; empty for its choice.
-        mmap: Map the file; None for llama.cpp's choice.
-        check_tensors: Look for values that are no numbers while loading.
-        repack: Let llama.cpp rearrange weights for this CPU.
-        backends: A folder of further back ends.
-    """
-
-    gpu_layers: int = 0
-    devices: tuple[str, ...] = ()
-    tensor_split: tuple[float, ...] = ()
-    mmap: bool | None = None
-    check_tensors: bool = False
-    repack: bool = True
-    backends: str | None = None
 
 
 def parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
@@ -43,8 +22,6 @@ def parameters(lib: Any, settings: LoadSettings) -> tuple[Any, list[Any]]:
     Raises:
         UsageError: A device is not there, or the settings make no sense.
     """
-    if not -1 <= settings.gpu_layers < 1 << 31:
-        raise UsageError(f"is {settings.gpu_layers}, not -1 or more", field="gpu_layers")
     params = lib.llama_model_default_params()
     params.n_gpu_layers = settings.gpu_layers
     if settings.mmap is not None:

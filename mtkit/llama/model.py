@@ -8,9 +8,10 @@ import weakref
 
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llama.interrupts import Interrupts
-from mtkit.llama.load import LoadSettings, parameters
+from mtkit.llama.load import parameters
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.text import TextGuard
+from mtkit.llm.settings import LoadSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from mtkit.base.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llama import ContextSettings
-    from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.runner import End, Runner, Token
     from mtkit.llm.sampling import Sampler
 
 
@@ -42,8 +42,9 @@ class Generation(Record):
         text: The text, without what a stop string cut off.
         end: "eog", "length", "stop", "grammar", "interrupted" or "context".
         timings: Where the time went.
-        context: The context's settings.
+        context: The context's settings, none of them left open.
         steps: What the sampler did to the logits.
+        seed: Of its random numbers.
         waiting: How the threads waited.
     """
 
@@ -52,10 +53,11 @@ class Generation(Record):
     pieces: list[bytes]
     logprobs: list[float]
     text: str
-    end: str
+    end: End
     timings: Timings
     context: ContextSettings
     steps: tuple[str, ...]
+    seed: int
     waiting: str
 
 
@@ -65,7 +67,7 @@ class Watcher:
     def progress(self, part: float) -> None:
         """The model is loaded to this part, 0 to 1."""
 
-    def loaded(self, runner: Runner, waiting: str) -> None:
+    def loaded(self, runner: Runner) -> None:
         """The model is there."""
 
     def warning(self, text: str) -> None:

@@ -41,6 +41,12 @@ class ModelHeader:
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
 
+    @property
+    def n_ctx_train(self) -> int:
+        """Tokens of context that it was trained with."""
+        metadata = self.file.metadata
+        return int(metadata[f"{metadata['general.architecture']}.context_length"])
+
     def plan(self, settings: PlanSettings) -> Plan:
         """Say what running it takes."""
         return make_plan(self.file.metadata, self.tensors, settings)

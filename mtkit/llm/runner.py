@@ -11,16 +11,21 @@ import time
 
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
-from mtkit.llama import Context, ContextSettings, LoadSettings, Model, library
+from mtkit.llama import Context, Model, library
 from mtkit.llm.threads import measure
 from mtkit.llm.whole_characters import TextStream
+from mtkit.memory_plan.plan import PlanSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
+    from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.settings import ModelSettings
+
+    End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
 
 
 class Token:
@@ -45,7 +50,13 @@ class Token:
 class Runner:
     """A model, its context and the tokens in it; close it, or use it in ``with``.
 
+    ``mtkit.llm.open_model`` makes one.
+
     Attributes:
+        header: What its file says of it.
+        settings: What it was opened with.
+        n_ctx: Tokens of context that it was opened for.
+        waiting: How its threads wait, and why.
         model: The model.
         context: Its context; None before ``open_context``.
         ids: Tokens of the sequence; the last may not be computed yet.
@@ -59,33 +70,33 @@ class Runner:
 
     def __init__(
         self,
-        path: str,
-        load: LoadSettings | None = None,
+        header: ModelHeader,
+        settings: ModelSettings,
         *,
-        progress: Callable[[float], None] | None = None,
+        n_ctx: int,
+        waiting: str,
+        on_progress: Callable[[float], None] | None = None,
     ) -> None:
         """Load a model.
 
         Raises:
             FormatError: It cannot be loaded.
         """
+        self.header, self.settings = header, settings
+        self.n_ctx, self.waiting = n_ctx, waiting
         library()  # the package takes longer than a small model
         start = time.perf_counter()
-        self.model = Model(path, load, progress=progress)
+        self.model = Model(header.path, settings.load, progress=on_progress)
         self.load_seconds = time.perf_counter() - start
         self.context: Context | None = None
         self.ids: list[int] = []
-        self.end = ""
+        self.end: End = ""
         self.stop_asked = False
         self.prompt_seconds = 0.0
         self.computed = 0
 
-    def open_context(self, settings: ContextSettings, *, threads: int | None = None) -> Context:
-        """Make the context.
-
-        Args:
-            settings: Its settings but for the threads.
-            threads: How many; None: measured.
+    def open_context(self, n_ctx: int | None = None) -> Context:
+        """Make the context, of so many tokens or as many as the model was opened for.
 
         Raises:
             UnsupportedError: The model cannot generate.
@@ -94,21 +105,22 @@ class Runner:
         model = self.model
         if not model.has_decoder:
             raise UnsupportedError("cannot generate: it is an encoder", source=model.path)
+        n_ctx = self.n_ctx if n_ctx is None else n_ctx
+        self.header.check(plan_settings(self.settings, n_ctx))
+        settings = replace(self.settings.context, n_ctx=n_ctx)
         if model.has_encoder:
             # The whole prompt goes through the encoder at once, and the relative positions of T5
             # are not for every kind of attention.
-            settings = replace(settings, n_batch=settings.n_ctx, n_ubatch=settings.n_ctx)
+            settings = replace(settings, n_batch=n_ctx, n_ubatch=n_ctx)
             if settings.flash_attention == "on":
                 settings = replace(settings, flash_attention="auto")
         self.close_context()
-        count = 1 if threads is None else threads
-        settings = replace(settings, threads=count, threads_batch=count)
-        self.context = Context(model, settings)
-        if threads is None:
-            count = measure(self.context, model.bos if model.bos >= 0 else 0)
-            self.context.settings = replace(settings, threads=count, threads_batch=count)
+        self.context = context = Context(model, settings)
+        if settings.threads is None:
+            threads = measure(context, model.bos if model.bos >= 0 else 0)
+            context.settings = replace(context.settings, threads=threads)
         self.ids = []
-        return self.context
+        return context
 
     def resume(self, ids: Sequence[int], state: memoryview) -> None:
         """Take a state that has seen all but the last of these tokens, or fewer.
@@ -253,6 +265,19 @@ def _logprob(row: Any, token_id: int) -> float:
 
     shifted = row - row.max()
     return float(shifted[token_id] - np.log(np.exp(shifted).sum(dtype=np.float64)))
+
+
+def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
+    """Return what the plan of a model's memory has to know."""
+    context = settings.context
+    return PlanSettings(
+        n_ctx=n_ctx,
+        kv_type=context.kv_type,
+        gpu_layers=settings.load.gpu_layers,
+        n_ubatch=context.n_ubatch,
+        swa_full=context.swa_full,
+        flash_attention=context.flash_attention != "off",
+    )
 
 
 def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: int) -> int:

@@ -8,6 +8,9 @@ grammar is asked about the one chosen token first, and about all only where it d
 
 from __future__ import annotations
 
+import os
+
+from mtkit.base.record import replace
 from mtkit.llama import Chain, Grammar, schema_grammar
 
 TYPE_CHECKING = False
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.llama import Context
-    from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llama import Context, Model
+    from mtkit.llm.settings import SamplerSettings
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
@@ -26,6 +29,7 @@ class Sampler:
 
     Attributes:
         steps: What is done to the logits, in order, for people.
+        seed: Of the random numbers: the settings', else one that nobody knows.
         sample: Returns the next token; -1 where a grammar takes none.
     """
 
@@ -40,7 +44,10 @@ class Sampler:
         self._chain: Chain | None = None
         self._grammar: Grammar | None = None
         self.steps: list[str] = []
-        biases = list(settings.logit_bias)
+        seed = settings.seed
+        self.seed: int = int.from_bytes(os.urandom(4), "little") if seed is None else seed
+        settings = replace(settings, seed=self.seed)
+        biases = _biases(model, settings)
         model.check_ids(token_id for token_id, _ in biases)
         if settings.ignore_eos:
             biases += [(token_id, float("-inf")) for token_id in sorted(model.eog_ids)]
@@ -127,6 +134,15 @@ class Sampler:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _biases(model: Model, settings: SamplerSettings) -> list[tuple[int, float]]:
+    """Return ids and what is added to their logits; a text stands for all its tokens."""
+    found: list[tuple[int, float]] = []
+    for name, value in settings.logit_bias:
+        ids = [name] if isinstance(name, int) else model.tokenize(name, add_special=False)
+        found += [(token_id, value) for token_id in ids]
+    return found
 
 
 def _arrays(biases: list[tuple[int, float]]) -> Any:

@@ -15,6 +15,8 @@ import struct
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.llm.declaration import settings_of
+from mtkit.llm.settings import ContextSettings
 from mtkit.llm.threads import cores
 
 TYPE_CHECKING = False
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
+    from mtkit.llm.settings import Flash
+    from mtkit.memory_plan.plan import KvType
 
 MAGIC = b"MTKITSES"
 VERSION = 2
@@ -46,8 +50,8 @@ class Session(Record):
     model_hash: str
     ids: list[int]
     n_past: int
-    kv_type: str
-    flash_attention: str
+    kv_type: KvType
+    flash_attention: Flash
     state: memoryview
 
 
@@ -158,7 +162,7 @@ def read_session(path: str) -> Session:
     try:
         head = json.loads(bytes(data[_HEAD.size : state]))
         return _session(head, data[state:end])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, UsageError):
         raise FormatError("is not as it should be", source=path, field="head") from None
 
 
@@ -168,10 +172,11 @@ def _session(head: Any, state: memoryview) -> Session:
         raise TypeError
     if not 0 <= n_past < len(ids):
         raise ValueError
-    texts = [head[name] for name in ("model", "kv_type", "flash_attention")]
-    if not all(isinstance(text, str) for text in texts):
+    if not isinstance(head["model"], str):
         raise TypeError
-    return Session(texts[0], ids, n_past, texts[1], texts[2], state)
+    names = ("kv_type", "flash_attention")
+    context = settings_of(ContextSettings, {name: head[name] for name in names})
+    return Session(head["model"], ids, n_past, context.kv_type, context.flash_attention, state)
 
 
 def check_model(session: Session, found_hash: str, path: str) -> None:

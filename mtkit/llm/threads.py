@@ -12,16 +12,15 @@ import os
 import sys
 import time
 
-from mtkit.errors import UsageError
 from mtkit.llama import library
-from mtkit.llama.settings import MOST_THREADS
+from mtkit.llm.settings import MOST_THREADS
 from mtkit.memory_plan.control_groups import allowed_cores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llama import Context
+    from mtkit.llm.settings import Waiting
 
-WAITING = ("auto", "active", "passive", "default")
 _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 _SECONDS = 0.02
 """Time that a measurement takes for each number of threads, one token at least."""
@@ -40,14 +39,8 @@ def cores() -> int:
     return allowed
 
 
-def choose_waiting(waiting: str = "auto") -> str:
-    """Choose how threads wait, as long as llama.cpp is not loaded; returns what and why.
-
-    Raises:
-        UsageError: There is no such way.
-    """
-    if waiting not in WAITING:
-        raise UsageError(f"--wait {waiting}: one of {', '.join(WAITING)}")
+def choose_waiting(waiting: Waiting = "auto") -> str:
+    """Choose how threads wait, as long as llama.cpp is not loaded; returns what and why."""
     if "llama_cpp.llama_cpp" in sys.modules:
         return "as when llama.cpp was loaded"
     if waiting in ("active", "passive"):

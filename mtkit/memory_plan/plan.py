@@ -6,8 +6,11 @@ llama.cpp will allocate; the room to compute is an estimate.
 
 from __future__ import annotations
 
+from typing import Literal, get_args  # at run time: the types are read from the choices
+
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError, UsageError
+from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.memory_plan.compute import compute_bytes
 from mtkit.memory_plan.layers import Layer, layers
 from mtkit.memory_plan.limits import limits
@@ -18,11 +21,13 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import Tensor
 
-KV_BITS = {
-    "f32": 32.0, "f16": 16.0, "bf16": 16.0, "q8_0": 8.5, "q5_1": 6.0, "q5_0": 5.5, "q4_1": 5.0,
-    "q4_0": 4.5, "iq4_nl": 4.5,
-}  # fmt: skip
-"""Bits of one stored element by type."""
+KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+KV_TYPES = {
+    kind.name.lower(): kind
+    for kind in TENSOR_TYPES.values()
+    if kind.name.lower() in get_args(KvType)
+}
+"""Types that llama.cpp stores keys and values in, by name."""
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
 _FIXED = 16 << 20
@@ -110,8 +115,8 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
         tensors: Of all shards.
         settings: What it is to run with.
     """
-    if settings.kv_type not in KV_BITS:
-        raise UsageError(f"--kv-type {settings.kv_type}: one of {', '.join(KV_BITS)}")
+    if settings.kv_type not in KV_TYPES:
+        raise UsageError(f"--kv-type {settings.kv_type}: one of {', '.join(KV_TYPES)}")
     found = layers(metadata)
     architecture = metadata.get("general.architecture")
     trained = metadata.get(f"{architecture}.context_length")
@@ -140,10 +145,11 @@ def _layer_plan(layer: Layer, n_ctx: int, settings: PlanSettings, *, is_on_gpu: 
     if layer.window and not settings.swa_full:
         wanted = layer.window * settings.n_seq + settings.n_ubatch
         cells = min(n_ctx, -(-wanted // CELLS) * CELLS)
-    bits = (layer.key + layer.value) * KV_BITS[settings.kv_type] * cells
+    stored = KV_TYPES[settings.kv_type]
+    cache = (layer.key + layer.value) * cells * stored.block_bytes // stored.block
     state = layer.state * 4 * settings.n_seq
     shown = cells if layer.key else settings.n_seq
-    return LayerPlan(layer, shown, int(bits / 8) + state, is_on_gpu)
+    return LayerPlan(layer, shown, cache + state, is_on_gpu)
 
 
 def _first_on_gpu(count: int, gpu_layers: int) -> int:

@@ -9,16 +9,17 @@ from support import reference
 
 def test_turns_reuse_the_memory() -> None:
     reference("llama_cpp")
-    from mtkit.llama import ContextSettings
+    from mtkit.llm.declaration import settings_of
     from mtkit.llm.dialogue import Dialogue
-    from mtkit.llm.runner import Runner
-    from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.settings import AnswerSettings, SamplerSettings
 
     def talk(*, fresh: bool) -> list[list[int]]:
         answers = []
-        with Runner(str(chatting())) as runner:
-            context = runner.open_context(ContextSettings(n_ctx=1024, kv_type="bf16"), threads=1)
+        given = {"model": chatting(), "n_ctx": 1024, "kv_type": "bf16", "threads": 1}
+        with open_model(settings_of(AnswerSettings, given)) as runner:
+            context = runner.open_context()
             with Sampler(context, SamplerSettings()) as sampler:
                 dialogue = Dialogue(runner, sampler, runner.model.meta("tokenizer.chat_template"))
                 for text in ("Hello", "And then?", "Good."):
@@ -42,14 +43,15 @@ def test_turns_reuse_the_memory() -> None:
 def test_a_conversation_outgrows_the_context() -> None:
     reference("llama_cpp")
     from mtkit.errors import ResourceError
-    from mtkit.llama import ContextSettings
+    from mtkit.llm.declaration import settings_of
     from mtkit.llm.dialogue import Dialogue
-    from mtkit.llm.runner import Runner
-    from mtkit.llm.sampler_settings import SamplerSettings
+    from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.settings import AnswerSettings, SamplerSettings
 
-    with Runner(str(chatting())) as runner:
-        context = runner.open_context(ContextSettings(n_ctx=256), threads=1)
+    given = {"model": chatting(), "n_ctx": 256, "threads": 1}
+    with open_model(settings_of(AnswerSettings, given)) as runner:
+        context = runner.open_context()
         template = runner.model.meta("tokenizer.chat_template")
         with Sampler(context, SamplerSettings()) as sampler:
             dialogue = Dialogue(runner, sampler, template, system="Be brief.")

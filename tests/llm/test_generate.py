@@ -61,7 +61,7 @@ def test_public_function() -> None:
     assert "".join(texts) == made.text
     again = package.generate(made.prompt_ids, model=str(tiny()), n_predict=9, threads=1)
     assert again.ids == made.ids
-    with pytest.raises(UsageError, match="there is no option 'colour'"):
+    with pytest.raises(UsageError, match="there is no setting 'colour'"):
         generate("x", model=tiny(), colour=1)
 
 

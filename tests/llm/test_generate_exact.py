@@ -8,7 +8,6 @@ import pytest
 from llm_models import ARCHITECTURES, OWN, own, tiny
 from support import reference
 
-from mtkit.base.record import replace
 from mtkit.llm.generate import generate
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def by_llama(path: Path, made: Any) -> list[int]:
         n_batch=context.n_batch,
         n_ubatch=context.n_ubatch,
         n_threads=context.threads,
-        n_threads_batch=context.threads_batch,
+        n_threads_batch=context.threads,
         flash_attn=context.flash_attention == "on",
         n_gpu_layers=0,
         verbose=False,
@@ -72,17 +71,3 @@ def test_other_contexts(options: dict[str, Any]) -> None:
 
 def test_recurrent_model() -> None:
     check(tiny("mamba"))
-
-
-def test_settings_are_sorted_by_record() -> None:
-    from mtkit.llm.generate_settings import GenerateSettings, settings_of
-
-    made = settings_of({"temperature": 0.5, "n_batch": 7, "gpu_layers": 1, "n_predict": 3})
-    plain = GenerateSettings()
-    assert made == replace(
-        plain,
-        sampler=replace(plain.sampler, temperature=0.5),
-        context=replace(plain.context, n_batch=7),
-        load=replace(plain.load, gpu_layers=1),
-        n_predict=3,
-    )

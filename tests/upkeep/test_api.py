@@ -47,6 +47,12 @@ def test_a_typed_program_may_use_it(tmp_path: Path) -> None:
     }
     asked = "".join(f"reveal_type({name})\n" for name in types)
     path = tmp_path / "program.py"
+    wrong = (  # under --strict an error that does not come is one itself
+        'mtkit.generate("x", top_k="many")  # type: ignore[arg-type]\n'
+        'mtkit.generate("x", kv_type="q9")  # type: ignore[arg-type]\n'
+        'mtkit.generate("x", temprature=1)  # type: ignore[call-arg]\n'
+    )
+    asked += wrong
     path.write_text(f"{program}{asked}from mtkit import *\nload(text)\n", encoding="utf-8")
     said, _, code = api.run(["--strict", f"--cache-dir={tmp_path}", str(path)])
     assert code == 0, said

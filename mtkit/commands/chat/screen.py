@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.llm.generate_settings import GenerateSettings
+    from mtkit.llm.settings import AnswerSettings
 
 _DEFAULT_CTX = 4096
 _HISTORY_LINES = 1000
@@ -37,32 +37,17 @@ Ctrl-C         stop an answer
 
 @contextmanager
 def opened(
-    path: str, settings: GenerateSettings, template: str | None, system: str | None
+    settings: AnswerSettings, template: str | None, system: str | None
 ) -> Iterator[Dialogue]:
     """Load a model for a conversation, and free it at the end."""
-    from mtkit.base.record import replace
-    from mtkit.llm.generate import plan_settings
-    from mtkit.llm.preflight import ModelHeader
-    from mtkit.llm.runner import Runner
+    from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.threads import choose_waiting
 
-    header = ModelHeader(path)
-    metadata = header.file.metadata
-    trained = metadata.get(f"{metadata['general.architecture']}.context_length")
-    n_ctx = settings.n_ctx or min(_DEFAULT_CTX, int(trained or _DEFAULT_CTX))
-    header.check(plan_settings(settings, n_ctx))
-    if template is None:
-        found = metadata.get("tokenizer.chat_template")
-        template = found if isinstance(found, str) else None
-    choose_waiting(settings.wait)
-    bar = Progress("loading")
-    with Runner(path, settings.load, progress=bar.show) as runner:
-        bar.end()
-        context = runner.open_context(
-            replace(settings.context, n_ctx=n_ctx), threads=settings.threads
-        )
-        with Sampler(context, settings.sampler) as sampler:
+    with open_model(settings, Progress("loading").show, n_ctx=_DEFAULT_CTX) as runner:
+        if template is None:
+            found = runner.header.file.metadata.get("tokenizer.chat_template")
+            template = found if isinstance(found, str) else None
+        with Sampler(runner.open_context(), settings.sampler) as sampler:
             yield Dialogue(
                 runner, sampler, template, system=system, parse_special=settings.parse_special
             )
@@ -71,7 +56,7 @@ def opened(
 class Conversation:
     """Reads lines, answers them, and obeys the commands among them."""
 
-    def __init__(self, dialogue: Dialogue, settings: GenerateSettings, *, quiet: bool) -> None:
+    def __init__(self, dialogue: Dialogue, settings: AnswerSettings, *, quiet: bool) -> None:
         self._dialogue = dialogue
         self._settings = settings
         self._quiet = quiet

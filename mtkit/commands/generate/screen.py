@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
-    from mtkit.llm.sampler_settings import SamplerSettings
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.settings import SamplerSettings
 
 _FLUSH_SECONDS = 0.02
 _PLAIN = "\n\t\u200c\u200d"
@@ -78,20 +78,17 @@ class Screen(Watcher):
         self._form, self._ids = form, ids
         self._bar = Progress("loading")
         self.out = TextOut()
-        self.runner: Runner | None = None
 
     def progress(self, part: float) -> None:
         """Show how much of the model is loaded."""
         self._bar.show(part)
 
-    def loaded(self, runner: Runner, waiting: str) -> None:
+    def loaded(self, runner: Runner) -> None:
         """Say what was loaded."""
-        self._bar.end()
-        self.runner = runner
         model = runner.model
         if self._verbose:
             note(f"model: {model.description}, {output.size(model.size_bytes)}")
-            note(f"threads wait: {waiting}")
+            note(f"threads wait: {runner.waiting}")
 
     def warning(self, text: str) -> None:
         """Show a warning."""
@@ -174,11 +171,10 @@ def folded(line: str, indent: int) -> str:
     )
 
 
-def warn_unused(sampler: SamplerSettings, seed: int | None) -> None:
+def warn_unused(sampler: SamplerSettings) -> None:
     """Say which settings of a random choice were given where there is none."""
-    names = [*sampler.unused(), *(["seed"] if seed is not None and sampler.is_greedy else [])]
-    if names:
-        shown = ", ".join("--" + name.replace("_", "-") for name in names)
+    shown = ", ".join(sampler.declared[name].options[-1] for name in sampler.unused())
+    if shown:
         note(f"warning: without --temp the most likely token is taken, whatever {shown} says")
 
 
@@ -197,11 +193,12 @@ def show_timings(timings: Timings) -> None:
         note(text)
 
 
-def document(made: Generation, *, seed: int, model: str) -> dict[str, object]:
+def document(made: Generation, *, model: str) -> dict[str, object]:
     """Return a generation as a JSON document."""
     from mtkit.base.escape import byte_escapes
 
     timings, context = made.timings, made.context
+    assert context.n_ctx is not None
     return {
         "schema": "mtkit.generate/1",
         "model": model,
@@ -211,7 +208,7 @@ def document(made: Generation, *, seed: int, model: str) -> dict[str, object]:
         "logprobs": [number(value) for value in made.logprobs],
         "text": made.text,
         "end": made.end,
-        "seed": seed,
+        "seed": made.seed,
         "sampler": list(made.steps),
         "context": {
             "n_ctx": context.n_ctx,

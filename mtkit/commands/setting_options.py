@@ -1,0 +1,135 @@
+"""Settings as options of a command, made from their declarations (mtkit/llm/settings.py).
+
+``command`` registers a function that takes a record of settings: every setting that has a spelling
+becomes an option, at the place of the parameter ``settings``, and the function gets the record. The
+help shows the options by heading, in mtkit's spelling; llama.cpp's are taken as well.
+"""
+
+from __future__ import annotations
+
+from inspect import Parameter, Signature, signature
+from operator import not_
+from typing import Annotated, get_args
+
+import typer
+from typer.core import TyperCommand
+
+from mtkit.commands.generate.options import READERS
+from mtkit.errors import UsageError
+from mtkit.llm.declaration import settings_of, table
+from mtkit.llm.settings import HEADINGS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    from mtkit.llm.declaration import Setting, Settings
+
+    S = TypeVar("S", bound=Settings)
+
+_METAVARS: dict[Any, str] = {int: "N", int | None: "N", float: "X"}
+
+
+class _Command(TyperCommand):
+    """A command whose options have further spellings, and headings in the help."""
+
+    also: Mapping[str, tuple[str, ...]]
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Let the parser know the further spellings, which help and errors do not name."""
+        parser = super().make_parser(ctx)
+        for param in self.params:
+            spellings = self.also.get(param.name or "")
+            if spellings:
+                own = param.opts, param.secondary_opts
+                param.opts, param.secondary_opts = list(spellings), []
+                param.add_to_parser(parser, ctx)
+                param.opts, param.secondary_opts = own
+        return parser
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each heading's by themselves."""
+        rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        rows |= {heading: [] for heading in HEADINGS}
+        for param in self.get_params(ctx):
+            row = param.get_help_record(ctx)
+            if row is not None:
+                is_option = param.param_type_name == "option"
+                heading = getattr(param, "rich_help_panel", None)
+                rows[heading or ("Options" if is_option else "Arguments")].append(row)
+        for heading, listed in rows.items():
+            if listed:
+                with formatter.section(heading):
+                    formatter.write_dl(listed)
+
+
+def command(
+    app: typer.Typer, kind: type[Settings], *, also: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function whose parameter ``settings`` is a record of settings.
+
+    Args:
+        app: Where.
+        kind: The record.
+        also: Parameter -> further spellings of options of the command's own.
+    """
+    known = {name: setting for name, setting in table(kind).items() if setting.options}
+    spellings = {name: setting.also for name, setting in known.items()}
+    spellings |= {name: tuple(text.split()) for name, text in (also or {}).items()}
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            settings = {name: given.pop(name) for name in known}
+            function(settings=_record(kind, known, settings), **given)
+
+        parameters: list[Parameter] = []
+        for parameter in signature(function, eval_str=True).parameters.values():
+            if parameter.name == "settings":
+                parameters += map(_parameter, known.values())
+            else:
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+        run.__name__, run.__doc__, run.__annotations__ = function.__name__, function.__doc__, {}
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+        app.command(cls=type("Command", (_Command,), {"also": spellings}))(run)
+        return function
+
+    return register
+
+
+def _form(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """Return type and default of an option, and what makes the setting of what is given."""
+    if setting.name in READERS:
+        return READERS[setting.name]
+    if setting.negates:
+        return bool, False, not_
+    if get_args(setting.hint)[1:] == (...,):
+        return list[str] | None, None, tuple
+    return setting.hint, setting.default, lambda given: given
+
+
+def _parameter(setting: Setting) -> Parameter:
+    hint, default, _ = _form(setting)
+    option = typer.Option(
+        *setting.options,
+        metavar=setting.metavar or _METAVARS.get(hint),
+        help=setting.off if setting.negates else setting.help,
+        rich_help_panel=setting.heading or None,
+    )
+    annotation = Annotated[hint, option]  # type: ignore[valid-type]  # of the setting's own type
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _record(kind: type[S], known: Mapping[str, Setting], given: Mapping[str, Any]) -> S:
+    """Make the record; errors name the options."""
+    try:
+        values = {
+            name: _form(known[name])[2](value)
+            for name, value in given.items()
+            if value is not None and value != []
+        }
+        return settings_of(kind, values)
+    except UsageError as error:
+        if error.field in known:
+            error.field = known[error.field].options[-1]
+        raise

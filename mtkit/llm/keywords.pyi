@@ -1,0 +1,59 @@
+"""Keywords of ``mtkit.generate``: python -m tools.generate makes them of settings.py."""
+
+from typing import TypedDict
+
+from mtkit.llm.settings import Flash, Waiting
+from mtkit.memory_plan.plan import KvType
+
+class GenerateKeywords(TypedDict, total=False):
+    """All may be left out; docs/settings.md says what they do."""
+
+    n_ctx: int | None
+    n_batch: int
+    n_ubatch: int
+    kv_type: KvType
+    flash_attention: Flash
+    swa_full: bool
+    threads: int | None
+    wait: Waiting
+    gpu_layers: int
+    devices: tuple[str, ...]
+    tensor_split: tuple[float, ...]
+    mmap: bool | None
+    check_tensors: bool
+    repack: bool
+    backends: str | None
+    n_predict: int
+    stops: tuple[str, ...]
+    parse_special: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    typical: float
+    top_n_sigma: float
+    repeat_penalty: float
+    frequency_penalty: float
+    presence_penalty: float
+    penalty_last: int
+    dry: float
+    dry_base: float
+    dry_length: int
+    dry_last: int
+    xtc: float
+    xtc_threshold: float
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    grammar: str | None
+    json_schema: str | None
+    logit_bias: tuple[tuple[int | str, float], ...]
+    ignore_eos: bool
+    seed: int | None
+    add_special: bool
+    special: bool
+    logprobs: bool
+    check_tokenizer: bool
+    load_session: str | None
+    save_session: str | None
+    force: bool

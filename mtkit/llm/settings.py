@@ -1,0 +1,240 @@
+"""The table of settings: how a model is loaded, what it remembers, how its tokens are chosen.
+
+Every setting stands here and nowhere else; declaration.py says what follows from a line. Further
+spellings are llama.cpp's, as its own tools take them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal  # at run time: choices are read from it, and llama.cpp's package has it
+
+from mtkit.errors import UsageError
+from mtkit.llm.declaration import Settings, setting
+from mtkit.memory_plan.plan import KvType  # noqa: TC001  read from the annotations
+
+Flash = Literal["on", "off", "auto"]
+Waiting = Literal["auto", "active", "passive", "default"]
+
+MOST_THREADS = 512
+"""ggml's GGML_MAX_N_THREADS."""
+_MOST = (1 << 31) - 1
+"""Greatest number of a C int."""
+_ANY = 1 << 20
+HEADINGS = ("Text", "Sampling", "Context", "Computing", "Session")
+"""In the order in which they are shown."""
+
+
+class LoadSettings(Settings, heading="Computing"):
+    """How a model is loaded."""
+
+    wait: Waiting = setting(
+        "auto", "How threads wait: auto, active, passive or default.", metavar="POLICY"
+    )
+    gpu_layers: int = setting(
+        0, "Layers on GPUs; -1: all.", -1, _MOST, option="-ngl --gpu-layers", also="--n-gpu-layers"
+    )
+    devices: tuple[str, ...] = setting(
+        (), "Use this device. Repeatable.", option="--device", also="-dev", metavar="NAME"
+    )
+    tensor_split: tuple[float, ...] = setting(
+        (), "Share of each GPU.", 0, 1 << 30, also="-ts", metavar="A,B"
+    )
+    mmap: bool | None = setting(
+        None, "Map the file instead of reading it.", option="--mmap/--no-mmap"
+    )
+    check_tensors: bool = setting(False, "Look for values that are not numbers while loading.")
+    repack: bool = setting(
+        True, "Let llama.cpp rearrange the weights for this CPU.",
+        off="Leave the weights as the file has them.", also="-nr",
+    )  # fmt: skip
+    backends: str | None = setting(None, "Folder of more back ends.", metavar="DIR")
+
+
+class ContextSettings(Settings, heading="Context"):
+    """What a context is made with.
+
+    Attributes:
+        embeddings: Give hidden states as well.
+    """
+
+    n_ctx: int | None = setting(
+        None, "Tokens of context; none: what is needed.", 1, _MOST, option="-c --ctx",
+        also="--ctx-size",
+    )  # fmt: skip
+    n_batch: int = setting(
+        512, "Tokens given at once.", 1, _MOST, option="--batch", also="-b --batch-size"
+    )
+    n_ubatch: int = setting(
+        512, "Tokens computed at once.", 1, _MOST, option="--ubatch", also="-ub --ubatch-size"
+    )
+    kv_type: KvType = setting("f16", "Type of keys and values: f16, bf16, q8_0 …", metavar="TYPE")
+    flash_attention: Flash = setting(
+        "on", "Attention in one kernel.", also="-fa --flash-attn", metavar="on|off|auto"
+    )
+    swa_full: bool = setting(
+        True, "Layers with a sliding window keep the whole context, which can be cut.",
+        off="Layers with a sliding window keep the window alone.",
+    )  # fmt: skip
+    threads: int | None = setting(
+        None, "Threads; none: measured.", 1, MOST_THREADS, also="-t", heading="Computing"
+    )
+    embeddings: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what goes together."""
+        super().__post_init__()
+        if self.flash_attention == "off" and self.kv_type not in ("f32", "f16", "bf16"):
+            raise UsageError(f"{self.kv_type} needs flash attention, which is off", field="kv_type")
+
+
+class SamplerSettings(Settings, heading="Sampling"):
+    """How tokens are chosen."""
+
+    temperature: float = setting(
+        0.0, "0: always the most likely token.", 0, 1000, option="--temp", also="--temperature",
+        metavar="T",
+    )  # fmt: skip
+    top_k: int = setting(40, "Keep the K most likely; 0: all.", 0, 1 << 30, metavar="K")
+    top_p: float = setting(
+        0.95, "Keep the most likely that together have probability P; 1: all.", 0, 1, metavar="P"
+    )
+    min_p: float = setting(
+        0.05, "Keep those with this part of the highest probability.", 0, 1, metavar="P"
+    )
+    typical: float = setting(
+        1.0, "Keep those of typical information; 1: all.", 0, 1, also="--typical-p", metavar="P"
+    )
+    top_n_sigma: float = setting(
+        0.0, "Keep logits within X standard deviations of the highest; 0: all.", 0, 1_000_000,
+        also="--top-nsigma",
+    )  # fmt: skip
+    repeat_penalty: float = setting(
+        1.0, "Divides the logits of tokens seen lately; 1: none.", 0.001, 1000
+    )
+    frequency_penalty: float = setting(
+        0.0, "Taken from a logit for every time the token was seen lately.", -1000, 1000
+    )
+    presence_penalty: float = setting(
+        0.0, "Taken from the logit of every token seen lately.", -1000, 1000
+    )
+    penalty_last: int = setting(64, 'How many tokens "lately" is.', 0, _ANY, also="--repeat-last-n")
+    dry: float = setting(
+        0.0, "Strength of DRY's penalty against repeated sequences; 0: none.", 0, 1000,
+        also="--dry-multiplier",
+    )  # fmt: skip
+    dry_base: float = setting(1.75, "DRY's growth for every further token.", 0, 1000)
+    dry_length: int = setting(
+        2, "Longest repetition that costs nothing in DRY.", 1, _ANY, also="--dry-allowed-length"
+    )
+    dry_last: int = setting(
+        -1, "Tokens that DRY looks at; -1: the context.", -1, _ANY, also="--dry-penalty-last-n"
+    )
+    xtc: float = setting(
+        0.0, "Probability that XTC removes the most likely tokens.", 0, 1,
+        also="--xtc-probability", metavar="P",
+    )  # fmt: skip
+    xtc_threshold: float = setting(0.1, "Least probability of what XTC removes.", 0, 1, metavar="P")
+    mirostat: int = setting(0, "1 or 2: mirostat instead of the cuts above; 0: none.", 0, 2)
+    mirostat_tau: float = setting(
+        5.0, "Mirostat's aim: surprise in bits.", 0, 1000, also="--mirostat-ent"
+    )
+    mirostat_eta: float = setting(0.1, "Mirostat's rate.", 0, 1000, also="--mirostat-lr")
+    grammar: str | None = setting(
+        None, "GBNF that the text follows: file or text.", also="--grammar-file", metavar="GBNF"
+    )
+    json_schema: str | None = setting(
+        None, "JSON schema that the text follows: file or text.",
+        also="-j -jf --json-schema-file", metavar="SCHEMA",
+    )  # fmt: skip
+    logit_bias: tuple[tuple[int | str, float], ...] = setting(
+        (), "Added to a token's logit, or TEXT=N; false: never. Repeatable.", metavar="ID=N"
+    )
+    ignore_eos: bool = setting(False, "Never choose a token that ends the text.")
+    seed: int | None = setting(
+        None, "Of the random numbers; none: another one each time.", 0, (1 << 32) - 1, also="-s"
+    )
+
+    def __post_init__(self) -> None:
+        """Check what goes together."""
+        super().__post_init__()
+        if self.grammar is not None and self.json_schema is not None:
+            raise UsageError("a grammar and a JSON schema exclude each other")
+        for name, value in self.logit_bias:
+            if not value < float("inf"):
+                raise UsageError(f"is {value} for {name!r}", field="logit_bias", hint="a number")
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether always the most likely token is chosen."""
+        return self.temperature == 0 and not self.mirostat
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether tokens seen before count."""
+        return bool(
+            self.repeat_penalty != 1
+            or self.frequency_penalty
+            or self.presence_penalty
+            or self.dry > 0
+        )
+
+    def unused(self) -> list[str]:
+        """Return the fields that say how to choose at random, where nothing is."""
+        return [
+            name
+            for name in _AT_RANDOM
+            if self.is_greedy and getattr(self, name) != self.declared[name].default
+        ]
+
+
+_AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_threshold", "seed")
+
+
+class ModelSettings(Settings):
+    """What opening a model takes."""
+
+    model: str | None = setting(
+        None, "File, folder or ORG/NAME; none: the small one.", option="-m --model", metavar="GGUF"
+    )
+    context: ContextSettings = ContextSettings()
+    load: LoadSettings = LoadSettings()
+
+
+class AnswerSettings(ModelSettings, heading="Text"):
+    """What an answer is made with."""
+
+    n_predict: int = setting(
+        -1, "Tokens at most; -1: until the end.", -1, _MOST, option="-n --tokens",
+        also="--predict --n-predict",
+    )  # fmt: skip
+    stops: tuple[str, ...] = setting((), "End there. Repeatable.", option="--stop", metavar="TEXT")
+    parse_special: bool = setting(False, "Special tokens spelled in the text are special tokens.")
+    sampler: SamplerSettings = SamplerSettings()
+
+
+class GenerateSettings(AnswerSettings, heading="Text"):
+    """What a generation is made with."""
+
+    n_predict: int = setting(
+        128, "Tokens at most; -1: until the end.", -1, _MOST, option="-n --tokens",
+        also="--predict --n-predict",
+    )  # fmt: skip
+    parse_special: bool = setting(
+        True, "Special tokens spelled in the text are special tokens.",
+        off="Special tokens spelled in the text are text.",
+    )  # fmt: skip
+    add_special: bool = setting(
+        True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
+        off="Do not add special tokens (BOS, EOS …).", option="--no-special",
+    )  # fmt: skip
+    special: bool = setting(False, "Show control tokens that are generated.", also="-sp")
+    logprobs: bool = setting(False, "Compute the probability of each token.", option=None)
+    check_tokenizer: bool = setting(False, "Compare the prompt's ids with mtkit's own tokenizer.")
+    load_session: str | None = setting(
+        None, "Go on from this session; the prompt comes behind its text.", metavar="FILE",
+        heading="Session",
+    )  # fmt: skip
+    save_session: str | None = setting(
+        None, "Write a session at the end.", metavar="FILE", heading="Session"
+    )
+    force: bool = setting(False, "Replace the session file.", heading="Session")
