@@ -79,10 +79,10 @@ def whole_commands(model: str, tokens: int, rounds: int) -> None:
 
 def loop(model: str, lengths: list[int]) -> None:
     """Measure what the loop takes outside llama.cpp's own calls."""
-    from mtkit.llm.declaration import settings_of
     from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.settings import ModelSettings, SamplerSettings
+    from mtkit.settings import ModelSettings, SamplerSettings
+    from mtkit.settings.declaration import settings_of
 
     print("the loop without llama_decode (greedy, text streamed), CPU of its thread")
     given = {"model": model, "n_ctx": max(lengths) + 16, "threads": 1}

@@ -141,8 +141,8 @@ def setting_table() -> str:
     """``docs/settings.md``: every setting of a model that runs."""
     from typing import Literal, get_args, get_origin
 
-    from mtkit.llm.declaration import table
-    from mtkit.llm.settings import HEADINGS, GenerateSettings
+    from mtkit.settings import HEADINGS, GenerateSettings
+    from mtkit.settings.declaration import table
 
     out = [
         "# Settings\n",
@@ -177,8 +177,8 @@ def _code(text: str) -> str:
 
 def keyword_stub() -> str:
     """``mtkit/llm/keywords.pyi``: the keywords of ``mtkit.generate`` for type checkers."""
-    from mtkit.llm.declaration import table
-    from mtkit.llm.settings import GenerateSettings
+    from mtkit.settings import GenerateSettings
+    from mtkit.settings.declaration import table
 
     out = [
         '"""Keywords of ``mtkit.generate``: python -m tools.generate makes them of settings.py."""',
@@ -186,7 +186,7 @@ def keyword_stub() -> str:
         "from typing import TypedDict",
         "",
         "from mtkit.memory_plan.plan import KvType",
-        "from mtkit.llm.settings import Flash, Waiting",
+        "from mtkit.settings import Flash, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",
         '    """All may be left out; docs/settings.md says what they do."""',

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate.options import number, prompt_of
+from mtkit.commands.arguments import number, prompt_of
 from mtkit.commands.options import AS_JSON, FILE, NO_SPECIAL, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
-from mtkit.llm.settings import ModelSettings
+from mtkit.settings import ModelSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

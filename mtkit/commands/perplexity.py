@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate.options import number, read_bytes
+from mtkit.commands.arguments import number, read_bytes
 from mtkit.commands.options import AS_JSON, application, model_named
 from mtkit.commands.setting_options import command
-from mtkit.llm.settings import ModelSettings
+from mtkit.settings import ModelSettings
 
 app = application()
 _WINDOW = 512

@@ -1,4 +1,4 @@
-"""Settings as options of a command, made from their declarations (mtkit/llm/settings.py).
+"""Settings as options of a command, made from their declarations (mtkit/settings/__init__.py).
 
 ``command`` registers a function that takes a record of settings: every setting that has a spelling
 becomes an option, at the place of the parameter ``settings``, and the function gets the record. The
@@ -14,17 +14,17 @@ from typing import Annotated, get_args
 import typer
 from typer.core import TyperCommand
 
-from mtkit.commands.generate.options import READERS
+from mtkit.commands.arguments import READERS
 from mtkit.errors import UsageError
-from mtkit.llm.declaration import settings_of, table
-from mtkit.llm.settings import HEADINGS
+from mtkit.settings import HEADINGS
+from mtkit.settings.declaration import settings_of, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from mtkit.llm.declaration import Setting, Settings
+    from mtkit.settings.declaration import Setting, Settings
 
     S = TypeVar("S", bound=Settings)
 

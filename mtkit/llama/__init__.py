@@ -23,7 +23,7 @@ from mtkit.llama.context import Context, Interrupted
 from mtkit.llama.model import Model
 from mtkit.llama.sampler import Chain, Grammar, schema_grammar
 from mtkit.llama.shared_library import Device, devices, library, log, system_info
-from mtkit.llm.settings import ContextSettings, LoadSettings
+from mtkit.settings import ContextSettings, LoadSettings
 
 __all__ = [
     "Chain",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from mtkit.llama.model import Model
-    from mtkit.llm.settings import ContextSettings
+    from mtkit.settings import ContextSettings
 
 _NO_ROOM, _ABORTED = 1, 2
 

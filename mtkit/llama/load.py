@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.llm.settings import LoadSettings
+    from mtkit.settings import LoadSettings
 
 _MMAP, _NO_MMAP = 1, 0
 

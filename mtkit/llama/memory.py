@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llama.model import Model
-    from mtkit.llm.settings import ContextSettings
+    from mtkit.settings import ContextSettings
 
 
 class Memory:

@@ -11,7 +11,7 @@ from mtkit.llama.interrupts import Interrupts
 from mtkit.llama.load import parameters
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.text import TextGuard
-from mtkit.llm.settings import LoadSettings
+from mtkit.settings import LoadSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

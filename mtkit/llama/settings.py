@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.llm.settings import MOST_THREADS
 from mtkit.memory_plan.plan import KV_TYPES
+from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.llm.settings import ContextSettings
+    from mtkit.settings import ContextSettings
 
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 _TOKENS, _THREADS = 512, 1

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 
 from mtkit.base.record import replace
-from mtkit.llm.declaration import settings_of
 from mtkit.llm.generation import Generation, Timings, Watcher
 from mtkit.llm.open_model import open_model
 from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.settings import GenerateSettings
+from mtkit.settings import GenerateSettings
+from mtkit.settings.declaration import settings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

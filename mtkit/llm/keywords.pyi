@@ -2,8 +2,8 @@
 
 from typing import TypedDict
 
-from mtkit.llm.settings import Flash, Waiting
 from mtkit.memory_plan.plan import KvType
+from mtkit.settings import Flash, Waiting
 
 class GenerateKeywords(TypedDict, total=False):
     """All may be left out; docs/settings.md says what they do."""

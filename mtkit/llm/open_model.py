@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mtkit.llm.settings import ModelSettings
+    from mtkit.settings import ModelSettings
 
 
 def open_model(

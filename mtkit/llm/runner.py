@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.settings import ModelSettings
+    from mtkit.settings import ModelSettings
 
     End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llama import Context, Model
-    from mtkit.llm.settings import SamplerSettings
+    from mtkit.settings import SamplerSettings
 
 DRY_BREAKERS = ("\n", ":", '"', "*")
 

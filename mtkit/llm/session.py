@@ -15,9 +15,9 @@ import struct
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llm.declaration import settings_of
-from mtkit.llm.settings import ContextSettings
 from mtkit.llm.threads import cores
+from mtkit.settings import ContextSettings
+from mtkit.settings.declaration import settings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
-    from mtkit.llm.settings import Flash
     from mtkit.memory_plan.plan import KvType
+    from mtkit.settings import Flash
 
 MAGIC = b"MTKITSES"
 VERSION = 2

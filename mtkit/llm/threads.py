@@ -13,13 +13,13 @@ import sys
 import time
 
 from mtkit.llama import library
-from mtkit.llm.settings import MOST_THREADS
 from mtkit.memory_plan.control_groups import allowed_cores
+from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.llama import Context
-    from mtkit.llm.settings import Waiting
+    from mtkit.settings import Waiting
 
 _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 _SECONDS = 0.02

@@ -9,11 +9,11 @@ from support import reference
 
 def test_turns_reuse_the_memory() -> None:
     reference("llama_cpp")
-    from mtkit.llm.declaration import settings_of
     from mtkit.llm.dialogue import Dialogue
     from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.settings import AnswerSettings, SamplerSettings
+    from mtkit.settings import AnswerSettings, SamplerSettings
+    from mtkit.settings.declaration import settings_of
 
     def talk(*, fresh: bool) -> list[list[int]]:
         answers = []
@@ -43,11 +43,11 @@ def test_turns_reuse_the_memory() -> None:
 def test_a_conversation_outgrows_the_context() -> None:
     reference("llama_cpp")
     from mtkit.errors import ResourceError
-    from mtkit.llm.declaration import settings_of
     from mtkit.llm.dialogue import Dialogue
     from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.settings import AnswerSettings, SamplerSettings
+    from mtkit.settings import AnswerSettings, SamplerSettings
+    from mtkit.settings.declaration import settings_of
 
     given = {"model": chatting(), "n_ctx": 256, "threads": 1}
     with open_model(settings_of(AnswerSettings, given)) as runner:

@@ -13,8 +13,7 @@ from mtkit.base.record import fields, replace
 from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.errors import UsageError
-from mtkit.llm.declaration import Setting, Settings, settings_of, table
-from mtkit.llm.settings import (
+from mtkit.settings import (
     HEADINGS,
     AnswerSettings,
     ContextSettings,
@@ -23,6 +22,7 @@ from mtkit.llm.settings import (
     ModelSettings,
     SamplerSettings,
 )
+from mtkit.settings.declaration import Setting, Settings, settings_of, table
 
 if TYPE_CHECKING:
     from pathlib import Path

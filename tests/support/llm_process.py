@@ -17,7 +17,7 @@ HEAD = """
 from mtkit.errors import MtkitError
 from mtkit.llama import *
 from mtkit.llm.generate import generate
-from mtkit.llm.settings import SamplerSettings
+from mtkit.settings import SamplerSettings
 from mtkit.llm.sampling import Sampler
 import sys
 path = sys.argv[1]

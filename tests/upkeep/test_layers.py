@@ -15,8 +15,10 @@ LAYERS = [
     {"patterns"},
     {"pipeline"},
     {"engine"},
-    {"formats", "checkpoints", "chat", "inspection", "sources", "llama"},
+    {"formats", "checkpoints", "chat", "inspection", "sources"},
     {"memory_plan", "tokenizer"},
+    {"settings"},
+    {"llama"},
     {"conversion", "llm"},
     {"commands"},
     {"cli"},
@@ -40,7 +42,7 @@ def imported(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: a relative import"
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                names.add(name if name in MODULES else str(node.module))
+                names.add(name if name in MODULES or node.module == "mtkit" else str(node.module))
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return {name for name in names if name.split(".")[0] == "mtkit"}

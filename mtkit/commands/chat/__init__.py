@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate.options import read_bytes, read_text
+from mtkit.commands.arguments import read_bytes, read_text
 from mtkit.commands.options import AS_JSON, application, model_named
 from mtkit.commands.setting_options import command
-from mtkit.llm.settings import AnswerSettings
+from mtkit.settings import AnswerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

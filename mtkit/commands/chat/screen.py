@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.llm.settings import AnswerSettings
+    from mtkit.settings import AnswerSettings
 
 _DEFAULT_CTX = 4096
 _HISTORY_LINES = 1000
@@ -127,7 +127,7 @@ class Conversation:
             self._save(_path(rest))
         elif name == "/load":
             path = _path(rest)
-            from mtkit.commands.generate.options import read_bytes
+            from mtkit.commands.arguments import read_bytes
 
             try:
                 dialogue.replace(read_messages(read_bytes(path)))

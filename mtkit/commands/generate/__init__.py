@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.generate.options import prompt_of
+from mtkit.commands.arguments import prompt_of
 from mtkit.commands.options import AS_JSON, FILE, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
-from mtkit.llm.settings import GenerateSettings
+from mtkit.settings import GenerateSettings
 
 app = application()
 

@@ -7,7 +7,7 @@ import time
 from shutil import get_terminal_size
 
 from mtkit.commands import output
-from mtkit.commands.generate.options import number
+from mtkit.commands.arguments import number
 from mtkit.commands.progress import Progress
 from mtkit.llama import log
 from mtkit.llm.generation import Watcher
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.settings import SamplerSettings
+    from mtkit.settings import SamplerSettings
 
 _FLUSH_SECONDS = 0.02
 _PLAIN = "\n\t\u200c\u200d"

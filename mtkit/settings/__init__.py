@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Literal  # at run time: choices are read from it, and llama.cpp's package has it
 
 from mtkit.errors import UsageError
-from mtkit.llm.declaration import Settings, setting
 from mtkit.memory_plan.plan import KvType  # noqa: TC001  read from the annotations
+from mtkit.settings.declaration import Settings, setting
 
 Flash = Literal["on", "off", "auto"]
 Waiting = Literal["auto", "active", "passive", "default"]
