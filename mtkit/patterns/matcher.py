@@ -19,13 +19,11 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-from mtkit.errors import UnsupportedError
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.patterns.graph import Classes
-    from mtkit.patterns.library import LibraryMatcher
     from mtkit.spec.text import Pattern
 
 MAGIC = b"MTKP"
@@ -138,27 +136,14 @@ def _run(oracle: Automaton, symbols: list[int], columns: list[int], unit: int) -
     return answers
 
 
-def compile_pattern(pattern: Pattern) -> Matcher | LibraryMatcher:
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: Pattern) -> Matcher:
     """Compile a pattern, once a process.
 
     Raises:
         UnsupportedError: It holds a construct that cannot be run exactly; the message quotes it.
-        MissingExtra: Oniguruma could run it and is not installed.
     """
-    return _compiled(pattern)
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: Pattern) -> Matcher | LibraryMatcher:
-    try:
-        return Matcher(build(pattern))
-    except UnsupportedError as error:
-        # With all switches as they stand, the rules are Oniguruma's.
-        if isinstance(pattern, Text) or pattern != Regex(pattern.pattern):
-            raise
-        from mtkit.patterns.library import LibraryMatcher
-
-        return LibraryMatcher(pattern.pattern, error)
+    return Matcher(build(pattern))
 
 
 def build(pattern: Pattern) -> bytes:

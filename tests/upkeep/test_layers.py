@@ -90,15 +90,6 @@ def test_only_llama_calls_llama_cpp() -> None:
     assert callers == {"llama"}
 
 
-def test_one_module_asks_oniguruma() -> None:
-    users = {
-        name
-        for name, path in MODULES.items()
-        if "onigurumacffi import" in path.read_text(encoding="utf-8")
-    }
-    assert users == {"mtkit.patterns.library"}
-
-
 def test_format_families_do_not_know_each_other() -> None:
     """A module of a family imports of ``formats`` its own family and what no family owns."""
     readers = {path.stem for path in (ROOT / "formats").glob("*.py")}

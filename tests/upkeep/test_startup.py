@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAVY = {
-    "_onigurumacffi",
     "asyncio",
     "dataclasses",
     "gguf",
