@@ -161,8 +161,6 @@ class DecodeProgram:
         spelling = decoder.spelling
         if spelling == "byte_alphabet":
             self.spelling = Spelling.BYTES if self.mapped is None else Spelling.AS_IS
-        elif spelling == "ids":
-            self.spelling = Spelling.IDS
         elif self.mapped is not None:
             self.spelling = Spelling.LETTERS
             if spelling == "words":
@@ -173,7 +171,7 @@ class DecodeProgram:
             self.spelling = {"marks": Spelling.MARKS, "words": Spelling.WORDS}.get(
                 spelling, Spelling.AS_IS
             )
-        if self.spelling == Spelling.BYTES or (self.mapped is not None and spelling != "ids"):
+        if self.spelling == Spelling.BYTES or self.mapped is not None:
             self._list_irregular(lambda token_id: roles.piece_of(spec, added, token_id))
         self.steps = [FIRST_SPACE] if decoder.drop_first_space else []
         self.steps += clean_steps(spec.clean_up_spaces)

@@ -27,7 +27,6 @@ class ModelKind(IntEnum):
     LOOSE_BPE = 10
     LATTICE_UNIGRAM = 11
     SECTION_BPE = 12
-    CHECKSUM = 13
     GUARDED = 128
 
 
@@ -136,7 +135,6 @@ class Spelling(IntEnum):
     LETTERS = 2
     MARKS = 3
     WORDS = 4
-    IDS = 5
 
 
 class IdFlag(IntEnum):

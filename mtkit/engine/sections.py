@@ -109,8 +109,6 @@ class _Model:
         if isinstance(model, models.LatticeUnigram):
             self._trie(self.listed)
             return model_tables.lattice_unigram(self.vocabulary, model, self.sections), None
-        if isinstance(model, models.Checksum):
-            return u8(ModelKind.CHECKSUM), None
         self._words(self.listed)
         if isinstance(model, models.RankBPE):
             return u8(ModelKind.RANK_BPE), None

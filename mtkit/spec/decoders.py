@@ -108,12 +108,11 @@ class Pieces(Record):
             one letter a byte; a piece with another letter gives ``[UNK_BYTE_0x``, that letter's
             bytes in hex, the piece and ``]``. ``words``: a piece is a word with a space in front,
             or the rest of one after ``##``; in square brackets it stands alone. ``plain``: every
-            token but BYTE ones is its piece. ``bytes``: every token is. ``ids``: every token is
-            its id in hex.
+            token but BYTE ones is its piece. ``bytes``: every token is.
         drop_first_space: The first token loses one leading space, even when it is hidden.
     """
 
-    spelling: Literal["marks", "byte_alphabet", "words", "plain", "bytes", "ids"] = "marks"
+    spelling: Literal["marks", "byte_alphabet", "words", "plain", "bytes"] = "marks"
     drop_first_space: bool = False
 
 

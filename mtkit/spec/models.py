@@ -236,10 +236,6 @@ class SectionBPE(Record):
     unknown: int
 
 
-class Checksum(Record):
-    """Every five bytes are the id ``checksum % size``: a stand-in for tests, no vocabulary."""
-
-
 if TYPE_CHECKING:
     Model = Union[
         BPE,
@@ -255,5 +251,4 @@ if TYPE_CHECKING:
         Trie,
         ShortestPath,
         SectionBPE,
-        Checksum,
     ]

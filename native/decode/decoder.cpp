@@ -19,12 +19,6 @@ constexpr auto ABSENT = static_cast<std::uint8_t>(IdFlag::ABSENT);
 constexpr auto BYTE = static_cast<std::uint8_t>(IdFlag::BYTE);
 constexpr auto PLAIN = static_cast<std::uint8_t>(IdFlag::PLAIN);
 
-void append_hex(std::uint32_t value, std::string &out) {
-    char digits[8];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value, 16).ptr;
-    out.append(digits, end);
-}
-
 } // namespace
 
 Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
@@ -103,7 +97,6 @@ void Decoder::spell(std::string_view piece, std::string &out) const {
         }
         break;
     case Spelling::MARKS:
-    case Spelling::IDS:
         break;
     }
     append_replaced(piece, MARK, " ", out);
@@ -114,13 +107,11 @@ void Decoder::gather(std::span<const std::uint32_t> ids, bool skip, bool joined,
     const bool stays = family_ == Family::ROLES; // a token that is not shown is still one
     for (const auto id : ids) {
         const Found found = find(id);
-        const bool absent = (found.flags & ABSENT) != 0 && spelling_ != Spelling::IDS;
+        const bool absent = (found.flags & ABSENT) != 0;
         const bool hidden = absent || (skip && (found.flags & HIDDEN) != 0);
         if (hidden && !stays) continue;
         if (!hidden) {
-            if (spelling_ == Spelling::IDS)
-                append_hex(id, out.text);
-            else if (found.listed || spelling_ == Spelling::AS_IS)
+            if (found.listed || spelling_ == Spelling::AS_IS)
                 out.text += found.text;
             else
                 spell(found.text, out.text);

@@ -83,8 +83,6 @@ std::unique_ptr<Model> make_kind(std::uint8_t kind, Reader &program, Tables &tab
         return make_lattice_unigram(program, tables);
     case ModelKind::SECTION_BPE:
         return make_section_bpe(program, tables, vocabulary);
-    case ModelKind::CHECKSUM:
-        return make_checksum(vocabulary);
     case ModelKind::WORD_PIECE:
         return make_word_piece(program, vocabulary);
     case ModelKind::WORD_LEVEL:

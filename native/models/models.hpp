@@ -111,7 +111,6 @@ std::unique_ptr<Model> make_loose_bpe(Tables &tables, const Vocabulary &vocabula
 std::unique_ptr<Model> make_lattice_unigram(Reader &program, Tables &tables);
 std::unique_ptr<Model> make_section_bpe(Reader &program, Tables &tables,
                                         const Vocabulary &vocabulary);
-std::unique_ptr<Model> make_checksum(const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
 

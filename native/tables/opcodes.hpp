@@ -24,7 +24,6 @@ enum class ModelKind : std::uint8_t {
     LOOSE_BPE = 10,
     LATTICE_UNIGRAM = 11,
     SECTION_BPE = 12,
-    CHECKSUM = 13,
     GUARDED = 128,
 };
 
@@ -123,7 +122,6 @@ enum class Spelling : std::uint8_t {
     LETTERS = 2,
     MARKS = 3,
     WORDS = 4,
-    IDS = 5,
 };
 
 // What a listed id is: not shown with special tokens, no token, a byte of a run, as it is.

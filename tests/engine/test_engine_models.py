@@ -110,12 +110,6 @@ def section_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
     return vocabulary, models.SectionBPE(bpe, words, begin, end, rng.choice((0, 3, len(pieces))))
 
 
-def checksum(rng: random.Random) -> tuple[Vocabulary, models.Model]:
-    return Vocabulary(Pieces.of(b"%d" % at for at in range(rng.randrange(1, 9999)))), (
-        models.Checksum()
-    )
-
-
 def refusing_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
     vocabulary = random_vocabulary(rng, "\u2581")
     return vocabulary, models.BPE(
@@ -141,7 +135,6 @@ DRAW: dict[str, Callable[[random.Random], tuple[Vocabulary, models.Model]]] = {
     "LooseBPE": loose_bpe,
     "LatticeUnigram": lattice_unigram,
     "SectionBPE": section_bpe,
-    "Checksum": checksum,
     "BPE without_unk": refusing_bpe,
     "unk outside": without_token,
 }

@@ -51,7 +51,6 @@ LLAMA = {
     ("Model", "Trie"): "rwkv",
     ("Model", "ShortestPath"): "plamo2",
     ("Model", "SectionBPE"): "hybriddna",
-    ("Model", "Checksum"): "test",
     ("Decoder", "Pieces"): "gpt2",
 }
 PATTERNS = {"Text": ("Normalizer", "Replace"), "Regex": ("PreTokenizer", "Split")}

@@ -213,7 +213,6 @@ VOCABULARIES: dict[str, tuple[list[bytes], str]] = {
     ),
     "hybriddna": ([*ALPHABET, b"ab", b"<dna>", b"</dna>", b"<oov>", *RUNS], "gpt-2"),
     "gpt2": ([*ALPHABET, b"ab", b"12", b"123", b"45", b"456"], "afmoe"),
-    "test": ([b"<unk>", b"a", b"b"], ""),
 }
 MERGES = {"hybriddna": [b"a b"], "gpt2": [b"a b", b"1 2", b"12 3", b"4 5", b"45 6"]}
 
@@ -222,7 +221,7 @@ def llama_cpp(name: str, path: Path) -> Case:
     """A vocabulary as GGUF, in llama.cpp itself."""
     tokens, pre = VOCABULARIES[name]
     kinds = [6 if token in BYTES else 1 for token in tokens]
-    if name in {"rwkv", "plamo2", "test"}:
+    if name in {"rwkv", "plamo2"}:
         kinds[0] = 2
     keys = [
         Key("general.architecture", "string", "llama"),

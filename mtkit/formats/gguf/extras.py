@@ -24,7 +24,6 @@ MODELS = {
     "ugm": "t5",
     "rwkv": "rwkv",
     "plamo2": "plamo2",
-    "test": "test",
 }
 """Family -> ``tokenizer.ggml.model`` that the writer writes."""
 

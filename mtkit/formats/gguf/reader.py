@@ -10,7 +10,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import collect
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, NO_VOCABULARY, OLD_ID_KEYS
+from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, NO_VOCABULARY, OLD_ID_KEYS, STAND_IN
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
 from mtkit.formats.gguf.stages import Frame, stages
@@ -114,6 +114,8 @@ def _kind(keys: Keys, architecture: str) -> Kind:
         if size > MAX_DUMMY_TOKENS:
             raise keys.error(f"{architecture}.vocab_size", f"is {size}")
         raise UnsupportedError("this model has no vocabulary, text cannot be encoded", field=key)
+    if model == STAND_IN:
+        raise UnsupportedError("llama.cpp's stand-in for its own tests is not supported", field=key)
     if model not in KINDS:
         raise keys.error(key, f"is {model!r}; known: {', '.join(sorted(KINDS))}")
     return KINDS[model]

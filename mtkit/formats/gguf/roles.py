@@ -28,7 +28,6 @@ _FAMILIES: dict[str, Family] = {
     "WordPiece": "wpm",
     "Trie": "rwkv",
     "ShortestPath": "plamo2",
-    "Checksum": "test",
 }
 """Record of a model -> the family that runs it."""
 

@@ -225,14 +225,6 @@ def _plamo2(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _test(frame: Frame) -> dict[str, Any]:
-    return {
-        "model": models.Checksum(),
-        "decoder": decoders.Pieces("ids"),
-        "invalid_utf8": "keep",
-    }
-
-
 _FAMILIES: dict[str, Callable[[Frame], dict[str, Any]]] = {
     "spm": _spm,
     "bpe": _bpe,
@@ -240,5 +232,4 @@ _FAMILIES: dict[str, Callable[[Frame], dict[str, Any]]] = {
     "ugm": _ugm,
     "rwkv": _rwkv,
     "plamo2": _plamo2,
-    "test": _test,
 }

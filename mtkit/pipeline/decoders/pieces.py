@@ -76,8 +76,6 @@ def _piece(
     token, spelling, vocabulary = added.get(token_id), spec.decoder.spelling, spec.vocabulary
     if token is not None and token.special and skip_special_tokens:
         return b""
-    if spelling == "ids":
-        return b"%x" % token_id
     inside = 0 <= token_id < len(vocabulary)
     piece = vocabulary.pieces[token_id] if inside else b""
     if spelling == "bytes":

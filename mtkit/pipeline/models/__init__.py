@@ -45,7 +45,6 @@ MODULES = {
     "Trie": "trie",
     "ShortestPath": "shortest_path",
     "SectionBPE": "section_bpe",
-    "Checksum": "checksum",
     "Characters": "characters",
     "Words": "characters",
 }

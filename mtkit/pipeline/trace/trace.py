@@ -30,7 +30,11 @@ MERGED = 1 << 25
 
 
 def trace(
-    pipeline: Pipeline, text: str | bytes, *, add_special_tokens: bool, parse_special: bool | None
+    pipeline: Pipeline,
+    text: str | bytes,
+    *,
+    add_special_tokens: bool = True,
+    parse_special: bool | None = None,
 ) -> Trace:
     """Record the way of a text."""
     spec = pipeline.spec
@@ -78,7 +82,7 @@ def trace(
 
 
 def trace_decode(
-    pipeline: Pipeline, ids: Iterable[int], *, skip_special_tokens: bool
+    pipeline: Pipeline, ids: Iterable[int], *, skip_special_tokens: bool = True
 ) -> DecodeTrace:
     """Record the way of ids."""
     spec, decoding, given = pipeline.spec, pipeline.decoding, tuple(ids)

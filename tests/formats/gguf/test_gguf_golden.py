@@ -6,6 +6,8 @@ import gguf_golden as golden
 import pytest
 from support import SHARED, shared
 
+from mtkit.errors import UnsupportedError
+
 VOCABULARIES = (
     "bert-bge",
     "command-r",
@@ -59,6 +61,10 @@ def test_equals_llama_cpp(name: str) -> None:
         shared(f"gguf-vocab/golden/{name}.jsonl.gz")
     header, rows = golden.read_golden(path)
     assert len(rows) > 500
+    if name == "variants/gpt2-as-test":  # llama.cpp's stand-in for its own tests
+        with pytest.raises(UnsupportedError, match="stand-in"):
+            golden.load(header["file"], header["override"])
+        return
     spec = golden.load(header["file"], header["override"])
     assert spec.vocab_size == header["n_vocab"]
     roles = {role: getattr(spec.special_ids, role, None) for role in header["special"]}
