@@ -106,14 +106,18 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, lis
     vocabulary = spec.vocabulary
     special = {token.id for token in spec.added_tokens.tokens}
     ranks: dict[bytes, int] = {}
+    lost: list[int] = []
     for token_id, piece in enumerate(vocabulary.pieces):
         if token_id in special or vocabulary.type_of(token_id) is not TokenType.NORMAL:
             continue
         raw = to_bytes(piece.decode("utf-8", "replace"))
-        if raw is None or not raw:
-            losses.append(Loss("decoding", "vocabulary", f"id {token_id} is no byte string"))
-            continue
-        ranks[raw] = token_id
+        if raw is None or raw in ranks:
+            lost.append(token_id)
+        else:
+            ranks[raw] = token_id
+    if lost:
+        effect = f"tokens that are not byte strings of their own: {len(lost)}, the first {lost[0]}"
+        losses.append(Loss("decoding", "vocabulary", effect))
     if len(ranks) < 256 or any(bytes([byte]) not in ranks for byte in range(256)):
         raise UnsupportedError(f"{what} needs a token for each of the 256 bytes")
     if isinstance(spec.model, models.BPE):

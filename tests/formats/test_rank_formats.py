@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,19 +66,22 @@ def test_random_ranks_live(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "x.tiktoken"
     lines = (base64.b64encode(piece) + b" %d\n" % rank for piece, rank in ranks.items())
     path.write_bytes(b"".join(lines))
-    (tmp_path / "pattern.json").write_text(
-        json.dumps({"pattern": pattern, "special_tokens": special})
-    )
+    form = (None, "NFC", "NFD", "NFKC", "NFKD")[seed % 5]
+    beside = {"pattern": pattern, "special_tokens": special}
+    if form is not None:
+        beside["normalizer"] = form
+    (tmp_path / "pattern.json").write_text(json.dumps(beside))
     ours = mtkit.load(path)
     pipeline = Pipeline(ours.spec)
     rng = random.Random(seed)
-    alphabet = "ab e\n1é中😀\u0301'<|>"
+    alphabet = "ab e\n1é中😀\u0301\u0323\u212bﬁ\u1100\u1161'<|>"
     texts = NASTY + ["".join(rng.choices(alphabet, k=rng.randrange(60))) for _ in range(300)]
-    for text in [*texts, "a<|a|>b<|end|>", "<|a|"]:
-        assert ours.encode_ids(text) == theirs.encode_ordinary(text), text
-        assert pipeline.encode_ids(text) == theirs.encode_ordinary(text), text
+    for raw in [*texts, "a<|a|>b<|end|>", "<|a|", "<|a|>\u0338"]:
+        text = unicodedata.normalize(form, raw) if form else raw
+        assert ours.encode_ids(raw) == theirs.encode_ordinary(text), raw
+        assert pipeline.encode_ids(raw) == theirs.encode_ordinary(text), raw
         ids = theirs.encode(text, allowed_special="all")
-        assert ours.encode_ids(text, parse_special=True) == ids
+        assert ours.encode_ids(raw, parse_special=True) == ids
         assert ours.decode(ids, skip_special_tokens=False) == theirs.decode(ids)
     again = get_format("tiktoken").write(ours.spec, WriteOptions())
     assert not again.losses
@@ -86,6 +90,22 @@ def test_random_ranks_live(seed: int, tmp_path: Path) -> None:
         get_format("tiktoken").read(Source(main, again.files[main], siblings=again.files), {}).spec
         == ours.spec
     )
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        b"{}", b"[]", b'{"pattern": 1}', b'{"pattern": "a", "normalizer": "NFX"}',
+        b'{"pattern": "a", "normalizer": null}', b'{"pattern": "\\ud800"}',
+        b'{"pattern": "a", "special_tokens": {"\\ud800": 1}}',
+        b'{"pattern": "a", "special_tokens": {"x": -1}}',
+    ],
+)  # fmt: skip
+def test_a_damaged_pattern_json_is_named(beside: bytes) -> None:
+    _, ranks, _ = small_files()["tiktoken"]
+    source = Source("x.tiktoken", ranks, siblings={"pattern.json": beside})
+    with pytest.raises(FormatError, match=r"pattern\.json"):
+        get_format("tiktoken").read(source, {})
 
 
 def test_without_a_pattern_it_asks(tmp_path: Path) -> None:
