@@ -3,9 +3,11 @@
 A JSON object: ``config`` (``pattern``, ``default_vocab_size``, ``default_num_special_tokens``,
 ``version``), ``vocab`` (rank, base64 bytes, of which only the first ``default_vocab_size -
 default_num_special_tokens`` count) and, in newer files, ``special_tokens`` (rank, text, whether it
-is a control token). Special tokens have the first ids, a piece has its rank plus their number.
+is a control token). Special tokens have the first ids, a piece has its rank plus their number; the
+first 256 ranks are the bytes in their order.
 
-Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``).
+Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``,
+``_reload_mergeable_ranks``).
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
 NAME = "tekken"
 TITLE = "Mistral tekken.json"
 
-_OLD_SPECIAL = (
+UNLISTED = (
     "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
-    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "<pad>", "[PREFIX]", "[MIDDLE]",
-    "[SUFFIX]",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]",
+    "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
 )  # fmt: skip
-"""Special tokens of files that do not list them; the rest is ``<SPECIAL_n>``."""
+"""Special tokens of files that do not list them (``DEPRECATED_SPECIAL_TOKENS``); the rest is
+``<SPECIAL_n>``."""
+BYTES = 256
 _HEAD_BYTES = 4096
 
 
@@ -51,7 +56,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     Raises:
         FormatError: The file is damaged.
     """
-    from mtkit.formats.json_fields import parse
+    from mtkit.formats.json_fields import check_plain, parse
 
     table = _object(parse(source.data), "the file")
     config = _object(table.get("config"), "config")
@@ -67,6 +72,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             f"is {n_special}, the vocabulary {size}", field="default_num_special_tokens"
         )
     listed = table.get("special_tokens")
+    check_plain([config, listed], "config or special_tokens")
     names = _special_names(listed, n_special)
     ranks = {
         piece: rank + n_special
@@ -113,7 +119,7 @@ def _count(value: Any, field: str) -> int:
 
 
 def _special_names(listed: Any, count: int) -> list[str]:
-    names = [_OLD_SPECIAL[i] if i < len(_OLD_SPECIAL) else f"<SPECIAL_{i}>" for i in range(count)]
+    names = [UNLISTED[i] if i < len(UNLISTED) else f"<SPECIAL_{i}>" for i in range(count)]
     if listed is None:
         return names
     if not isinstance(listed, list) or len(listed) > count:
@@ -145,11 +151,13 @@ def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
             piece = binascii.a2b_base64(text.encode("ascii"))
         except ValueError:
             raise FormatError("is no base64", field=f"vocab[{at}].token_bytes") from None
-        if not piece or piece in ranks:
-            raise FormatError("is empty or stands twice", field=f"vocab[{at}].token_bytes")
+        if at < BYTES and piece != bytes([at]):
+            raise FormatError(f"is not the byte 0x{at:02x}", field=f"vocab[{at}].token_bytes")
+        if piece in ranks:
+            raise FormatError("occurs twice", field=f"vocab[{at}].token_bytes")
         ranks[piece] = at
-    if any(bytes([byte]) not in ranks for byte in range(256)):
-        raise FormatError("lacks a byte", field="vocab")
+    if len(ranks) < BYTES:
+        raise FormatError(f"has {len(ranks)} of the {BYTES} bytes", field="vocab")
     return ranks
 
 
@@ -157,8 +165,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a byte-level specification whose special tokens have the first ids.
 
     Raises:
-        UnsupportedError: It is no byte-level BPE that ranks can express, or its special tokens are
-            not the first ids.
+        UnsupportedError: It is no byte-level BPE that ranks can express, its special tokens are not
+            the first ids or not told apart by their text, or the bytes do not follow in order.
     """
     import binascii
     import json
@@ -174,6 +182,15 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         raise UnsupportedError(
             f"{TITLE} has special tokens first and the pieces behind them, without a gap"
         )
+    wrong = next((at for at in range(BYTES) if ordered[at][0] != bytes([at])), None)
+    if wrong is not None:
+        raise UnsupportedError(
+            f"{TITLE} has the bytes in order behind the special tokens, "
+            f"id {n_special + wrong} is not 0x{wrong:02x}"
+        )
+    names = [token.content.decode("utf-8", "replace") for token in tokens]
+    if len(set(names)) != n_special or "" in names:
+        raise UnsupportedError(f"{TITLE} tells special tokens apart by their text")
     extras = dict(spec.extras)
     config = dict(_object(extras.get("tekken.config", {}), "extras"))
     config.update(
@@ -192,17 +209,25 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         }
         for piece, rank in ordered
     ]
-    names = [token.content.decode("utf-8", "replace") for token in tokens]
-    if "tekken.special_tokens" in extras:
-        table["special_tokens"] = extras["tekken.special_tokens"]
-    elif names != _special_names(None, n_special):
-        table["special_tokens"] = [
+    listed = extras.get("tekken.special_tokens")
+    if n_special < len(UNLISTED) or not _names_are(names, listed):
+        listed = [
             {"rank": at, "token_str": name, "is_control": True} for at, name in enumerate(names)
         ]
+    if listed is not None:
+        table["special_tokens"] = listed
     table.update(_object(extras.get("tekken.other", {}), "extras"))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
     back = read(Source("tekken.json", data), {}).spec
     return Written({"tekken.json": data}, with_remainder(spec, back, losses))
+
+
+def _names_are(names: list[str], listed: object) -> bool:
+    """Tell whether a list of special tokens still says these names."""
+    try:
+        return _special_names(listed, len(names)) == names
+    except FormatError:
+        return False
 
 
 def _text(piece: bytes) -> str | None:

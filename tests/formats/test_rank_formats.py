@@ -148,7 +148,7 @@ def small_files() -> dict[str, tuple[str, bytes, dict[str, bytes]]]:
     pattern = json.dumps({"pattern": r"\S+|\s+", "special_tokens": {"<s>": 700}}).encode()
     entries = [
         {"rank": rank, "token_bytes": base64.b64encode(piece).decode(), "token_str": None}
-        for piece, rank in ranks.items()
+        for rank, piece in enumerate(sorted(ranks, key=lambda piece: (len(piece), piece)))
     ]
     config = {"pattern": r"\S+|\s+", "default_vocab_size": 402, "default_num_special_tokens": 2}
     tekken = json.dumps({"config": config, "vocab": entries}).encode()
