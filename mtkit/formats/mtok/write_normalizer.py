@@ -11,6 +11,7 @@ from mtkit.formats.mtok.base_writer import Losses, listed, string, u8, u32
 from mtkit.pipeline.normalizers.forms import normal_form
 from mtkit.spec import normalizers as no
 from mtkit.spec.text import Regex
+from mtkit.unicode.characters import decomposition
 from mtkit.unicode.charsmap import Charsmap
 
 TYPE_CHECKING = False
@@ -113,7 +114,7 @@ def _bert(component: no.Bert) -> bytes:
     flags = (component.clean_text, component.handle_chinese_chars)
     if not accents:
         return u8(BERT, *flags, 0, component.lowercase)
-    table = _changes(lambda c: "".join(part for part, _ in normal_form(c, "NFD")))
+    table = _changes(lambda character: decomposition(character, compatible=False))
     return u8(BERT_TABLE, *flags, 1, component.lowercase) + _entries(table)
 
 
