@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.options import AS_JSON, application, load_named
+from mtkit.commands.output import grouped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import Loss, WriteOptions
 
 app = application()
+
+MOST_LOSSES = 3
+"""Of one code and one part of the specification, each on a line of its own."""
 
 
 def _written() -> list[str]:
@@ -68,6 +72,7 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every loss.")] = False,
 ) -> None:
     """Convert a tokenizer to another format, and prove it on 200 texts before writing.
 
@@ -109,7 +114,7 @@ def convert(
     if as_json:
         output.write_json(_document(done))
     elif not quiet:
-        output.write("".join(f"{line}\n" for line in _report(done)))
+        output.write("".join(f"{line}\n" for line in _report(done, verbose=verbose)))
 
 
 def _run(
@@ -176,17 +181,30 @@ def _loss(loss: Loss) -> dict[str, str]:
     return {"code": loss.code, "field": loss.field, "effect": loss.effect}
 
 
-def _report(done: Conversion) -> list[str]:
+def _loss_lines(head: str, losses: tuple[Loss, ...], *, verbose: bool) -> list[str]:
+    """Return a line for each loss; many of one code and part of the specification are one line."""
+    groups: dict[tuple[str, str], list[Loss]] = {}
+    for loss in losses:
+        groups.setdefault((loss.code, loss.field.partition(".")[0]), []).append(loss)
+    lines = []
+    for (_, part), group in groups.items():
+        folded = len(group) > MOST_LOSSES and not verbose
+        more = f" (and {grouped(len(group) - 1)} more of {part}; -v lists them)" if folded else ""
+        for loss in group[: 1 if folded else None]:
+            lines.append(f"  {head}\t{loss.code}: {loss.field}: {loss.effect}{more}")
+    return lines
+
+
+def _report(done: Conversion, *, verbose: bool) -> list[str]:
     from mtkit.base.escape import printable
-    from mtkit.commands.output import grouped
 
     sizes = dict(done.sizes)
     lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]
     lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
     lines += [f"  assumed\t{text}" for text in done.assumptions]
-    lines += [f"  lost\t{loss.code}: {loss.field}: {loss.effect}" for loss in done.losses]
+    lines += _loss_lines("lost", done.losses, verbose=verbose)
     for one in done.verified:
-        lines += [f"  {one.reader} lacks\t{x.code}: {x.field}: {x.effect}" for x in one.losses]
+        lines += _loss_lines(f"{one.reader} lacks", one.losses, verbose=verbose)
     lines += [f"  verified\t{_verdict(one)}" for one in done.verified]
     if "base" in sizes:
         base, extension = (grouped(sizes[name]) for name in ("base", "extension"))

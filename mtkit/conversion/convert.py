@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
+NAMED = 5
+"""How many of them a message names."""
 
 
 @runtime_checkable
@@ -151,11 +153,14 @@ def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: 
     """Stop where a loss changes ordinary ids and is not allowed.
 
     Raises:
-        LossError: There is such a loss; the message names each.
+        LossError: There is such a loss; the message names the first few.
     """
     stopping = [loss for loss in losses if loss.code in STOPPING and loss.code not in allowed]
     if stopping:
-        named = ", ".join(f"{loss.code} ({loss.field}: {loss.effect})" for loss in stopping)
+        shown = stopping[:NAMED]
+        named = ", ".join(f"{loss.code} ({loss.field}: {loss.effect})" for loss in shown)
+        if len(stopping) > NAMED:
+            named += f" and {len(stopping) - NAMED} more"
         code = stopping[0].code
         raise LossError(
             f"{to} would lose {named}",
