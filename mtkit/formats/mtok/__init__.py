@@ -8,7 +8,6 @@ makes of it.
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
 from mtkit.formats.mnn_header import sniff_kind
 
 TYPE_CHECKING = False
@@ -63,14 +62,9 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: Tables are asked for, and the native core is not there or lacks a
             component.
     """
-    if "tables" not in dict(options.values) or not options.extension:
-        return write_with(spec, options, {})
-    from mtkit.engine import tables
+    from mtkit.formats.mtok.writer import write_file
 
-    try:
-        return write_with(spec, options, tables(spec))
-    except ImportError:
-        raise UnsupportedError("tables are made by the native core, which is not here") from None
+    return write_file(spec, options)
 
 
 def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
@@ -86,12 +80,3 @@ def base_length(source: Source) -> int:
 
     extension = find(source.data)
     return len(source.data) if extension is None else extension.base_length
-
-
-def write_with(
-    spec: TokenizerSpec, options: WriteOptions, sections: Mapping[str, bytes]
-) -> Written:
-    """Write a file with further sections (tag -> content) that a reader may skip."""
-    from mtkit.formats.mtok.writer import write_file
-
-    return write_file(spec, options, sections)

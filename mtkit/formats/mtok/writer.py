@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Written
 from mtkit.formats.mtok.columns import Keeper
 from mtkit.formats.mtok.extension import MUST_KNOW, append
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 SUFFIX = ".mtok"
 
 
-def write_file(
-    spec: TokenizerSpec, options: WriteOptions, sections: Mapping[str, bytes]
-) -> Written:
+def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file; with the extension nothing is lost.
 
     Raises:
-        UnsupportedError: A text is too long for the format's fields.
+        UnsupportedError: A text is too long for the format's fields, or tables are asked for and
+            cannot be made.
     """
     spec, assumptions = with_special_ids(spec, add_bos=options.add_bos, add_eos=options.add_eos)
     base = write_base(spec)
@@ -36,9 +36,19 @@ def write_file(
     content = spec_section(spec, keeper)
     parts = [(SPEC, MUST_KNOW, content)]
     parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
-    parts += [(tag, 0, column) for tag, column in sections.items()]
+    if "tables" in dict(options.values):  # of the specification that is stored
+        parts += [(tag, 0, table) for tag, table in _tables(spec).items()]
     data = append(base.data, parts, forbidden_length=base.forbidden_length)
     return Written({SUFFIX: data}, (), assumptions)
+
+
+def _tables(spec: TokenizerSpec) -> Mapping[str, bytes]:
+    from mtkit.engine import tables
+
+    try:
+        return tables(spec)
+    except ImportError:
+        raise UnsupportedError("tables are made by the native core, which is not here") from None
 
 
 def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
