@@ -13,7 +13,8 @@ from mtkit.commands.output import grouped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.conversion.convert import Conversion, Verified
+    from mtkit.conversion.convert import Conversion
+    from mtkit.conversion.verify import Verified
     from mtkit.formats.contract import Loss, WriteOptions
 
 app = application()
@@ -58,10 +59,11 @@ def convert(
         ),
     ] = None,
     bos: Annotated[
-        bool | None, typer.Option("--bos/--no-bos", help="Add BOS where SRC has no template.")
+        bool | None,
+        typer.Option("--bos/--no-bos", help="BOS in front of a text; else as in SRC."),
     ] = None,
     eos: Annotated[
-        bool | None, typer.Option("--eos/--no-eos", help="Add EOS where SRC has no template.")
+        bool | None, typer.Option("--eos/--no-eos", help="EOS behind a text; else as in SRC.")
     ] = None,
     tables: Annotated[
         bool, typer.Option("--tables", help="mtok: the engine's tables too; loads in no time.")

@@ -71,7 +71,7 @@ def _say_taken(name: str | None, path: str) -> None:
 def load_named(
     name: str | None,
     *,
-    as_mnn: bool = False,
+    reader: str | None = None,
     encoding: str | None = None,
     download: bool = False,
 ) -> Tokenizer:
@@ -82,7 +82,7 @@ def load_named(
 
     overrides = {"encoding": encoding} if encoding is not None else None
     source = Source.open(locate_named(name, download=download))
-    tokenizer = load_source(source, overrides=overrides, as_mnn=as_mnn)
+    tokenizer = load_source(source, overrides=overrides, reader=reader)
     if encoding is not None and tokenizer.format_name != "tiktoken":
         what, hint = "is no .tiktoken file", "only those take --encoding"
         raise UsageError(what, source=source.name, hint=hint)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.conversion.convert import Conversion, refuse, verify
+from mtkit.conversion.convert import Conversion, asked_for, refuse
+from mtkit.conversion.verify import verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -70,6 +71,7 @@ def convert_checkpoint(
             source=path,
             hint="give the tokenizer that the model was trained with",
         )
+    tokenizer, assumptions = asked_for(tokenizer, gguf, options)
     try:
         written = gguf.write(tokenizer.spec, options)
     except UnsupportedError as error:
@@ -88,7 +90,7 @@ def convert_checkpoint(
         (target,),
         gguf.NAME,
         written.losses,
-        (*tokenizer.assumptions, *written.assumptions, *assumed),
+        (*assumptions, *assumed),
         verified,
         (("total", os.path.getsize(target)),),
     )

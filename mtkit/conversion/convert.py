@@ -9,13 +9,13 @@ before anything reaches the disk.
 from __future__ import annotations
 
 import os
-from typing import Protocol, runtime_checkable
 
-from mtkit.base.binary import Source, write_files
+from mtkit.base.binary import write_files
 from mtkit.base.record import Record
 from mtkit.conversion.targets import same_file, target_paths
-from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
-from mtkit.spec.differences import unlike_fields
+from mtkit.conversion.verify import Verified, memory_source, verify
+from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
+from mtkit.formats import get_format, other_readings
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -23,49 +23,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mtkit.formats.contract import Format, Loss, Reading, WriteOptions, Written
-    from mtkit.spec import TokenizerSpec
+    from mtkit.formats.contract import Format, Loss, WriteOptions, Written
 
 STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
 NAMED = 5
 """How many of them a message names."""
-
-
-@runtime_checkable
-class ReadByMnn(Protocol):
-    """A format with a part that another loader reads by itself."""
-
-    def read_as_mnn(self, source: Source) -> Reading:
-        """Read what that loader reads, as it does."""
-
-    def base_losses(self, spec: TokenizerSpec) -> tuple[Loss, ...]:
-        """Return what that part does not hold."""
-
-    def base_length(self, source: Source) -> int:
-        """Return the length of that part in bytes."""
-
-
-class Verified(Record):
-    """How the ids of what was written compare on the built-in texts.
-
-    Attributes:
-        reader: Who read it back: "mtkit" or another loader's rules.
-        equal: Texts with equal ids.
-        explained: Texts with other ids that a listed loss foresees.
-        total: Texts compared.
-        examples: The first texts with other ids.
-        spec_equal: Whether the specification came back equal, losses aside; None when not asked.
-        losses: What this reader does not get, where it gets less than the file holds.
-    """
-
-    reader: str
-    equal: int
-    explained: int
-    total: int
-    examples: tuple[str, ...] = ()
-    spec_equal: bool | None = None
-    losses: tuple[Loss, ...] = ()
 
 
 class Conversion(Record):
@@ -115,15 +78,16 @@ def convert(
         UnsupportedError: The format cannot hold this tokenizer.
         AnswerNo: What was written does not give the same ids; nothing is left on the disk.
     """
-    from mtkit.formats import get_format
     from mtkit.formats.contract import WriteOptions
 
     module = get_format(to)
     if not hasattr(module, "write"):
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
-    source = src if isinstance(src, Tokenizer) else load(src)
+    options = options or WriteOptions()
+    given = src if isinstance(src, Tokenizer) else load(src)
+    source, assumptions = asked_for(given, module, options)
     try:
-        written = module.write(source.spec, options or WriteOptions())
+        written = module.write(source.spec, options)
     except UnsupportedError as error:
         what = f"{to} cannot hold it (ids): {error.what}"
         raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
@@ -143,10 +107,39 @@ def convert(
         tuple(targets),
         to,
         written.losses,
-        source.assumptions + written.assumptions,
+        assumptions,
         verified,
         _sizes(module, written),
     )
+
+
+def asked_for(
+    source: Tokenizer, module: Format, options: WriteOptions
+) -> tuple[Tokenizer, tuple[str, ...]]:
+    """Return the tokenizer to be written, with BOS and EOS as asked for, and what was assumed.
+
+    Raises:
+        UsageError: What is to be added has no id.
+    """
+    from mtkit.spec.family import with_special_ids
+
+    try:
+        spec, assumed = with_special_ids(
+            source.spec,
+            add_bos=options.add_bos,
+            add_eos=options.add_eos,
+            by_family=getattr(module, "ADDS_SPECIAL_TOKENS", False),
+        )
+    except MtkitError as error:
+        raise error.located(source.source) from None
+    if spec is not source.spec:
+        source = Tokenizer(
+            spec,
+            source=source.source,
+            format_name=source.format_name,
+            assumptions=source.assumptions,
+        )
+    return source, source.assumptions + assumed
 
 
 def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
@@ -169,108 +162,10 @@ def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: 
         )
 
 
-def verify(
-    source: Tokenizer, module: Format, written: Written, allowed: Collection[str]
-) -> tuple[Verified, ...]:
-    """Read back what was written and compare ids on the built-in texts.
-
-    Raises:
-        AnswerNo: Ids differ in a way that no listed loss explains.
-        LossError: A possible loss turned out real and is not allowed.
-    """
-    main = memory_source(written)
-    reading = module.read(main, {})
-    back = Tokenizer(reading.spec, source=main.name)
-    changed = ("post_processor",) if written.assumptions else ()
-    equal_spec = spec_equal(source.spec, reading.spec, written.losses, changed)
-    found = [_compare("mtkit", source, back, written.losses, allowed, equal_spec)]
-    if isinstance(module, ReadByMnn):
-        other = Tokenizer(module.read_as_mnn(main).spec, source=main.name)
-        losses = module.base_losses(source.spec)
-        found.append(_compare("MNN's loader", source, other, losses, None, None))
-    return tuple(found)
-
-
-def memory_source(written: Written) -> Source:
-    """Return the written files as a source, the main one first, without touching the disk."""
-    names = list(written.files)
-    return Source(names[0], written.files[names[0]], siblings=dict(written.files))
-
-
-def spec_equal(
-    spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...], changed: tuple[str, ...]
-) -> bool:
-    """Tell whether a specification came back equal in all fields that no loss or choice names."""
-    named = {loss.field for loss in losses} | set(changed)
-    return not unlike_fields(spec, back, named)
-
-
-def _compare(
-    reader: str,
-    source: Tokenizer,
-    back: Tokenizer,
-    losses: tuple[Loss, ...],
-    allowed: Collection[str] | None,
-    equal_spec: bool | None,
-) -> Verified:
-    from mtkit.conversion.probes import texts
-
-    codes = {loss.code for loss in losses}
-    unlike = []
-    probes = texts()
-    for text in probes:
-        ids = source.encode_ids(text, add_special_tokens=False)
-        others = back.encode_ids(text, add_special_tokens=False)
-        if ids != others[len(back.spec.prefix_ids) :]:  # put there whatever one asks for
-            unlike.append(text)
-    marks = []
-    if "ids-special" in codes and unlike:
-        marks = special_marks(source.spec) + special_marks(back.spec)
-    special = [text for text in unlike if any(mark in text.encode() for mark in marks)]
-    foreseen = unlike if codes & {"ids", "ids-possible"} else special
-    if allowed is not None:
-        if len(foreseen) < len(unlike):
-            text = next(text for text in unlike if text not in foreseen)
-            raise AnswerNo(
-                f"verification failed: {len(unlike) - len(foreseen)} of {len(probes)} texts get "
-                f"other ids, the first is {text!r}; nothing was written",
-                source=source.source,
-                hint="please report this file: no listed loss explains it",
-            )
-        ordinary = [text for text in unlike if text not in special]
-        if ordinary and "ids" not in codes and "ids-possible" not in allowed:
-            named = "; ".join(loss.effect for loss in losses if loss.code == "ids-possible")
-            raise LossError(
-                f"{len(ordinary)} of {len(probes)} texts get other ids ({named}), the first is "
-                f"{ordinary[0]!r}",
-                source=source.source,
-                hint="--allow-loss ids-possible converts all the same",
-            )
-    return Verified(
-        reader,
-        len(probes) - len(unlike),
-        len(foreseen),
-        len(probes),
-        tuple(unlike[:3]),
-        equal_spec,
-        losses if allowed is None else (),
-    )
-
-
-def special_marks(spec: TokenizerSpec) -> list[bytes]:
-    """Return what a text must contain to spell out a special token or U+2581."""
-    from mtkit.spec.vocabulary import TokenType
-
-    marks = ["\u2581".encode(), *(token.content for token in spec.added_tokens.tokens)]
-    named = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
-    pieces = spec.vocabulary.pieces
-    marks += [pieces[i] for i, kind in enumerate(spec.vocabulary.types or ()) if kind in named]
-    return [mark for mark in marks if mark]
-
-
 def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
     total = sum(len(content) for content in written.files.values())
-    if not isinstance(module, ReadByMnn):
-        return (("total", total),)
-    base = module.base_length(memory_source(written))
-    return (("total", total), ("base", base), ("extension", total - base))
+    sizes = [("total", total)]
+    for reading in other_readings(module).values():
+        base = reading.length(memory_source(written))
+        sizes += [("base", base), ("extension", total - base)]
+    return tuple(sizes)

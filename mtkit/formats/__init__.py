@@ -6,7 +6,6 @@ Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast
 
 from mtkit.base.binary import UNMAPPED_BYTES
 from mtkit.errors import FormatError, UsageError
@@ -14,9 +13,10 @@ from mtkit.errors import FormatError, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from mtkit.base.binary import Source
-    from mtkit.formats.contract import Format, Reading
+    from mtkit.formats.contract import Format, OtherReading, Reading
 
 FORMATS = {
     "gguf": "mtkit.formats.gguf",
@@ -32,8 +32,8 @@ FORMATS = {
     "wordpiece": "mtkit.formats.wordpiece",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
-MAPPED = ("gguf", "mtok")
-"""Formats whose files are read in place, however long they are."""
+MARKS = {"gguf": b"GGUF", "mtok": b"430 "}
+"""Name -> first bytes, of formats whose files are used in place, however long they are."""
 LONGEST_BYTES = UNMAPPED_BYTES
 """Of a file in another format, which becomes a Python object for each token."""
 
@@ -48,7 +48,49 @@ def get_format(name: str) -> Format:
         raise UsageError(
             f"no format is called {name!r}", hint=f"known: {', '.join(sorted(FORMATS))}"
         )
-    return cast("Format", import_module(FORMATS[name]))
+    module: Any = import_module(FORMATS[name])
+    found: Format = module
+    return found
+
+
+def engine_tables(source: Source) -> tuple[Format, Mapping[str, memoryview]] | None:
+    """Return the format of a file and the engine's tables in it; None where there are none.
+
+    Nothing is read but the place of the tables.
+
+    Raises:
+        FormatError: The file is damaged.
+    """
+    for name, mark in MARKS.items():
+        if bytes(source.data[: len(mark)]) == mark:
+            module: Any = get_format(name)
+            if hasattr(module, "engine_tables") and (tables := module.engine_tables(source)):
+                return module, tables
+    return None
+
+
+def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
+    """Read a file as another program does.
+
+    Raises:
+        FormatError: The file is damaged or no format knows it.
+        UsageError: Its format has no reading of that name.
+    """
+    module = recognise(source)
+    known = other_readings(module)
+    if reader not in known:
+        owners = [name for name in FORMATS if reader in other_readings(get_format(name))]
+        raise UsageError(
+            f"{module.TITLE} has no reading called {reader!r}",
+            hint=f"these have: {', '.join(owners)}" if owners else "--as names one, see --help",
+        )
+    return module, known[reader].read(source)
+
+
+def other_readings(module: Format) -> Mapping[str, OtherReading]:
+    """Return how other programs read files of a format: name -> reading."""
+    found: Mapping[str, OtherReading] = getattr(module, "other_readings", dict)()
+    return found
 
 
 def recognise(source: Source) -> Format:
@@ -58,7 +100,7 @@ def recognise(source: Source) -> Format:
         FormatError: No format knows it.
     """
     long = len(source.data) > LONGEST_BYTES
-    for name in MAPPED if long else FORMATS:
+    for name in MARKS if long else FORMATS:
         module = get_format(name)
         if module.sniff(source):
             return module

@@ -1,8 +1,17 @@
 """What a format module provides and what reading and writing give.
 
-A format module ``mtkit/formats/NAME.py`` has ``NAME``, ``TITLE``, ``sniff``, ``read`` and, when the
-format can be written, ``write`` and ``default_files``. It never imports another format module and
-never tokenizes.
+A format module ``mtkit/formats/NAME.py`` has ``NAME``, ``TITLE``, ``sniff`` and ``read``. It never
+imports another format module and never tokenizes. What else it may have, and has where the format
+can do it:
+
+* ``write(spec, options) -> Written``
+* ``ADDS_SPECIAL_TOKENS = True``: whoever reads the file adds tokens around a text by what it says,
+  so that for a source which leaves that to its caller the conversion has to decide.
+* ``engine_tables(source) -> Mapping[str, memoryview]``: the engine's tables as they lie in the
+  file, found without reading it; empty where it carries none. The format stands in
+  ``formats.MARKS``, too.
+* ``other_readings() -> Mapping[str, OtherReading]``: how other programs read a file that holds more
+  than they know, by the name that a user gives.
 """
 
 from __future__ import annotations
@@ -55,6 +64,20 @@ if TYPE_CHECKING:
             """
 
 
+class OtherReading(Record):
+    """How another program reads a file that holds more than it knows.
+
+    Attributes:
+        title: Who reads, for a report.
+        read: Read what that program reads, as it does.
+        length: Return how many bytes of the file are its part.
+    """
+
+    title: str
+    read: Callable[[Source], Reading]
+    length: Callable[[Source], int]
+
+
 class Loss(Record):
     """A field that a written file does not hold.
 
@@ -82,8 +105,9 @@ class WriteOptions(Record):
     """Choices of the person who converts; None means what the family of the tokenizer does.
 
     Attributes:
-        add_bos: Put BOS in front where the source has no template.
-        add_eos: Put EOS behind where the source has no template.
+        add_bos: Put BOS in front of a text; False: do not. The conversion sees to it, a writer
+            writes what the specification says.
+        add_eos: Put EOS behind a text; False: do not.
         extension: Let a format that has room for it hold the whole specification besides.
         name: Name of the tokenizer in the file.
         values: Further choices of one format (for example ``pre`` of gguf).
@@ -103,9 +127,9 @@ class Written(Record):
         files: File name -> content; the first is the main file, the others lie beside it.
             A name that begins with a dot is a suffix for the stem of the source.
         losses: What the files do not hold.
-        assumptions: What the writer supplied because the specification does not say.
+        partial: For another reading, what it does not get of the files: (name, losses).
     """
 
     files: Mapping[str, bytes]
     losses: tuple[Loss, ...] = ()
-    assumptions: tuple[str, ...] = ()
+    partial: tuple[tuple[str, tuple[Loss, ...]], ...] = ()

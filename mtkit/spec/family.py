@@ -1,8 +1,9 @@
-"""Which special tokens stand around a text, where the source of a tokenizer does not say.
+"""Which special tokens stand around a text: as asked for, else as the source has it.
 
 A trained subword model has ids for the begin and the end of a text and leaves it to programs to add
-them; formats that do add need an answer. The answer of the person who converts counts; without
-one, what the family does: byte-pair models by score (Llama, Mistral, Gemma) begin with BOS.
+them. A file that says itself what is added needs an answer for each of the two: what the person who
+converts asks for; else what the source's post-processor does; where it has none, what the
+family does: byte-pair models by score (Llama, Mistral, Gemma) begin with BOS.
 """
 
 from __future__ import annotations
@@ -10,64 +11,137 @@ from __future__ import annotations
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.spec.models import ScoreBPE
-from mtkit.spec.post_processors import Slot, Template
+from mtkit.spec.post_processors import Bert, ByteLevel, Roberta, Sequence, Slot, Template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
+    from mtkit.spec.post_processors import PostProcessor
+
+    Slots = tuple[Slot, ...]
+
+FIRST, SECOND = Slot(text=0), Slot(text=1, type_id=1)
+PLAIN = Template((FIRST,), (FIRST, SECOND))
 
 
 def with_special_ids(
-    spec: TokenizerSpec, *, add_bos: bool | None = None, add_eos: bool | None = None
+    spec: TokenizerSpec,
+    *,
+    add_bos: bool | None = None,
+    add_eos: bool | None = None,
+    by_family: bool = True,
 ) -> tuple[TokenizerSpec, tuple[str, ...]]:
     """Return the specification with what is to be added, and what was assumed for it.
 
     Args:
-        spec: Where it has a post-processor, that stays unless one of the choices is made.
-        add_bos: Put BOS in front; None: as the family does.
-        add_eos: Put EOS behind; None: as the family does.
+        spec: Its post-processor stays, but for what is asked for.
+        add_bos: Whether BOS stands in front; None: as in the source, or as the family does.
+        add_eos: Whether EOS stands behind; None: as in the source.
+        by_family: Whether the family counts where the source does not say.
 
     Raises:
-        UsageError: What is to be added has no id, or another post-processor is in the way.
+        UsageError: What is to be added has no id.
     """
-    assumptions = []
-    if add_bos is None and add_eos is None:
-        trained = isinstance(spec.model, ScoreBPE) and spec.model.mergeable == "listed"
-        if spec.post_processor is not None or not trained or spec.special_ids.bos is None:
-            return spec, ()
-        add_bos = True
-        assumptions.append("BOS is added in front, EOS is not: what this family of models does")
-    template = spec.post_processor or Template((Slot(text=0),), (Slot(text=0), Slot(text=1)))
-    if not isinstance(template, Template):
-        raise UsageError(
-            f"the tokenizer's {type(template).__name__} post-processor says what is added",
-            hint="leave out --bos and --eos",
-        )
+    assumed: tuple[str, ...] = ()
     bos, eos = spec.special_ids.bos, spec.special_ids.eos
-    single, pair = template.single, template.pair
-    if add_bos is not None:
-        single, pair = (_with(slots, bos, add_bos, at_end=False) for slots in (single, pair))
-    if add_eos is not None:
-        single, pair = (_with(slots, eos, add_eos, at_end=True) for slots in (single, pair))
-    plain = single == (Slot(text=0),)
-    post_processor = None if plain else replace(template, single=single, pair=pair)
-    return replace(spec, post_processor=post_processor), tuple(assumptions)
+    trained = isinstance(spec.model, ScoreBPE) and spec.model.mergeable == "listed"
+    silent = spec.post_processor is None and not spec.prefix_ids
+    if by_family and trained and silent and add_bos is None and bos is not None:
+        add_bos = True
+        assumed = ("BOS is added in front, as this family of models does (--no-bos: it is not)",)
+    for wanted, token_id, name in ((add_bos, bos, "BOS"), (add_eos, eos, "EOS")):
+        if wanted and token_id is None:
+            raise UsageError(f"the tokenizer has no {name} to add", hint=f"--no-{name.lower()}")
+    if bos is not None and spec.prefix_ids[:1] == (bos,) and add_bos is not None:
+        spec = spec if add_bos else replace(spec, prefix_ids=spec.prefix_ids[1:])
+        add_bos = None
+    found = spec.post_processor
+    if bos is not None and add_bos is not None:
+        found = _changed(found, _slot(spec, bos), wanted=add_bos, behind=False)
+    if eos is not None and add_eos is not None:
+        found = _changed(found, _slot(spec, eos), wanted=add_eos, behind=True)
+    return (spec if found == spec.post_processor else replace(spec, post_processor=found)), assumed
 
 
-def _with(
-    slots: tuple[Slot, ...], token_id: int | None, wanted: bool, *, at_end: bool
-) -> tuple[Slot, ...]:
-    """Put a token at one end of a template or take it away there."""
-    if not slots:
-        return slots
-    slot = slots[-1 if at_end else 0]
-    there = slot.text is None and slot.ids == (token_id,)
-    if there == wanted:
-        return slots
-    if not wanted:
-        return slots[:-1] if at_end else slots[1:]
-    if token_id is None:
-        name = "EOS" if at_end else "BOS"
-        raise UsageError(f"the tokenizer has no {name} to add", hint=f"--no-{name.lower()}")
-    added = Slot(ids=(token_id,), type_id=slots[-1 if at_end else 0].type_id)
-    return (*slots, added) if at_end else (added, *slots)
+def _slot(spec: TokenizerSpec, token_id: int) -> Slot:
+    """Return the place of a token, with the name that it has."""
+    added = {token.id: token.content for token in spec.added_tokens.tokens}
+    pieces = spec.vocabulary.pieces
+    text = added.get(token_id, pieces[token_id] if token_id < len(pieces) else b"")
+    return Slot(ids=(token_id,), name=text.decode("utf-8", "replace"))
+
+
+def _changed(
+    found: PostProcessor | None, token: Slot, *, wanted: bool, behind: bool
+) -> PostProcessor | None:
+    """Put a token in front of a text or behind it, or take it away there."""
+    if isinstance(found, Sequence):
+        at = max((i for i, step in enumerate(found.steps) if _adds(step)), default=len(found.steps))
+        before, step, after = found.steps[:at], found.steps[at : at + 1], found.steps[at + 1 :]
+        made = _changed(step[0] if step else None, token, wanted=wanted, behind=behind)
+        return Sequence((*before, *(() if made is None else (made,)), *after))
+    offsets, template = _spelled_out(found)
+    ends = [token_id for slot in template.single for token_id in slot.ids or (None,)]
+    if (bool(ends) and (ends[-1 if behind else 0],) == token.ids) == wanted:
+        return found
+    turn = -1 if behind else 1
+    change = _with if wanted else _without
+    single, pair = (
+        change(_spread(slots)[::turn], token)[::turn] for slots in (template.single, template.pair)
+    )
+    kept = () if single == PLAIN.single else (replace(template, single=single, pair=pair),)
+    if offsets is not None:
+        return Sequence((offsets, *kept)) if kept else offsets
+    return kept[0] if kept else None
+
+
+def _adds(component: PostProcessor) -> bool:
+    if isinstance(component, Sequence):
+        return any(map(_adds, component.steps))
+    return not isinstance(component, ByteLevel)
+
+
+def _spelled_out(found: PostProcessor | None) -> tuple[ByteLevel | None, Template]:
+    """Return what a component does to offsets, and the template of what it adds."""
+    if isinstance(found, Template):
+        return None, found
+    if isinstance(found, ByteLevel):
+        return found, PLAIN
+    if isinstance(found, (Bert, Roberta)):
+        cls, sep = (Slot(ids=(token_id,), name=name) for name, token_id in (found.cls, found.sep))
+        first = (cls, FIRST, sep)
+        if isinstance(found, Bert):
+            return None, Template(first, (*first, SECOND, replace(sep, type_id=1)))
+        offsets = ByteLevel(found.trim_offsets, found.add_prefix_space)
+        return offsets, Template(first, (*first, sep, replace(SECOND, type_id=0), sep))
+    return None, PLAIN
+
+
+def _spread(slots: Slots) -> Slots:
+    """Return a template with one id a place."""
+    return tuple(
+        replace(slot, ids=(token_id,)) if slot.ids else slot
+        for slot in slots
+        for token_id in slot.ids or (0,)
+    )
+
+
+def _with(slots: Slots, token: Slot) -> Slots:
+    """Put a token in front of the whole; where nothing else is added, of each text."""
+    alone = all(slot.text is not None for slot in slots)
+    made: list[Slot] = []
+    for at, slot in enumerate(slots):
+        if alone or at == 0:
+            made.append(replace(token, type_id=slot.type_id))
+        made.append(slot)
+    return tuple(made)
+
+
+def _without(slots: Slots, token: Slot) -> Slots:
+    """Take a token away in front of the whole and of each text."""
+    kept: list[Slot] = []
+    for slot, following in zip(slots, (*slots[1:], None), strict=True):
+        of_a_text = following is not None and following.text is not None
+        if slot.ids != token.ids or (kept and not of_a_text):
+            kept.append(slot)
+    return tuple(kept)

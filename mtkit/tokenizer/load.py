@@ -1,8 +1,8 @@
 """Load a tokenizer from a file, a folder or a pipe.
 
-A .mtok that carries the engine's tables is used as it lies in memory: nothing is read but the
-table of its sections, and the specification is decoded when somebody asks for it. Every other file
-is read into a specification by its format.
+A file that carries the engine's tables is used as it lies in memory: nothing is read but the place
+of the tables, and the specification is decoded when somebody asks for it. Every other file is read
+into a specification by its format.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.errors import FormatError, MtkitError, UsageError
+from mtkit.errors import FormatError, MtkitError
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_MTOK_BEGINS = b"430 "
-"""First bytes of every .mtok: MNN's magic number as text."""
 
 
 def load(
@@ -49,63 +46,62 @@ def load(
 
 
 def load_source(
-    source: Source, *, overrides: Mapping[str, object] | None = None, as_mnn: bool = False
+    source: Source, *, overrides: Mapping[str, object] | None = None, reader: str | None = None
 ) -> Tokenizer:
     """Load a tokenizer from an open source.
 
     Args:
         source: The file.
         overrides: GGUF metadata keys replaced while loading.
-        as_mnn: Read a .mtok as MNN's loader does, its base alone.
+        reader: Name of another program whose reading of the file counts ("mnn").
 
     Raises:
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
+        UsageError: The file's format has no other reading of that name.
     """
-    if not as_mnn and not overrides:
-        mapped = _mapped(source)
-        if mapped is not None:
-            return mapped
+    if reader is None and not overrides:
+        tokenizer = mapped(source)
+        if tokenizer is not None:
+            return tokenizer
     from mtkit import formats
 
     try:
-        if as_mnn:
-            from mtkit.formats import mtok
-
-            if not mtok.sniff(source):
-                raise UsageError("is no .mtok file", hint="only those have MNN's reading")
-            name, reading = mtok.NAME, mtok.read_as_mnn(source)
-        else:
+        if reader is None:
             module, reading = formats.read(source, overrides)
-            name = module.NAME
+        else:
+            module, reading = formats.read_as(source, reader)
     except MtkitError as error:
         raise error.located(source.name) from None
     return Tokenizer(
-        reading.spec, source=source.name, format_name=name, assumptions=reading.assumptions
+        reading.spec,
+        source=source.name,
+        format_name=module.NAME,
+        assumptions=reading.assumptions,
     )
 
 
-def _mapped(source: Source) -> Tokenizer | None:
+def mapped(source: Source) -> Tokenizer | None:
     """Return a tokenizer whose engine uses tables in the file; None where there are none.
 
-    Nothing is read but the table of sections; the specification is decoded when it is asked for.
+    Nothing is read but the place of the tables; the specification is decoded when it is asked for.
     """
-    if bytes(source.data[:4]) != _MTOK_BEGINS:
+    from mtkit.formats import engine_tables
+
+    found = engine_tables(source)
+    if found is None:
         return None
     from mtkit.engine import Engine
-    from mtkit.formats import mtok
 
-    sections = mtok.extension_sections(source)
-    if "PROG" not in sections:
-        return None
+    module, tables = found
     try:
-        engine = Engine(sections, lambda: tokenizer.spec)
+        engine = Engine(tables, lambda: tokenizer.spec)
     except (ImportError, FormatError):  # no native core, or tables of another version
         return None
     tokenizer = Tokenizer(
-        lambda: mtok.read(source, {}).spec,
+        lambda: module.read(source, {}).spec,
         engine=engine,
         source=source.name,
-        format_name=mtok.NAME,
+        format_name=module.NAME,
     )
     return tokenizer

@@ -9,7 +9,7 @@ import pytest
 from support import FIXTURES, SHARED, shared_tokenizer
 
 import mtkit
-from mtkit.conversion.convert import memory_source
+from mtkit.conversion.verify import memory_source
 from mtkit.formats import mtok
 from mtkit.formats.contract import WriteOptions
 from mtkit.tokenizer.load import load_source

@@ -156,7 +156,7 @@ def test_the_default_tokenizer_carries_its_tables() -> None:
 
     source = Source.open(shipped(TOKENIZER))
     spec = mtok.read(source, {}).spec
-    stored = mtok.extension_sections(source)
+    stored = mtok.engine_tables(source)
     assert {tag: bytes(stored[tag]) for tag in tables(spec)} == tables(spec)
     loaded = load_source(source)
     assert isinstance(loaded, Tokenizer)

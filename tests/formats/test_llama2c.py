@@ -68,7 +68,6 @@ def test_export_of_llama_2_is_the_file_beside_it() -> None:
     assert {loss.code for loss in written.losses} == {
         "ids-special", "ids-possible", "decoding", "metadata"
     }  # fmt: skip
-    assert written.assumptions
 
 
 def test_own_fixture_and_the_loss_law() -> None:

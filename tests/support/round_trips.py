@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtkit.conversion.convert import memory_source, special_marks
+from mtkit.conversion.verify import memory_source, special_marks
 from mtkit.errors import UnsupportedError
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import Loss, WriteOptions
@@ -56,8 +56,6 @@ def trip(source: Tokenizer, to: str, texts: list[str]) -> Trip | None:
     reading = get_format(to).read(main, {})
     back = Tokenizer(reading.spec, source=main.name)
     named = {loss.field for loss in made.losses}
-    if made.assumptions:
-        named.add("post_processor")
     fields = unlike_fields(source.spec, reading.spec, named)
     unlike = tuple(different(source, back, texts))
     specs = (source.spec, reading.spec)

@@ -87,8 +87,6 @@ def encode(
     """
     from mtkit.errors import UsageError
 
-    if as_reader not in (None, "mnn"):
-        raise UsageError(f"--as {as_reader}: only mnn is known")
     if parse_special and no_parse_special:
         raise UsageError("--parse-special and --no-parse-special exclude each other")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
@@ -97,7 +95,7 @@ def encode(
         raise UsageError("--trace shows the file's own template, without --bos and --eos")
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos)
-    source = load_named(tokenizer, as_mnn=as_reader == "mnn", encoding=encoding, download=download)
+    source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
     texts = _texts(text, input_file, lines=lines)
     if trace:
         from mtkit.commands.encode.trace import show_trace

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "gguf"
 TITLE = "GGUF vocabulary"
+ADDS_SPECIAL_TOKENS = True
 
 
 def sniff(source: Source) -> bool:

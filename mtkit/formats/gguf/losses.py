@@ -48,7 +48,7 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
         elif name == "model":
             found += _model(spec, back, plan)
         elif name == "post_processor":
-            found.append(_post_processor(spec, back, plan))
+            found.append(_post_processor(spec, back))
         else:
             simple, effect = _SIMPLE[name]
             found.append(Loss(simple, name, effect))
@@ -147,9 +147,7 @@ _UNIGRAM: dict[str, tuple[LossCode, str]] = {
 }
 
 
-def _post_processor(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> Loss:
-    if spec.post_processor is None and plan.assumed:
-        return Loss("metadata", "post_processor", "tokens are put around a text, as assumed")
+def _post_processor(spec: TokenizerSpec, back: TokenizerSpec) -> Loss:
     if ends_of(spec) == ends_of(back):
         effect = "texts get the same tokens; pairs and offsets are not held"
         return Loss("metadata", "post_processor", effect)

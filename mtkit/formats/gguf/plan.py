@@ -38,7 +38,6 @@ class Plan(Record):
         known: Stages that stay the same components, run by another reference.
         ends: Whether BOS and EOS can be added; ``always``: they are.
         blanks: Whether the vocabulary has blanks where llama.cpp wants U+2581.
-        assumed: Whether the source leaves it to the caller what is put around a text.
     """
 
     model: str
@@ -50,7 +49,6 @@ class Plan(Record):
     known: frozenset[str] = frozenset()
     ends: str = "can"
     blanks: bool = False
-    assumed: bool = False
 
 
 def plan_of(spec: TokenizerSpec) -> Plan:
@@ -59,11 +57,6 @@ def plan_of(spec: TokenizerSpec) -> Plan:
     Raises:
         UnsupportedError: llama.cpp has no tokenizer for it.
     """
-    bare = spec.post_processor is None and isinstance(spec.decoder, decoders.Subwords)
-    return replace(_plan(spec), assumed=bare)
-
-
-def _plan(spec: TokenizerSpec) -> Plan:
     model = spec.model
     if isinstance(model, models.SectionBPE):
         plain = replace(spec, model=model.bpe, pre_tokenizer=model.words)

@@ -24,7 +24,7 @@ from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
 from mtkit.formats.gguf.roles import architecture_of, extras_of
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import Key, gguf_bytes
-from mtkit.spec import TokenType, decoders, models
+from mtkit.spec import TokenType, decoders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
     plan = plan_of(spec)
     texts = _texts(spec, plan)
     types = _types(spec, plan, len(texts))
-    assumptions: list[str] = []
     keys = [
         Key("general.architecture", "string", architecture_of(spec)),
         Key("general.name", "string", _name(spec, options)),
@@ -58,7 +57,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         keys.append(Key(PREFIX + "merges", "string[]", Pieces.of(plan.merges)))
     if plan.charsmap:
         keys.append(Key(PREFIX + "precompiled_charsmap", "u8[]", Numbers("B", plan.charsmap)))
-    keys += _roles(spec, plan, options, len(texts), assumptions)
+    keys += _roles(spec, plan, len(texts))
     keys += [Key(PREFIX + name, "bool", value) for name, value in plan.flags]
     for name in KEPT:
         number = extras_of(spec).get(name)
@@ -72,7 +71,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
     except FormatError as error:
         raise UnsupportedError(f"llama.cpp would refuse it: {error}") from None
-    return Written({".gguf": data}, losses_of(spec, back, plan), tuple(assumptions))
+    return Written({".gguf": data}, losses_of(spec, back, plan))
 
 
 def _name(spec: TokenizerSpec, options: WriteOptions) -> str:
@@ -153,9 +152,7 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
     return [TokenType.UNUSED if kind == TokenType.ABSENT else kind for kind in types]
 
 
-def _roles(
-    spec: TokenizerSpec, plan: Plan, options: WriteOptions, size: int, assumptions: list[str]
-) -> list[Key]:
+def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
     """Return the keys of ids with a role, and which of them are added to texts."""
     ids = {role: getattr(spec.special_ids, role) for role in ID_KEYS}
     ends = ends_of(spec)
@@ -167,15 +164,6 @@ def _roles(
         ids["eos"] = last[-1]
     if plan.ends == "always":
         _frame(spec, ids, last)
-    elif plan.ends == "can" and plan.assumed:
-        bos_on = isinstance(spec.model, models.ScoreBPE) and ids["bos"] is not None
-        add["bos"] = bos_on if options.add_bos is None else options.add_bos
-        add["eos"] = bool(options.add_eos)
-        words = [role.upper() for role in ("bos", "eos") if add[role]]
-        assumptions.append(f"{' and '.join(words) or 'nothing'} is added to texts")
-    elif plan.ends == "can":
-        add["bos"] = add["bos"] if options.add_bos is None else options.add_bos
-        add["eos"] = add["eos"] if options.add_eos is None else options.add_eos
     keys = [
         Key(PREFIX + ID_KEYS[role], "u32", number)
         for role, number in ids.items()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "hf"
 TITLE = "HuggingFace tokenizer.json"
+ADDS_SPECIAL_TOKENS = True
 
 _HEAD_BYTES = 4096
 _TAIL_BYTES = 65536
@@ -58,4 +59,4 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """
     from mtkit.formats.hf.writer import write_spec
 
-    return write_spec(spec, options)
+    return write_spec(spec)

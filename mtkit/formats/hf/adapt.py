@@ -5,7 +5,7 @@ Each stage is replaced by the library's components that come nearest (``hf_stage
 specification of the library's own components passes unchanged.
 
 What comes from SentencePiece follows the known conversions of transformers: merges from scores,
-U+2581 by Prepend and Replace, control pieces as special added tokens, BOS by a template.
+U+2581 by Prepend and Replace, control pieces as special added tokens.
 """
 
 from __future__ import annotations
@@ -36,14 +36,10 @@ from mtkit.spec import (
     replace,
 )
 from mtkit.spec.decoders import Fuse
-from mtkit.spec.post_processors import Slot, Template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.formats.contract import LossCode, WriteOptions
-
-WITHOUT_TEMPLATE = (models.ScoreBPE, models.Unigram, models.Characters, models.Words)
-"""Models of files that have no template for special tokens."""
+    from mtkit.formats.contract import LossCode
 
 
 class Adapted(Record):
@@ -51,7 +47,6 @@ class Adapted(Record):
 
     spec: TokenizerSpec
     losses: tuple[Loss, ...] = ()
-    assumptions: tuple[str, ...] = ()
 
 
 class Losses:
@@ -65,14 +60,13 @@ class Losses:
         self.found.setdefault((code, field), Loss(code, field, effect))
 
 
-def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
+def adapt(spec: TokenizerSpec) -> Adapted:
     """Adapt a specification.
 
     Raises:
         UnsupportedError: The library has no component that does what one of ``spec`` does.
     """
     losses = Losses()
-    assumptions: list[str] = []
     vocabulary = _vocabulary(spec, losses)
     special_ids = _special_ids(spec, losses)
     changes = {
@@ -80,7 +74,7 @@ def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
         "model": adapt_model(spec, vocabulary, losses.add),
         "normalizer": adapt_normalizer(spec, losses.add),
         "pre_tokenizer": adapt_pre_tokenizer(spec, losses.add),
-        "post_processor": _post_processor(spec, options, losses, assumptions),
+        "post_processor": nearest(spec.post_processor, "post_processor", losses.add),
         "decoder": _decoder(spec, losses),
         "added_tokens": _added_tokens(spec, losses),
         "special_ids": special_ids,
@@ -97,7 +91,7 @@ def adapt(spec: TokenizerSpec, options: WriteOptions) -> Adapted:
     if spec.prefix_ids:
         losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
     adapted = _numbered(replace(spec, **changes), losses)
-    return Adapted(adapted, tuple(losses.found.values()), tuple(assumptions))
+    return Adapted(adapted, tuple(losses.found.values()))
 
 
 def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
@@ -156,42 +150,6 @@ def _decoder(spec: TokenizerSpec, losses: Losses) -> object:
         losses.add("metadata", "join", "joining without spaces is spelled as a decoder")
         return Fuse()
     return adapt_decoder(spec, losses.add)
-
-
-def _post_processor(
-    spec: TokenizerSpec, options: WriteOptions, losses: Losses, assumptions: list[str]
-) -> object:
-    """Keep the template, or make one of the options where the source has none."""
-    given = spec.post_processor
-    if given is not None and options.add_bos is None and options.add_eos is None:
-        return nearest(given, "post_processor", losses.add)
-    plain = given is None and isinstance(spec.model, WITHOUT_TEMPLATE)
-    wants_bos, wants_eos = options.add_bos, options.add_eos
-    if plain and wants_bos is None and isinstance(spec.model, models.ScoreBPE):
-        wants_bos = spec.special_ids.bos is not None
-        if wants_bos:
-            assumptions.append("BOS stands in front of every text (--no-bos: it does not)")
-    if given is not None and not (wants_bos or wants_eos):
-        losses.add("metadata", "post_processor", "nothing is added, as asked for")
-        return None
-    if not (wants_bos or wants_eos):
-        return given
-    front = (_role_slot(spec, "bos"),) if wants_bos else ()
-    back = (_role_slot(spec, "eos"),) if wants_eos else ()
-    front_b = tuple(replace(slot, type_id=1) for slot in front)
-    back_b = tuple(replace(slot, type_id=1) for slot in back)
-    first, second = Slot(text=0), Slot(text=1, type_id=1)
-    losses.add("metadata", "post_processor", "a template adds what was asked for")
-    return Template((*front, first, *back), (*front, first, *back, *front_b, second, *back_b))
-
-
-def _role_slot(spec: TokenizerSpec, role: str) -> Slot:
-    number = getattr(spec.special_ids, role)
-    if number is None:
-        raise UnsupportedError(f"the tokenizer has no {role} token to add")
-    name = spec.vocabulary.pieces[number] if number < len(spec.vocabulary) else b""
-    added = {token.id: token.content for token in spec.added_tokens.tokens}
-    return Slot(ids=(number,), name=added.get(number, name).decode("utf-8", "replace"))
 
 
 def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:

@@ -24,19 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from mtkit.formats.contract import WriteOptions
     from mtkit.spec import TokenizerSpec
 
 MAIN = "tokenizer.json"
 
 
-def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
+def write_spec(spec: TokenizerSpec) -> Written:
     """Write the files.
 
     Raises:
         UnsupportedError: The library has no component that does what one of ``spec`` does.
     """
-    adapted = adapt(spec, options)
+    adapted = adapt(spec)
     spec = adapted.spec
     files = {MAIN: _main(spec)}
     kept = dict(spec.extras)
@@ -48,7 +47,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
     given = kept.get(SPECIAL)
     if isinstance(given, dict):
         files[SPECIAL] = _document(given)
-    return Written(files, adapted.losses, adapted.assumptions)
+    return Written(files, adapted.losses)
 
 
 def _document(value: dict[str, Any]) -> bytes:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 NAME = "llama2c"
 TITLE = "llama2.c vocabulary (tokenizer.bin)"
+ADDS_SPECIAL_TOKENS = True
 
 UNK, BOS, EOS, FIRST_BYTE = 0, 1, 2, 3
 WRAPPED = {BOS: b"\n<s>\n", EOS: b"\n</s>\n"}
@@ -178,10 +179,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     for name in fields(spec):
         if name != "name" and getattr(spec, name) != getattr(back, name):
             losses += field_losses(name, spec, back)
-    assumptions = []
-    if spec.post_processor is None and options.add_bos is not False:
-        assumptions.append("BOS stands in front of every text, as the family does")
-    return Written({".bin": data}, tuple(losses), tuple(assumptions))
+    return Written({".bin": data}, tuple(losses))
 
 
 def _spelled(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.base.binary import Source
-    from mtkit.formats.contract import Loss, Reading, WriteOptions, Written
+    from mtkit.formats.contract import OtherReading, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
 
 NAME = "mtok"
 TITLE = "MNN .mtok"
+
+ADDS_SPECIAL_TOKENS = True
 
 TEXT_KINDS = range(4)
 
@@ -37,22 +39,16 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     return read_file(source.data)
 
 
-def read_as_mnn(source: Source) -> Reading:
-    """Read the base alone: what the MNN runtime's loader would make of the file."""
-    from mtkit.formats.mtok.read_base import read_base
+def engine_tables(source: Source) -> dict[str, memoryview]:
+    """Return the engine's tables, unread and unverified; empty where there are none.
 
-    return read_base(source.data)
-
-
-def extension_sections(source: Source) -> dict[str, memoryview]:
-    """Return the sections of the extension, unread and unverified; empty where there is none.
-
-    Costs the same for every file: foot, head and table are all that is read.
+    They are the sections that a reader may skip. Costs the same for every file: foot, head and
+    table are all that is read.
     """
     from mtkit.formats.mtok.extension import find
 
     extension = find(source.data)
-    return {} if extension is None else dict(extension.sections)
+    return {} if extension is None else extension.optional()
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
@@ -67,16 +63,16 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     return write_file(spec, options)
 
 
-def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
-    """Return what the base alone does not hold, for those who read it without the extension."""
-    from mtkit.formats.mtok.writer import base_losses as losses
+def other_readings() -> dict[str, OtherReading]:
+    """Return the reading of those who know the base alone."""
+    from mtkit.formats.contract import OtherReading
+    from mtkit.formats.mtok.extension import base_length
+    from mtkit.formats.mtok.read_base import read_base
 
-    return losses(spec)
-
-
-def base_length(source: Source) -> int:
-    """Return the length of the base in bytes."""
-    from mtkit.formats.mtok.extension import find
-
-    extension = find(source.data)
-    return len(source.data) if extension is None else extension.base_length
+    return {
+        "mnn": OtherReading(
+            "MNN's loader",
+            lambda source: read_base(source.data),
+            lambda source: base_length(source.data),
+        )
+    }

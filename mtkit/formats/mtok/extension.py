@@ -59,6 +59,16 @@ class Extension(Record):
     base_crc: int
     crc: int
 
+    def optional(self) -> dict[str, memoryview]:
+        """Return the sections that a reader may skip."""
+        return {tag: part for tag, part in self.sections.items() if not self.flags[tag] & MUST_KNOW}
+
+
+def base_length(data: Buffer) -> int:
+    """Return how many bytes of a file are MNN's."""
+    extension = find(data)
+    return len(data) if extension is None else extension.base_length
+
 
 def find(data: Buffer) -> Extension | None:
     """Find the container of a file; None where there is none.

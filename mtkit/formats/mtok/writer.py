@@ -9,13 +9,12 @@ from mtkit.formats.mtok.extension import MUST_KNOW, append
 from mtkit.formats.mtok.reader import SPEC, read_base_columns
 from mtkit.formats.mtok.write_base import write_base
 from mtkit.spec.codec import encode
-from mtkit.spec.family import with_special_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
     from mtkit.spec import TokenizerSpec
 
 SUFFIX = ".mtok"
@@ -28,18 +27,17 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: A text is too long for the format's fields, or tables are asked for and
             cannot be made.
     """
-    spec, assumptions = with_special_ids(spec, add_bos=options.add_bos, add_eos=options.add_eos)
     base = write_base(spec)
     if not options.extension:
-        return Written({SUFFIX: base.data}, base.losses, assumptions)
+        return Written({SUFFIX: base.data}, base.losses)
     keeper = Keeper(read_base_columns(base.data))
     content = spec_section(spec, keeper)
     parts = [(SPEC, MUST_KNOW, content)]
     parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
-    if "tables" in dict(options.values):  # of the specification that is stored
+    if "tables" in dict(options.values):
         parts += [(tag, 0, table) for tag, table in _tables(spec).items()]
     data = append(base.data, parts, forbidden_length=base.forbidden_length)
-    return Written({SUFFIX: data}, (), assumptions)
+    return Written({SUFFIX: data}, partial=(("mnn", base.losses),))
 
 
 def _tables(spec: TokenizerSpec) -> Mapping[str, bytes]:
@@ -58,8 +56,3 @@ def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
     document = encode(spec, brief=True, keep=keeper.keep)
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
-
-
-def base_losses(spec: TokenizerSpec) -> tuple[Loss, ...]:
-    """Return what the base alone does not hold: what MNN's loader gets to know of it."""
-    return write_base(spec).losses

@@ -138,23 +138,6 @@ def test_decoding_gives_the_text_back() -> None:
                 assert library.decode(ids) == text
 
 
-def test_bos_is_an_assumption_and_a_choice() -> None:
-    spec = read(FIXTURES / "spm-bpe" / "tokenizer.model")
-    made, library, again = write(spec)
-    assert made.assumptions
-    assert library.encode("a").ids[0] == spec.special_ids.bos
-    assert again.special_ids.bos == spec.special_ids.bos
-    for options, front, back in (
-        (WriteOptions(add_bos=False), None, None),
-        (WriteOptions(add_bos=True, add_eos=True), spec.special_ids.bos, spec.special_ids.eos),
-    ):
-        files = hf.write(spec, options).files
-        chosen = reference("tokenizers").Tokenizer.from_str(files["tokenizer.json"].decode())
-        ids = chosen.encode("a").ids
-        assert (ids[0] == spec.special_ids.bos) is (front is not None)
-        assert (ids[-1] == spec.special_ids.eos) is (back is not None)
-
-
 SHARED_EXACT = ["llama-2/tokenizer.model", "llama-2/tokenizer.bin", "mistral-v0.3/tokenizer.model"]
 SHARED_EXACT += ["cl100k_base/tokenizer.tiktoken", "claude-legacy/tokenizer.tiktoken"]
 SHARED_EXACT += ["syn-sp-bpe-opts/tokenizer.model", "tekken-240718/tekken.json"]

@@ -37,7 +37,7 @@ FILES = (
 
 @lru_cache(maxsize=2)
 def spec_of(name: str) -> TokenizerSpec:
-    return mtok.read_as_mnn(Source.open(str(shared(f"mtok/{name}.mtok")))).spec
+    return mtok.other_readings()["mnn"].read(Source.open(str(shared(f"mtok/{name}.mtok")))).spec
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -94,7 +94,7 @@ def test_edge_cases_encode_and_decode_as_upstream() -> None:
     for case in cases:
         source = Source(case["name"], base64.b64decode(case["file_b64"]))
         assert mtok.sniff(source)
-        spec = mtok.read_as_mnn(source).spec
+        spec = mtok.other_readings()["mnn"].read(source).spec
         pipeline = Pipeline(spec)
         for text, (with_post, without) in zip(case["texts"], case["answers"]["enc"], strict=True):
             for tokenizer in (pipeline, load_engine(spec)):
@@ -113,5 +113,7 @@ def test_what_upstream_refuses_or_crashes_on_is_one_clear_error() -> None:
     assert len(cases) > 80
     for case in cases:
         with pytest.raises(FormatError) as caught:
-            mtok.read_as_mnn(Source(case["name"], base64.b64decode(case["file_b64"])))
+            mtok.other_readings()["mnn"].read(
+                Source(case["name"], base64.b64decode(case["file_b64"]))
+            )
         assert "\n" not in str(caught.value)

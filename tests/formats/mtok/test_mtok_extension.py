@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import FIXTURES
 
+from mtkit import engine
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
@@ -19,11 +20,10 @@ from mtkit.formats import mtok, recognise
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.mtok.extension import append, find
 from mtkit.formats.mtok.writer import spec_section
-from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, Vocabulary, models
 
 if TYPE_CHECKING:
-    from mtkit.formats.contract import Written
+    from mtkit.formats.contract import Reading, Written
 
 SOURCES = sorted(
     str(path.relative_to(FIXTURES))
@@ -49,15 +49,14 @@ def file_of(name: str) -> bytes:
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_fixture_comes_back(name: str) -> None:
     assert len(SOURCES) > 10
-    options = WriteOptions(add_bos=False) if name.endswith(".model") else WriteOptions()
     spec = spec_of(name)
-    result = mtok.write(spec, options)
+    result = mtok.write(spec, WriteOptions())
     assert result.losses == ()
     source = Source("x.mtok", result.files[".mtok"])
     assert mtok.sniff(source)
     assert mtok.read(source, {}).spec == spec
     # Written again, the bytes are the same.
-    assert mtok.write(mtok.read(source, {}).spec, options).files == result.files
+    assert mtok.write(mtok.read(source, {}).spec, WriteOptions()).files == result.files
 
 
 def test_the_extension_is_small() -> None:
@@ -68,39 +67,34 @@ def test_the_extension_is_small() -> None:
 
 def test_base_and_its_losses_can_be_asked_for() -> None:
     base = mtok.write(spec_of("wordpiece/tokenizer.json"), WriteOptions(extension=False))
-    whole = Source("x", file_of("wordpiece/tokenizer.json"))
-    assert mtok.base_length(whole) == len(base.files[".mtok"])
-    assert mtok.base_length(Source("x", base.files[".mtok"])) == len(base.files[".mtok"])
-    assert mtok.base_losses(spec_of("wordpiece/tokenizer.json")) == base.losses != ()
+    whole = written("wordpiece/tokenizer.json")
+    mnn = mtok.other_readings()["mnn"]
+    for made in (whole, base):
+        assert mnn.length(Source("x", made.files[".mtok"])) == len(base.files[".mtok"])
+    assert dict(whole.partial)["mnn"] == base.losses != ()
 
 
-def test_bos_is_assumed_where_the_source_says_nothing() -> None:
-    result = mtok.write(spec_of("spm-bpe/tokenizer.model"), WriteOptions())
-    assert any("BOS" in assumption for assumption in result.assumptions)
-    spec = mtok.read(Source("x", result.files[".mtok"]), {}).spec
-    assert Pipeline(spec).encode_ids("hello")[0] == spec.special_ids.bos
-    plain = mtok.write(spec_of("spm-bpe/tokenizer.model"), WriteOptions(add_bos=False))
-    assert not plain.assumptions
-
-
-def test_sections_are_found_without_reading_the_specification() -> None:
+def test_tables_are_found_without_reading_the_specification() -> None:
     spec = spec_of("spm-bpe/tokenizer.json")
     data = mtok.write(spec, WriteOptions(values=(("tables", "yes"),))).files[".mtok"]
-    sections = mtok.extension_sections(Source("x", data))
-    assert {"SPEC", "PROG"} <= set(sections)
-    for content in sections.values():
+    tables = mtok.engine_tables(Source("x", data))
+    assert {tag: bytes(table) for tag, table in tables.items()} == engine.tables(spec)
+    for content in tables.values():
         assert content.obj is data
-    assert data.index(bytes(sections["PROG"])) % 64 == 0
-    assert data.index(bytes(sections["SPEC"])) % 64 == 0
+    assert data.index(bytes(tables["PROG"])) % 64 == 0
     assert mtok.read(Source("x", data), {}).spec == spec
-    assert mtok.extension_sections(Source("x", data[:-1])) == {}
+    assert mtok.engine_tables(Source("x", data[:-1])) == {}
+
+
+def read_as_mnn(source: Source) -> Reading:
+    return mtok.other_readings()["mnn"].read(source)
 
 
 def test_bytes_behind_the_base_do_not_change_what_mnn_reads() -> None:
     for name in ("bbpe-8k/tokenizer.json", "spm-unigram-id/vocab.gguf", "wordpiece/vocab.gguf"):
         base = mtok.write(spec_of(name), WriteOptions(extension=False)).files[".mtok"]
         both = mtok.write(spec_of(name), WriteOptions()).files[".mtok"]
-        assert mtok.read_as_mnn(Source("x", both)) == mtok.read_as_mnn(Source("x", base))
+        assert read_as_mnn(Source("x", both)) == read_as_mnn(Source("x", base))
 
 
 def test_unknown_sections_are_skipped_unless_they_are_needed() -> None:

@@ -157,7 +157,7 @@ def test_damage_is_one_clear_error_or_a_tokenizer(name: str, data: st.DataObject
         at = data.draw(st.integers(0, len(content) - 1))
         content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     try:
-        spec = mtok.read_as_mnn(Source("damaged", bytes(content))).spec
+        spec = mtok.other_readings()["mnn"].read(Source("damaged", bytes(content))).spec
     except FormatError as error:
         assert "\n" not in str(error)
     else:
@@ -187,7 +187,10 @@ def test_mnn_reads_the_same_ids_from_the_base(name: str) -> None:
     file = Source(
         "x", mtok.write(recognise(source).read(source, {}).spec, WriteOptions()).files[".mtok"]
     )
-    ours, theirs = Pipeline(mtok.read(file, {}).spec), Pipeline(mtok.read_as_mnn(file).spec)
+    ours, theirs = (
+        Pipeline(mtok.read(file, {}).spec),
+        Pipeline(mtok.other_readings()["mnn"].read(file).spec),
+    )
     texts = list(probe_texts())
     assert len(texts) > 20
     different = [value for value in texts if ours.encode_ids(value) != theirs.encode_ids(value)]

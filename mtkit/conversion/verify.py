@@ -1,0 +1,291 @@
+"""Verification: what was written answers as its source does, in every way in which it is run.
+
+A file is read back from its bytes in each way that there is: as a specification, by the engine's
+tables where it carries them, by another program's rules where the format has such a reader. On
+the built-in texts and those that spell the tokenizer's own special tokens, each is compared with
+what was to be written: ids without and with what stands around a text, with special tokens
+recognised and not, ids with their offsets, and the text that ids decode to.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.binary import Source
+from mtkit.base.record import Record
+from mtkit.errors import AnswerNo, LossError, UnsupportedError, UsageError
+from mtkit.spec.differences import unlike_fields
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mtkit.formats.contract import Format, Loss, Written
+    from mtkit.spec import AddedTokens, TokenizerSpec
+
+OWN_TEXTS = 32
+"""Of special tokens, at most so many are spelled out in texts of their own."""
+
+
+class Verified(Record):
+    """How what was written compares with its source, for one reader.
+
+    Attributes:
+        reader: Who read it back: "mtkit", its tables, or another program's rules.
+        equal: Texts with equal ids.
+        explained: Texts with other ids that a listed loss foresees.
+        total: Texts compared.
+        examples: The first texts with other ids.
+        spec_equal: Whether the specification came back equal, losses aside; None when not asked.
+        losses: What this reader does not get, where it gets less than the file holds.
+        decoded: Texts whose ids decode to the same bytes.
+        refused: Texts that the source itself refuses: they say nothing about the conversion.
+    """
+
+    reader: str
+    equal: int
+    explained: int
+    total: int
+    examples: tuple[str, ...] = ()
+    spec_equal: bool | None = None
+    losses: tuple[Loss, ...] = ()
+    decoded: int = 0
+    refused: int = 0
+
+
+def memory_source(written: Written) -> Source:
+    """Return the written files as a source, the main one first, without touching the disk."""
+    names = list(written.files)
+    return Source(names[0], written.files[names[0]], siblings=dict(written.files))
+
+
+def verify(
+    source: Tokenizer, module: Format, written: Written, allowed: Collection[str]
+) -> tuple[Verified, ...]:
+    """Read back what was written and compare it with what was to be written.
+
+    Args:
+        source: What was to be written.
+        module: The format.
+        written: What it made.
+        allowed: Codes of losses that may happen.
+
+    Raises:
+        AnswerNo: Something differs in a way that no listed loss explains.
+        LossError: A possible loss turned out real and is not allowed.
+    """
+    from mtkit.conversion import probes
+    from mtkit.formats import other_readings
+    from mtkit.tokenizer.load import mapped
+
+    main = memory_source(written)
+    spec = module.read(main, {}).spec
+    back = Tokenizer(spec, source=main.name)
+    texts = [*probes.texts(), *special_texts(source.spec)]
+    found = _Comparison(source, back, written.losses, texts)
+    found.refuse_unforeseen(allowed)
+    equal = spec_equal(source.spec, spec, written.losses)
+    verified = [found.verified("mtkit", spec_equal=equal)]
+    tabled = mapped(main)
+    if tabled is not None:
+        found = _Comparison(back, tabled, (), texts)
+        found.refuse_unforeseen(())
+        verified.append(found.verified("mtkit by its tables"))
+    for name, reading in other_readings(module).items():
+        other = Tokenizer(reading.read(main).spec, source=main.name)
+        losses = dict(written.partial).get(name, written.losses)
+        found = _Comparison(source, other, losses, texts, parses=(None,))
+        verified.append(found.verified(reading.title, losses=losses))
+    return tuple(verified)
+
+
+def spec_equal(spec: TokenizerSpec, back: TokenizerSpec, losses: tuple[Loss, ...]) -> bool:
+    """Tell whether a specification came back equal in all fields that no loss names."""
+    return not unlike_fields(spec, back, {loss.field for loss in losses})
+
+
+def special_texts(spec: TokenizerSpec) -> list[str]:
+    """Return texts that spell out special tokens: in the middle of words and between spaces."""
+    from mtkit.spec.vocabulary import TokenType
+
+    kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
+    found = sorted(set(_spellings(spec, kinds)))
+    texts = []
+    for token in found[:: -(-len(found) // OWN_TEXTS) or 1]:
+        try:
+            text = token.decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        texts.append(f"a{text}b {text} c")
+    return texts
+
+
+def special_marks(spec: TokenizerSpec) -> list[bytes]:
+    """Return what a text must contain to spell out a special token or U+2581."""
+    from mtkit.spec.vocabulary import TokenType
+
+    kinds = (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED, TokenType.BYTE)
+    return ["\u2581".encode(), *_spellings(spec, kinds)]
+
+
+def _spellings(spec: TokenizerSpec, kinds: tuple[int, ...]) -> Iterator[bytes]:
+    """Yield the texts of added tokens and of pieces of some types."""
+    group: AddedTokens | None = spec.added_tokens
+    while group is not None:
+        yield from (token.content for token in group.tokens if token.content)
+        group = group.first
+    pieces = spec.vocabulary.pieces
+    for token_id, kind in enumerate(spec.vocabulary.types or ()):
+        if kind in kinds and pieces[token_id]:
+            yield pieces[token_id]
+
+
+class _Comparison:
+    """Two tokenizers on the same texts.
+
+    Attributes:
+        ids: Texts with other ids.
+        ends: Texts around which other tokens stand.
+        broken: Texts on which the right one contradicts itself.
+        bytes: Texts whose ids decode to other bytes.
+        refused: Texts that the left one refuses.
+    """
+
+    def __init__(
+        self,
+        left: Tokenizer,
+        right: Tokenizer,
+        losses: tuple[Loss, ...],
+        texts: list[str],
+        parses: tuple[bool | None, ...] = (None, True, False),
+    ) -> None:
+        self.left, self.right = left, right
+        self.losses = losses
+        self.codes = {loss.code for loss in losses}
+        self.texts = texts
+        self.ids: list[str] = []
+        self.ends: list[str] = []
+        self.broken: list[str] = []
+        self.bytes: list[str] = []
+        self.refused: list[str] = []
+        self._prefixes = len(left.spec.prefix_ids), len(right.spec.prefix_ids)
+        self._marks: list[bytes] = []
+        for text in texts:
+            self._compare(text, parses)
+
+    def _compare(self, text: str, parses: tuple[bool | None, ...]) -> None:
+        wanted = _ids(self.left, text)
+        if wanted is None:
+            self.refused.append(text)
+            return
+        if any(self._differs(text, parse) for parse in parses):
+            self.ids.append(text)
+        around = _ids(self.right, text, add_special_tokens=True)
+        if around != _ids(self.left, text, add_special_tokens=True):
+            self.ends.append(text)
+        if around is not None and self.right.encode(text).ids != around:
+            self.broken.append(text)
+        if any(
+            _decoded(self.left, wanted, skip=skip) != _decoded(self.right, wanted, skip=skip)
+            for skip in (True, False)
+        ):
+            self.bytes.append(text)
+
+    def _differs(self, text: str, parse: bool | None) -> bool:
+        """Tell whether the ids differ; what stands in front whatever one asks for aside."""
+        sides = zip((self.left, self.right), self._prefixes, strict=True)
+        left, right = (
+            None if (ids := _ids(side, text, parse_special=parse)) is None else ids[prefix:]
+            for side, prefix in sides
+        )
+        return left != right
+
+    def refuse_unforeseen(self, allowed: Collection[str]) -> None:
+        """Stop where no loss explains a difference, or one that does is not allowed.
+
+        Raises:
+            AnswerNo: Something differs in a way that no listed loss explains.
+            LossError: A possible loss turned out real and is not allowed.
+        """
+        self._explain("contradict each other in one file", self.broken, [])
+        self._explain("get other ids", self.ids, self.foreseen)
+        fields = {loss.field.split(".")[0] for loss in self.losses}
+        around = self.ends if "post_processor" in fields else self.foreseen
+        self._explain("get other ids with what stands around them", self.ends, around)
+        decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
+        self._explain("are decoded otherwise", self.bytes, decoding)
+        ordinary = [text for text in self.ids if text not in self._special(self.ids)]
+        if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
+            named = "; ".join(loss.effect for loss in self.losses if loss.code == "ids-possible")
+            raise LossError(
+                f"{len(ordinary)} of {self.total} texts get other ids ({named}), the first is "
+                f"{ordinary[0]!r}",
+                source=self.left.source,
+                hint="--allow-loss ids-possible converts all the same",
+            )
+
+    def _explain(self, what: str, unlike: list[str], foreseen: list[str]) -> None:
+        rest = [text for text in unlike if text not in foreseen]
+        if rest:
+            raise AnswerNo(
+                f"verification failed: {len(rest)} of {self.total} texts {what}, the first is "
+                f"{rest[0]!r}; nothing was written",
+                source=self.left.source,
+                hint="please report this file: no listed loss explains it",
+            )
+
+    @property
+    def total(self) -> int:
+        """Number of texts compared."""
+        return len(self.texts) - len(self.refused)
+
+    @property
+    def foreseen(self) -> list[str]:
+        """Texts with other ids that a listed loss foresees."""
+        return self.ids if self.codes & {"ids", "ids-possible"} else self._special(self.ids)
+
+    def _special(self, texts: list[str]) -> list[str]:
+        """Return the texts that a loss of special tokens foresees."""
+        if "ids-special" not in self.codes or not texts:
+            return []
+        self._marks = self._marks or special_marks(self.left.spec) + special_marks(self.right.spec)
+        return [text for text in texts if any(mark in text.encode() for mark in self._marks)]
+
+    def verified(
+        self, reader: str, *, spec_equal: bool | None = None, losses: tuple[Loss, ...] = ()
+    ) -> Verified:
+        """Return the comparison for a report."""
+        return Verified(
+            reader,
+            self.total - len(self.ids),
+            len(self.foreseen),
+            self.total,
+            tuple(self.ids[:3]),
+            spec_equal,
+            losses,
+            self.total - len(self.bytes),
+            len(self.refused),
+        )
+
+
+def _ids(
+    tokenizer: Tokenizer,
+    text: str,
+    *,
+    add_special_tokens: bool = False,
+    parse_special: bool | None = None,
+) -> list[int] | None:
+    """Return the ids of a text, None where the tokenizer refuses it."""
+    tokenizer.engine  # noqa: B018  what no text can be encoded with is an error of the file
+    try:
+        return tokenizer.encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+    except (UnsupportedError, UsageError):
+        return None
+
+
+def _decoded(tokenizer: Tokenizer, ids: list[int], *, skip: bool) -> bytes | None:
+    try:
+        return tokenizer.decode_bytes(ids, skip_special_tokens=skip)
+    except (UnsupportedError, UsageError):
+        return None
