@@ -40,6 +40,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         UsageError: An override has the wrong type.
     """
     from mtkit.formats.contract import Reading
+    from mtkit.formats.gguf.ends import ends_of
     from mtkit.formats.gguf.keys import Keys
     from mtkit.formats.gguf.reader import read_spec
     from mtkit.gguf import open_gguf
@@ -53,6 +54,9 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             assumed.append(f"the split pattern is the one that llama.cpp means by {pre!r}")
         else:
             assumed.append("no split pattern is named: llama.cpp's default, which is not GPT-2's")
+    first, _ = ends_of(spec) or ((), ())
+    if first and first[0] not in (spec.special_ids.bos, spec.special_ids.cls):
+        assumed.append(f"BOS is id {first[0]}, llama.cpp's default: no key names one")
     return Reading(spec, tuple(assumed))
 
 

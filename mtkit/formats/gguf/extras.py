@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mtkit.formats.gguf.kinds import Kind
 
 NAME = "gguf"
-KEPT = ("token_type_count", "cls_token_id")
+KEPT = ("token_type_count",)
 """Numbers behind ``tokenizer.ggml.`` without a meaning for ids."""
 
 MODELS = {

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from mtkit.formats.gguf.pre_tokenizers import Pre
+
     Family = Literal["spm", "bpe", "wpm", "ugm", "rwkv", "plamo2"]
 
 
@@ -75,6 +77,19 @@ KINDS = {
 }
 """Name -> what it means."""
 
+
+def default_ids(kind: Kind, pre: Pre | None, size: int) -> dict[str, int]:
+    """Return role -> id that llama.cpp takes where no key says one.
+
+    That is a habit of the program and says nothing about the vocabulary: id 11 of most byte-pair
+    vocabularies is a comma.
+    """
+    found = {role: number for role, number in kind.ids if number < size}
+    if pre is not None and not pre.default_bos:
+        found.pop("bos", None)
+    return found
+
+
 NO_VOCABULARY = frozenset({"none", "no_vocab"})
 
 STAND_IN = "test"
@@ -88,6 +103,7 @@ ID_KEYS = {
     "unk": "unknown_token_id",
     "sep": "seperator_token_id",
     "pad": "padding_token_id",
+    "cls": "cls_token_id",
     "mask": "mask_token_id",
     "fim_pre": "fim_pre_token_id",
     "fim_suf": "fim_suf_token_id",

@@ -10,7 +10,14 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import collect
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, NO_VOCABULARY, OLD_ID_KEYS, STAND_IN
+from mtkit.formats.gguf.kinds import (
+    ID_KEYS,
+    KINDS,
+    NO_VOCABULARY,
+    OLD_ID_KEYS,
+    STAND_IN,
+    default_ids,
+)
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
 from mtkit.formats.gguf.stages import Frame, stages
@@ -55,7 +62,8 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         types,
         raw,
         texts.ids,
-        _ids(keys, kind, pre, len(raw)),
+        _ids(keys, len(raw)),
+        default_ids(kind, pre, len(raw)),
         pre=pre_name,
         architecture=architecture,
         name=name,
@@ -80,9 +88,8 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         vocabulary=vocabulary,
         added_tokens=added_tokens(raw, roles),
         special_ids=SpecialIds(
-            **{role: roles.ids.get(role) for role in ID_KEYS},
-            cls=roles.ids.get("bos") if kind.family == "wpm" else None,
-            stop=roles.stop,
+            **{role: roles.stated.get(role) for role in ID_KEYS},
+            stop=roles.stated_stop,
         ),
         chat_templates=_templates(keys),
         extras=collect(keys, kind, pre_name, architecture),
@@ -167,17 +174,15 @@ def _scores(keys: Keys, size: int) -> Numbers:
     return Numbers.of("f", [0.0] * size if found is None else found.numbers()[:size])
 
 
-def _ids(keys: Keys, kind: Kind, pre: Pre | None, size: int) -> dict[str, int]:
-    """Return role -> id by the keys and the defaults; ids past the vocabulary do not count."""
-    found = dict(kind.ids)
-    if pre is not None and not pre.default_bos:
-        found.pop("bos", None)
+def _ids(keys: Keys, size: int) -> dict[str, int]:
+    """Return role -> id by the keys; ids past the vocabulary do not count."""
+    found: dict[str, int] = {}
     for names in (ID_KEYS, OLD_ID_KEYS):
         for role, name in names.items():
             number = keys.number(PREFIX + name)
             if number is not None and number < size:
                 found[role] = number
-    return {role: number for role, number in found.items() if number < size}
+    return found
 
 
 def _added_ends(keys: Keys, kind: Kind, pre: Pre | None) -> frozenset[str]:

@@ -10,7 +10,7 @@ from mtkit.base.packed import Pieces
 from mtkit.errors import UnsupportedError
 from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import ARCHITECTURES, MODELS, NAME
-from mtkit.formats.gguf.kinds import ID_KEYS
+from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.special import resolve
 from mtkit.spec import TokenType
 
@@ -81,6 +81,7 @@ def roles_of(spec: TokenizerSpec) -> Roles:
         texts,
         Pieces.of(texts).ids,
         {role: number for role, number in ids.items() if number is not None},
+        default_ids(KINDS[model_of(spec)], None, len(texts)),
         pre=str(extras_of(spec).get("pre", "")),
         architecture=architecture_of(spec),
         name=spec.name,

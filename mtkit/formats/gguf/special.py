@@ -66,14 +66,18 @@ class Roles(Record):
 
     Attributes:
         attributes: Bits by id.
-        ids: Role -> id, for the roles that are set.
+        ids: Role -> id, for the roles that are set, whatever set them.
         stop: Ids that end a generation, ascending.
+        stated: The part of ``ids`` that the file states, by a key or by the text of a token.
+        stated_stop: The part of ``stop`` that follows from what the file states.
         special: Ids that are cut out of a text before it is encoded, in that order.
     """
 
     attributes: list[int]
     ids: dict[str, int]
     stop: tuple[int, ...]
+    stated: dict[str, int]
+    stated_stop: tuple[int, ...]
     special: list[int]
 
 
@@ -82,6 +86,7 @@ def resolve(
     texts: Sequence[bytes],
     by_text: Mapping[bytes, int],
     ids: dict[str, int],
+    defaults: Mapping[str, int],
     *,
     pre: str,
     architecture: str,
@@ -93,12 +98,13 @@ def resolve(
         types: ``TokenType`` by id, as in the file.
         texts: Text by id, as in the file.
         by_text: Text -> id.
-        ids: Role -> id as the keys and the defaults of the model have them.
+        ids: Role -> id as the keys have them.
+        defaults: Role -> id that counts where no key says another.
         pre: Name of the pre-tokenizer.
         architecture: Of the model.
         name: Of the model, ``general.name``.
     """
-    found = dict(ids)
+    found = {**defaults, **ids}
     bits = list(types.translate(BITS_OF))
     for role, names in ROLES.items():
         if role in found:
@@ -113,12 +119,15 @@ def resolve(
         if number & CONTROL and b"unused" in texts[token]:
             bits[token] |= UNUSED
     ends = _ends(found, bits, by_text)
+    stated = {role: token for role, token in found.items() if role in ids or role not in defaults}
+    stated_ends = ends if stated == found else _ends(stated, list(bits), by_text)
     special = [
         token for token, number in enumerate(bits) if number & (CONTROL | USER_DEFINED | UNKNOWN)
     ]
     special = sorted_as_cpp(special, lambda token: -len(texts[token]))
     _strips(bits, special, by_text, pre, architecture, name.lower())
-    return Roles(bits, found, tuple(sorted(ends)), special)
+    stop, stated_stop = tuple(sorted(ends)), tuple(sorted(stated_ends))
+    return Roles(bits, found, stop, stated, stated_stop, special)
 
 
 def settled_types(types: bytes, roles: Roles) -> bytes:

@@ -16,10 +16,11 @@ from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.ends import ends_of, separates_pairs
 from mtkit.formats.gguf.extras import KEPT
 from mtkit.formats.gguf.keys import Keys
-from mtkit.formats.gguf.kinds import ID_KEYS, KINDS
+from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.losses import losses_of
 from mtkit.formats.gguf.merges import BYTE_TEXTS
 from mtkit.formats.gguf.plan import plan_of
+from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
 from mtkit.formats.gguf.roles import architecture_of, extras_of
 from mtkit.gguf import open_gguf
@@ -164,10 +165,13 @@ def _roles(spec: TokenizerSpec, plan: Plan, size: int) -> list[Key]:
         ids["eos"] = last[-1]
     if plan.ends == "always":
         _frame(spec, ids, last)
+    usual = default_ids(KINDS[plan.model], NAMES.get(plan.pre), size)
     keys = [
         Key(PREFIX + ID_KEYS[role], "u32", number)
         for role, number in ids.items()
         if number is not None and number < size
+        # A key states a role; what only the template needs stays unstated where it is the default.
+        if getattr(spec.special_ids, role) is not None or usual.get(role) != number
     ]
     if plan.ends == "can":
         for role in ("bos", "eos"):

@@ -7,6 +7,7 @@ import pytest
 from support import SHARED, shared
 
 from mtkit.errors import UnsupportedError
+from mtkit.formats.gguf.roles import roles_of
 
 VOCABULARIES = (
     "bert-bge",
@@ -67,11 +68,11 @@ def test_equals_llama_cpp(name: str) -> None:
         return
     spec = golden.load(header["file"], header["override"])
     assert spec.vocab_size == header["n_vocab"]
-    roles = {role: getattr(spec.special_ids, role, None) for role in header["special"]}
+    roles = roles_of(spec)
     for role, token_id in header["special"].items():
         if role != "nl":  # no role of its own: what a line feed is encoded as
-            assert roles[role] == (None if token_id < 0 else token_id), role
-    assert list(spec.special_ids.stop) == header["eog"]
+            assert roles.ids.get(role) == (None if token_id < 0 else token_id), role
+    assert list(roles.stop) == header["eog"]
     assert golden.attributes_digest(spec) == header["attrs_sha256"]
     assert golden.pieces_digest(spec) == header["pieces_sha256"]
     assert golden.mismatches(spec, rows) == []
