@@ -23,7 +23,7 @@ from mtkit.formats.hf.adapt_stages import (
 )
 from mtkit.formats.hf.config import ROLES
 from mtkit.formats.hf.extras import adapt_extras
-from mtkit.formats.hf.numbers import read_float, spell_float
+from mtkit.formats.hf.numbers import spell_floats
 from mtkit.formats.json_fields import shown
 from mtkit.spec import (
     AddedToken,
@@ -43,9 +43,14 @@ if TYPE_CHECKING:
 
 
 class Adapted(Record):
-    """A specification of the library's components, and how it differs from the given one."""
+    """A specification of the library's components, and how it differs from the given one.
+
+    Attributes:
+        scores: Decimal of each score, for a Unigram model.
+    """
 
     spec: TokenizerSpec
+    scores: list[str]
     losses: tuple[Loss, ...] = ()
 
 
@@ -68,6 +73,10 @@ def adapt(spec: TokenizerSpec) -> Adapted:
     """
     losses = Losses()
     vocabulary = _vocabulary(spec, losses)
+    scores, off = spell_floats(vocabulary.scores or ())
+    if off:
+        effect = f"{off} scores have no decimal that the library reads exactly"
+        losses.add("ids-possible", "vocabulary.scores", effect)
     special_ids = _special_ids(spec, losses)
     changes = {
         "vocabulary": vocabulary,
@@ -91,7 +100,7 @@ def adapt(spec: TokenizerSpec) -> Adapted:
     if spec.prefix_ids:
         losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
     adapted = _numbered(replace(spec, **changes), losses)
-    return Adapted(adapted, tuple(losses.found.values()))
+    return Adapted(adapted, scores, tuple(losses.found.values()))
 
 
 def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
@@ -112,10 +121,6 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
         if scores != vocabulary.scores:
             effect = "user-defined pieces have the score that they count"
             losses.add("metadata", "vocabulary.scores", effect)
-        off = sum(read_float(spell_float(score)) != score for score in scores or ())
-        if off:
-            effect = f"{off} scores have no decimal that the library reads exactly"
-            losses.add("ids-possible", "vocabulary.scores", effect)
         return Vocabulary(pieces, scores=scores)
     doubled = set(vocabulary.hidden)
     if len(pieces) != len(pieces.ids) + max(len(absent) - 1, 0) or doubled:

@@ -10,8 +10,16 @@ Source: serde-rs/json 1.0, src/de.rs (``parse_decimal``, ``f64_from_parts``).
 
 from __future__ import annotations
 
+from math import inf, log10, nextafter, ulp
+from struct import Struct
+
 from mtkit.errors import UnsupportedError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_FLOAT32 = Struct("f")
 _LARGEST = 308
 _POWERS = [float(f"1e{exponent}") for exponent in range(_LARGEST + 1)]
 
@@ -64,50 +72,71 @@ def spell_float(value: float) -> str:
     Preferred are a number that a float32 holds (most scores were one once), then the nearest.
     For one double in a thousand there is no such decimal; the nearest stands for it.
     """
-    from math import isfinite, log10
+    return _spelled(value) or repr(value)
 
-    if not isfinite(value):
+
+def spell_floats(values: Iterable[float]) -> tuple[list[str], int]:
+    """Return the decimals of numbers, and how many of them are read as another number."""
+    found = [(_spelled(value), value) for value in values]
+    texts = [text or repr(value) for text, value in found]
+    return texts, sum(text is None for text, _ in found)
+
+
+def _spelled(value: float) -> str | None:
+    """Return a decimal that is read as this number, if there is one."""
+    if value - value != 0:
         raise UnsupportedError(f"a score is {value}, which JSON cannot hold")
-    near = _neighbours(value, 3)
-    near.sort(key=lambda number: _float32(number) != number)
-    for candidate in near:
-        text = repr(candidate)
-        if ("." in text or "e" in text) and read_float(text) == value:
+    rounded = _float32(value)
+    if rounded == value or abs(rounded - value) > 8 * ulp(value):  # it is none of the neighbours
+        text = repr(value)
+        if read_float(text) == value:
             return text
+    elif rounded in _neighbours(value, 3) and read_float(repr(rounded)) == value:
+        return repr(rounded)
+    # Without an exponent three roundings, each of a unit in the last place or a half, take reading
+    # no further than the next number.
+    for candidate in _neighbours(value, 1 if 1e-4 <= abs(value) < 1e16 else 3):
+        text = repr(candidate)
+        if read_float(text) == value:
+            return text
+    return _spelled_by_digits(value)
+
+
+def _spelled_by_digits(value: float) -> str | None:
+    """Return a decimal of any number of places, with digits enough and no more than fit."""
     size = abs(value)
-    # Any number of places with digits enough, and no more than fit.
     first = max(0, 15 - int(log10(size))) if size else 0
     for places in range(first, min(first + 6, _LARGEST)):
-        digits = int(size * _POWERS[places])
-        for number in _neighbours(float(digits), 4):
+        power = _POWERS[places]
+        nearest = float(int(size * power))
+        # With few digits a step of one is more than the quotient's rounding takes back.
+        for number in _neighbours(nearest, 4) if nearest > 1 << 50 else (nearest,):
             digits = int(number)
-            if 0 < digits < 1 << 64 and float(digits) / _POWERS[places] == size:
+            if 0 < digits < 1 << 64 and float(digits) / power == size:
                 text = str(digits).rjust(places + 1, "0")
                 sign = "-" if value < 0 else ""
                 return f"{sign}{text[: len(text) - places]}.{text[len(text) - places :] or '0'}"
-    return repr(value)
+    return None
 
 
-def _neighbours(value: float, count: int) -> list[float]:
-    """Return a number and those next to it, nearest first."""
-    from math import inf, nextafter
-
-    found = [value]
+def _neighbours(value: float, count: int) -> Iterator[float]:
+    """Yield a finite number and those next to it, nearest first."""
+    yield value
     below = above = value
     for _ in range(count):
         below, above = nextafter(below, -inf), nextafter(above, inf)
-        found += [number for number in (below, above) if number - number == 0]
-    return found
+        if below != -inf:
+            yield below
+        if above != inf:
+            yield above
 
 
 def _float32(value: float) -> float:
-    """Round to float32."""
-    from struct import error, pack, unpack
-
+    """Round to float32; infinite where it is beyond."""
     try:
-        rounded: float = unpack("f", pack("f", value))[0]
-    except (OverflowError, error):
-        return value + 1.0
+        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+    except OverflowError:
+        return inf
     return rounded
 
 

@@ -11,7 +11,6 @@ from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.formats.contract import Written
 from mtkit.formats.hf.adapt import adapt
 from mtkit.formats.hf.config import SPECIAL, config_forms
-from mtkit.formats.hf.numbers import spell_float
 from mtkit.formats.hf.read_components import read_stage
 from mtkit.formats.hf.reader import read_added_tokens, read_padding, read_truncation
 from mtkit.formats.hf.write_components import section_forms
@@ -37,7 +36,7 @@ def write_spec(spec: TokenizerSpec) -> Written:
     """
     adapted = adapt(spec)
     spec = adapted.spec
-    files = {MAIN: _main(spec)}
+    files = {MAIN: _main(spec, adapted.scores)}
     kept = dict(spec.extras)
     for name, document in config_forms(spec).items():
         given = kept.get(name)
@@ -64,7 +63,7 @@ def _encoded(text: str) -> bytes:
         raise UnsupportedError(f"{shown(around)} is not UTF-8, as JSON is") from None
 
 
-def _main(spec: TokenizerSpec) -> bytes:
+def _main(spec: TokenizerSpec, scores: list[str]) -> bytes:
     """Write tokenizer.json."""
     import json
 
@@ -88,7 +87,7 @@ def _main(spec: TokenizerSpec) -> bytes:
     for key, value in sections["model"].items():
         text = json.dumps(value, ensure_ascii=False, indent=2).replace("\n", "\n    ")
         lines.append(f"    {json.dumps(key, ensure_ascii=False)}: {text},")
-    lines.extend(_vocabulary(spec, as_text=merges_as_text))
+    lines.extend(_vocabulary(spec, scores, as_text=merges_as_text))
     lines.extend(["  }", "}", ""])
     return _encoded("\n".join(lines))
 
@@ -131,7 +130,7 @@ def _model_fields(form: dict[str, Any], kept: Any, spec: TokenizerSpec) -> dict[
     return {k: v for k, v in merged.items() if k in kept or (k != "type" and v not in empty)}
 
 
-def _vocabulary(spec: TokenizerSpec, *, as_text: bool) -> Iterator[str]:
+def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Iterator[str]:
     """Yield the lines of the vocabulary and, for BPE, of the merges."""
     from json.encoder import encode_basestring as quoted
 
@@ -141,11 +140,8 @@ def _vocabulary(spec: TokenizerSpec, *, as_text: bool) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise UnsupportedError(f"the piece {error.object!r} is not UTF-8") from None
     if isinstance(spec.model, Unigram):
-        scores = vocabulary.scores or [0.0] * len(pieces)
         yield '    "vocab": ['
-        yield ",\n".join(
-            f"      [{p}, {spell_float(s)}]" for p, s in zip(pieces, scores, strict=True)
-        )
+        yield ",\n".join([f"      [{p}, {s}]" for p, s in zip(pieces, scores, strict=True)])
         yield "    ]"
         return
     absent = TokenType.ABSENT

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import struct
+from math import inf, nextafter
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,7 @@ from support import FIXTURES, SHARED, reference, shared_tokenizer
 from mtkit.base.binary import Source
 from mtkit.formats import hf
 from mtkit.formats.contract import WriteOptions, Written
-from mtkit.formats.hf.numbers import read_float, spell_float
+from mtkit.formats.hf.numbers import read_float, spell_float, spell_floats
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +148,28 @@ def test_nearly_every_float32_can_be_spelled() -> None:
     values = [struct.unpack("f", struct.pack("f", -seeded.random() * 20))[0] for _ in range(5000)]
     missed = [value for value in values if read_float(spell_float(value)) != value]
     assert len(missed) < 20
+
+
+def test_only_the_next_number_is_tried_for_a_decimal() -> None:
+    """What lies two units off is never read as a number that stands without an exponent."""
+    seeded = random.Random(3)
+    found = 0
+    for _ in range(20_000):
+        value = -seeded.random() * 10.0 ** seeded.randint(-3, 15)
+        for step in (-3, -2, 2, 3):
+            other = value
+            for _ in range(abs(step)):
+                other = nextafter(other, inf * step)
+            found += read_float(repr(other)) == value
+    assert not found
+
+
+def test_a_large_vocabulary_is_written_in_a_moment() -> None:
+    """A tenth of the largest vocabularies: CPU seconds, with room for a slow machine."""
+    seeded = random.Random(4)
+    values = [struct.unpack("f", struct.pack("f", -seeded.random() * 20))[0] for _ in range(25_000)]
+    before = process_time()
+    texts, lost = spell_floats(values)
+    assert process_time() - before < 1
+    assert lost == sum(read_float(text) != value for text, value in zip(texts, values, strict=True))
+    assert texts == [spell_float(value) for value in values]
