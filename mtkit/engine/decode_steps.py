@@ -28,12 +28,6 @@ FIRST_MARK = u8(StepKind.FIRST_MARK)
 WHOLE = u8(StepKind.WHOLE)
 TEXT = u8(StepKind.TEXT)
 
-_THREE_PASSES = (
-    *((" " + mark, mark) for mark in "?!.,"),
-    (" ' ", "'"),
-    *((" " + ending, ending) for ending in ("'s", "'m", "'re", "'ve")),
-)
-
 
 def _join(separator: str = "") -> bytes:
     return u8(StepKind.JOIN) + text(separator)
@@ -68,17 +62,10 @@ def _clean(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 def clean_steps(rule: str) -> list[bytes]:
     """Return the steps over the whole text that ``clean_up_spaces`` asks for."""
-    from mtkit.pipeline.decoders.components import CLEAN_UPS
+    from mtkit.pipeline.decoders.components import clean_up_pairs
 
-    pairs = [(old, new) for old, new in CLEAN_UPS if old != " do not"]
-    if rule == "full":
-        return [_join(), _clean(pairs)]
-    if rule == "contractions":
-        return [_join(), _clean(pairs[4:])]
-    if rule == "three_passes":
-        # One pass for several marks is what a pass for each gives: none makes room for another.
-        return [_join(), _clean(_THREE_PASSES)]
-    return []
+    pairs = clean_up_pairs(rule)
+    return [_join(), _clean(pairs)] if pairs else []
 
 
 def chain_steps(program: Program, *, mapped: bool) -> tuple[list[bytes], bool]:
@@ -173,7 +160,7 @@ def _count(number: int) -> int:
 
 def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], bool]:
     """Return the steps of a ``Bytewise`` decoder; see ``chain_steps``."""
-    from mtkit.pipeline.decoders.components import CLEAN_UPS
+    from mtkit.pipeline.decoders.bytewise import final_pairs
 
     assert isinstance(spec.decoder, decoders.Bytewise)
     listed = [leaf for step in spec.decoder.steps for leaf in flat(step)]
@@ -181,10 +168,8 @@ def bytewise_steps(spec: TokenizerSpec, *, mapped: bool) -> tuple[list[bytes], b
     steps = []
     for step in listed[1:] if as_bytes else listed:
         steps += _bytewise_step(step)
-    if any(isinstance(step, decoders.WordPiece) for step in listed):
-        steps += [_join(), _clean((" " + mark, mark) for mark in ".?!,")]
-    if spec.clean_up_spaces == "contractions":
-        pairs = [pair for pair in CLEAN_UPS[4:] if pair[0] != " do not"]
+    pairs = final_pairs(spec)
+    if pairs:
         steps += [_join(), _clean(pairs)]
     return steps, as_bytes
 

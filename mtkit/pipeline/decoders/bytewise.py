@@ -10,7 +10,9 @@ behaviour.
 
 from __future__ import annotations
 
+from mtkit.pipeline.decoders.components import CLEAN_UPS, clean_up, clean_up_pairs
 from mtkit.spec import decoders
+from mtkit.unicode.byte_alphabet import BYTES
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -21,15 +23,6 @@ if TYPE_CHECKING:
     from mtkit.spec.decoders import Bytewise, Decoder
 
 MARK = "\u2581".encode()
-PUNCTUATION = (b".", b"?", b"!", b",")
-_CONTRACTIONS = (
-    (b" ' ", b"'"),
-    (b" n't", b"n't"),
-    (b" 'm", b"'m"),
-    (b" 's", b"'s"),
-    (b" 've", b"'ve"),
-    (b" 're", b"'re"),
-)
 
 
 def decode(spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
@@ -37,18 +30,16 @@ def decode(spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool
     chain = _chain(spec)
     skipped = special_ids(spec) if skip_special_tokens else frozenset()
     tokens = [piece_of(spec, token_id) for token_id in ids if token_id not in skipped]
-    spaced = False
     for step in flat(chain.steps):
         tokens = apply_step(step, tokens)
-        spaced = spaced or isinstance(step, decoders.WordPiece)
-    text = b"".join(tokens)
-    if spaced:
-        for mark in PUNCTUATION:
-            text = text.replace(b" " + mark, mark)
-    if spec.clean_up_spaces == "contractions":
-        for spelled, clean in _CONTRACTIONS:
-            text = text.replace(spelled, clean)
-    return text
+    return clean_up(b"".join(tokens).decode("latin-1"), final_pairs(spec)).encode("latin-1")
+
+
+def final_pairs(spec: TokenizerSpec) -> tuple[tuple[str, str], ...]:
+    """Return what is replaced in the whole text at the end, one after the other."""
+    glues = any(isinstance(step, decoders.WordPiece) for step in flat(_chain(spec).steps))
+    contracts = spec.clean_up_spaces == "contractions"
+    return CLEAN_UPS[:4] * glues + clean_up_pairs("contractions") * contracts
 
 
 def decode_single(spec: TokenizerSpec, token_id: int) -> bytes:
@@ -95,10 +86,9 @@ def piece_of(spec: TokenizerSpec, token_id: int) -> bytes:
 
 def letters_to_bytes(text: bytes) -> bytes:
     """Map letters of the byte alphabet back to bytes, leaving other characters as they are."""
-    table = _letters()
     out = bytearray()
     for char in text.decode("utf-8", "surrogateescape"):
-        value = table.get(char)
+        value = BYTES.get(char)
         if value is None:
             out += char.encode("utf-8", "surrogateescape")
         else:
@@ -193,16 +183,3 @@ def _strip(tokens: list[bytes], step: decoders.Strip) -> list[bytes]:
         if step.stop > 0 and tokens[-1].endswith(content):
             tokens[-1] = tokens[-1][: -len(content)]
     return tokens
-
-
-def _letters() -> dict[str, int]:
-    """Return letter -> byte: printable Latin-1 stands for itself, the rest from U+0100 on."""
-    if not _LETTERS:
-        plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
-        rest = (value for value in range(256) if value not in plain)
-        _LETTERS.update({chr(value): value for value in plain})
-        _LETTERS.update({chr(256 + place): value for place, value in enumerate(rest)})
-    return _LETTERS
-
-
-_LETTERS: dict[str, int] = {}

@@ -16,7 +16,7 @@ from mtkit.unicode.byte_alphabet import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mtkit.spec.decoders import Decoder
 
@@ -102,45 +102,21 @@ def wordpiece(component: spec.WordPiece, token: str, *, first: bool) -> str:
     return clean_up(token) if component.cleanup else token
 
 
-def clean_up(text: str) -> str:
+def clean_up(text: str, pairs: Iterable[tuple[str, str]] = CLEAN_UPS) -> str:
     """Take spaces out that tokenization put in front of punctuation."""
-    for old, new in CLEAN_UPS:
+    for old, new in pairs:
         text = text.replace(old, new)
     return text
 
 
-def clean_up_steps(rule: str) -> tuple[Callable[[str], str], ...]:
-    """Return the passes over the whole text that ``clean_up_spaces`` asks for."""
-    pairs = [(old, new) for old, new in CLEAN_UPS if old != " do not"]
-    if rule == "full":
-        return tuple(_replacing(*pair) for pair in pairs)
-    if rule == "contractions":
-        return tuple(_replacing(*pair) for pair in pairs[4:])
+def clean_up_pairs(rule: str) -> tuple[tuple[str, str], ...]:
+    """Return what ``clean_up_spaces`` replaces in the whole text, one after the other."""
+    pairs = {old: new for old, new in CLEAN_UPS if old != " do not"}
     if rule == "three_passes":
-        return (_before_punctuation, _lone_apostrophes, _before_contractions)
-    return ()
-
-
-def _replacing(old: str, new: str) -> Callable[[str], str]:
-    return lambda text: text.replace(old, new)
-
-
-def _before_punctuation(text: str) -> str:
-    """Drop a space before one of ``?!.,``."""
-    followed = zip(text, text[1:] + "\0", strict=False)  # the empty text is shorter
-    return "".join([c for c, after in followed if not (c == " " and after in "?!.,")])
-
-
-def _lone_apostrophes(text: str) -> str:
-    """Drop the spaces on both sides of an apostrophe; one space serves one apostrophe."""
-    return text.replace(" ' ", "'")
-
-
-def _before_contractions(text: str) -> str:
-    """Drop a space before ``'s 'm 're 've``."""
-    endings = ("'s", "'m", "'re", "'ve")
-    kept = [c for at, c in enumerate(text) if c != " " or not text.startswith(endings, at + 1)]
-    return "".join(kept)
+        # One pass for several marks is what a pass for each gives: none makes room for another.
+        del pairs[" n't"]
+        return tuple(pairs.items())
+    return {"full": tuple(pairs.items()), "contractions": tuple(pairs.items())[4:]}.get(rule, ())
 
 
 def replaced(token: str, matches: list[tuple[int, int]], content: str) -> str:

@@ -6,7 +6,7 @@ from mtkit.errors import UsageError
 from mtkit.pipeline.decoders import bytewise
 from mtkit.pipeline.decoders import pieces as roles
 from mtkit.pipeline.decoders import subwords as piece_decoder
-from mtkit.pipeline.decoders.components import clean_up_steps, compile_decoder
+from mtkit.pipeline.decoders.components import clean_up, clean_up_pairs, compile_decoder
 from mtkit.spec import TokenType, decoders
 from mtkit.unicode.utf8 import to_bytes
 
@@ -89,9 +89,7 @@ class Decoding:
     def _join(self, tokens: list[str], *, lossy: bool) -> str:
         decode = self.decoder(lossy=lossy)
         text = "".join(decode(tokens)) if decode else self.spec.join.join(tokens)
-        for step in clean_up_steps(self.spec.clean_up_spaces):
-            text = step(text)
-        return text
+        return clean_up(text, clean_up_pairs(self.spec.clean_up_spaces))
 
     def _by_bytes(self, ids: Iterable[int], skip_special_tokens: bool) -> bytes:
         if isinstance(self.spec.decoder, (decoders.Subwords, decoders.AfterBos)):

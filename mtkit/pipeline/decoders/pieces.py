@@ -5,7 +5,7 @@ Source: ggml-org/llama.cpp, llama-vocab.cpp, ``token_to_piece`` and ``detokenize
 
 from __future__ import annotations
 
-from mtkit.pipeline.decoders.components import clean_up_steps
+from mtkit.pipeline.decoders.components import clean_up, clean_up_pairs
 from mtkit.spec import TokenType, decoders, post_processors
 from mtkit.unicode.byte_alphabet import BYTES
 
@@ -45,33 +45,31 @@ def decode(
         if ids and ids[-1] in last:
             ids = ids[:-1]
     added = {token.id: token for token in spec.added_tokens.tokens}
-    parts = [_piece(spec, added, token_id, skip_special_tokens) for token_id in ids]
+    parts = [piece_of(spec, added, i, skip_special_tokens=skip_special_tokens) for i in ids]
     if drops_space and parts and parts[0].startswith(b" "):
         parts[0] = parts[0][1:]
     text = b"".join(parts)
-    steps = clean_up_steps(spec.clean_up_spaces)
-    if not steps:
+    pairs = clean_up_pairs(spec.clean_up_spaces)
+    if not pairs:
         return text
-    cleaned = text.decode("utf-8", "surrogateescape")
-    for step in steps:
-        cleaned = step(cleaned)
-    return cleaned.encode("utf-8", "surrogateescape")
+    return clean_up(text.decode("latin-1"), pairs).encode("latin-1")
 
 
-def piece_bytes(spec: TokenizerSpec, token_id: int, *, skip_special_tokens: bool) -> bytes:
-    """Return the bytes of one token; nothing for an id that names none."""
-    added = {token.id: token for token in spec.added_tokens.tokens if token.id == token_id}
-    return _piece(spec, added, token_id, skip_special_tokens)
-
-
-def piece_of(spec: TokenizerSpec, added: dict[int, AddedToken], token_id: int) -> bytes:
-    """Return the bytes of one token, special ones shown, with the added tokens by id."""
-    return _piece(spec, added, token_id, False)
-
-
-def _piece(
-    spec: TokenizerSpec, added: dict[int, AddedToken], token_id: int, skip_special_tokens: bool
+def piece_of(
+    spec: TokenizerSpec,
+    added: dict[int, AddedToken],
+    token_id: int,
+    *,
+    skip_special_tokens: bool = False,
 ) -> bytes:
+    """Return the bytes of one token, nothing for an id that names none.
+
+    Args:
+        spec: Its decoder is ``Pieces``.
+        added: Its added tokens by id.
+        token_id: The id.
+        skip_special_tokens: Hide special tokens.
+    """
     assert isinstance(spec.decoder, decoders.Pieces)
     token, spelling, vocabulary = added.get(token_id), spec.decoder.spelling, spec.vocabulary
     if token is not None and token.special and skip_special_tokens:

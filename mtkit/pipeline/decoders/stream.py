@@ -15,6 +15,7 @@ from mtkit.pipeline.decoders import stream_bytes as byte_stages
 from mtkit.pipeline.decoders import stream_text as stages
 from mtkit.spec import decoders as spec
 from mtkit.spec.text import Text
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,21 +47,20 @@ class DecodeStream:
             self._stages = [stages.Joined(decoding.spec.join)]
         else:
             self._stages, _ = _stages(decoder, fused=False)
-        clean_up = whole.clean_up_steps(decoding.spec.clean_up_spaces)
-        if clean_up and not decoding.by_bytes:
-            self._stages.append(stages.Cleaned(clean_up))
+        if not decoding.by_bytes:
+            self._stages += stages.literals(whole.clean_up_pairs(decoding.spec.clean_up_spaces))
 
     def push(self, token_id: int) -> str:
         """Take an id and return the text that is settled now, often none."""
         if self._source:
-            tokens = self._source.push(token_id)
+            tokens = _latin(self._source.push(token_id))
         else:
             tokens = self._decoding.tokens([token_id], skip_special_tokens=self._skip)
         return self._utf8.decode(self._bytes(self._run(0, tokens)))
 
     def finish(self) -> str:
         """End the stream and return what was held back."""
-        rest = self._run(0, self._source.finish()) if self._source else []
+        rest = self._run(0, _latin(self._source.finish())) if self._source else []
         for at, stage in enumerate(self._stages):
             rest += self._run(at + 1, stage.finish())
         return self._utf8.decode(self._bytes(rest), True)
@@ -72,7 +72,11 @@ class DecodeStream:
 
     def _bytes(self, tokens: list[str]) -> bytes:
         text = "".join(tokens)
-        return text.encode("latin-1") if self._source else text.encode("utf-8", "surrogateescape")
+        return text.encode("latin-1") if self._source else to_bytes(text)
+
+
+def _latin(data: bytes | None) -> list[str]:
+    return [] if data is None else [data.decode("latin-1")]
 
 
 def _stages(decoder: Decoder, *, fused: bool) -> tuple[list[Stage], bool]:
@@ -91,7 +95,7 @@ def _stages(decoder: Decoder, *, fused: bool) -> tuple[list[Stage], bool]:
     if isinstance(decoder, spec.Fuse):
         return [], True
     if fused:
-        return [_fused(decoder)], True
+        return _fused(decoder)
     if isinstance(decoder, spec.ByteLevel):
         return [stages.Bytes()], True
     if isinstance(decoder, spec.ByteFallback):
@@ -108,15 +112,26 @@ def _stages(decoder: Decoder, *, fused: bool) -> tuple[list[Stage], bool]:
     return [stages.Each(lambda token, _: "".join(decode([token])))], False
 
 
-def _fused(decoder: Decoder) -> Stage:
-    """Return the stage of a decoder whose input is one token in parts."""
+def _fused(decoder: Decoder) -> tuple[list[Stage], bool]:
+    """Return the same of a decoder whose input is one token in parts."""
     if isinstance(decoder, spec.Strip):
-        return stages.Ends(decoder)
-    decode = whole.compile_decoder(decoder, lossy=True)
-    if (
-        isinstance(decoder, spec.Replace)
-        and isinstance(decoder.pattern, Text)
-        and len(decoder.pattern.text) == 1
-    ):
-        return stages.Each(lambda token, _: "".join(decode([token])))
-    return stages.Whole(decode)
+        return [stages.Ends(decoder)], True
+    pairs = _literals(decoder)
+    if pairs and all(old for old, _ in pairs):
+        return stages.literals(pairs), True
+    # CTC makes no token of nothing.
+    one_token = not isinstance(decoder, spec.CTC)
+    return [stages.Whole(whole.compile_decoder(decoder, lossy=True))], one_token
+
+
+def _literals(decoder: Decoder) -> list[tuple[str, str]]:
+    """Return what a decoder replaces in a token that is the only one, if it does only that."""
+    if isinstance(decoder, spec.Replace) and isinstance(decoder.pattern, Text):
+        return [(decoder.pattern.text, decoder.content)]
+    if isinstance(decoder, spec.Metaspace):
+        return [(decoder.replacement, " " if decoder.prepend_scheme == "never" else "")]
+    if isinstance(decoder, spec.BPE):
+        return [(decoder.suffix, "")]
+    if isinstance(decoder, spec.WordPiece) and decoder.cleanup:
+        return list(whole.CLEAN_UPS)
+    return []

@@ -11,13 +11,9 @@ from mtkit.pipeline.decoders import components as whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mtkit.spec import decoders as spec
-
-
-RULED = frozenset(" .?!,'ntmsvred")
-"""The characters of the clean-up rules."""
 
 
 class Stage:
@@ -75,22 +71,37 @@ class Bytes(Stage):
 
 
 class Run(Stage):
-    """Byte tokens; a run of them is settled by the token behind it."""
+    """Byte tokens; a run of them is text as a whole or not at all, so what follows it settles it.
+
+    Where a run cannot become UTF-8 any more, each of its bytes is U+FFFD at once.
+    """
 
     def __init__(self) -> None:
-        self._bytes: list[int] = []
+        self._run: list[int] = []
+        self._utf8 = getincrementaldecoder("utf-8")()
+        self._broken = False
 
     def push(self, token: str) -> list[str]:
         """Take a token."""
         byte = whole.fallback_byte(token)
-        if byte is not None:
-            self._bytes.append(byte)
-            return []
-        return [*self.finish(), token]
+        if byte is None:
+            return [*self.finish(), token]
+        if self._broken:
+            return ["\ufffd"]
+        self._run.append(byte)
+        try:
+            self._utf8.decode(bytes((byte,)))
+        except UnicodeDecodeError:
+            given = self.finish()
+            self._broken = True
+            return given
+        return []
 
     def finish(self) -> list[str]:
         """Give the rest."""
-        run, self._bytes = self._bytes, []
+        run, self._run = self._run, []
+        self._utf8.reset()
+        self._broken = False
         return whole.spelled(run, lossy=True)
 
 
@@ -129,32 +140,37 @@ class Different(Stage):
 
 
 class Ends(Stage):
-    """A character taken from the ends of the whole text."""
+    """A character taken from the ends of one text; those that may be at its end are counted."""
 
     def __init__(self, decoder: spec.Strip) -> None:
         self._decoder = decoder
-        self._left = decoder.start
-        self._held = ""
+        self._content = decoder.content if len(decoder.content) == 1 else ""
+        self._held = 0
+        self._begun = False
 
     def push(self, token: str) -> list[str]:
         """Take a token."""
-        while self._left and token:
-            if token[0] != self._decoder.content:
-                self._left = 0
-            else:
-                token = token[1:]
-                self._left -= 1
-        text = self._held + token
-        kept = len(text)
-        while kept and text[kept - 1] == self._decoder.content:
-            kept -= 1
-        kept = max(kept, len(text) - self._decoder.stop)
-        self._held = text[kept:]
-        return [text[:kept]]
+        body = token.strip(self._content)
+        given = ""
+        if body:
+            held = self._held + len(token) - len(token.lstrip(self._content))
+            given = self._content * (held - self._taken_in_front()) + body
+            self._begun = True
+            self._held = len(token) - len(token.rstrip(self._content))
+        else:
+            self._held += len(token)
+        settled = max(self._held - self._taken_in_front() - self._decoder.stop, 0)
+        self._held -= settled
+        return [given + self._content * settled]
+
+    def _taken_in_front(self) -> int:
+        return 0 if self._begun else self._decoder.start
 
     def finish(self) -> list[str]:
         """Give the rest."""
-        return [self._held[: max(len(self._held) - self._decoder.stop, 0)]]
+        if self._begun:
+            return [self._content * max(self._held - self._decoder.stop, 0)]
+        return [whole.stripped(self._decoder, self._content * self._held)]
 
 
 class Whole(Stage):
@@ -174,37 +190,54 @@ class Whole(Stage):
         return self._decode(["".join(self._parts)])
 
 
-class Cleaned(Stage):
-    """Spaces dropped in front of punctuation: a text is settled up to its last words."""
+class Literal(Stage):
+    """A literal replaced in one text that comes in parts; what may become one waits.
 
-    def __init__(self, steps: tuple[Callable[[str], str], ...]) -> None:
-        self._steps = steps
-        self._held = ""
+    The search is Knuth's, Morris's and Pratt's: a character costs the same, however long the
+    literal is.
+    """
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old = old
+        self._new = new
+        self._size = 0
+        self._shorter = _borders(old)
 
     def push(self, token: str) -> list[str]:
         """Take a token."""
-        text = self._held + token
-        cut = len(text)
-        while cut and not _settled(text, cut):
-            cut -= 1
-        self._held = text[cut:]
-        return [self._clean(text[:cut])]
+        if not self._size and self._old[0] not in token:
+            return [token]
+        given = []
+        for character in token:
+            while self._size and self._old[self._size] != character:
+                shorter = self._shorter[self._size]
+                given.append(self._old[: self._size - shorter])
+                self._size = shorter
+            if self._old[self._size] == character:
+                self._size += 1
+            else:
+                given.append(character)
+            if self._size == len(self._old):
+                given.append(self._new)
+                self._size = 0
+        return ["".join(given)]
 
     def finish(self) -> list[str]:
         """Give the rest."""
-        return [self._clean(self._held)]
-
-    def _clean(self, text: str) -> str:
-        for step in self._steps:
-            text = step(text)
-        return text
+        return [self._old[: self._size]]
 
 
-def _settled(text: str, cut: int) -> bool:
-    """Tell whether no clean-up rule can reach over a place.
+def literals(pairs: Iterable[tuple[str, str]]) -> list[Stage]:
+    """Return a stage for each (old, new)."""
+    return [Literal(*pair) for pair in pairs]
 
-    A rule looks for a space and at most three of a few characters behind it.
-    """
-    if text[cut - 1] not in RULED or (cut < len(text) and text[cut] not in RULED):
-        return True
-    return cut >= 3 and " " not in text[cut - 3 : cut]
+
+def _borders(text: str) -> list[int]:
+    """Return for the beginning of each size the longest shorter beginning that it ends with."""
+    borders = [0, 0]
+    for size in range(1, len(text)):
+        shorter = borders[size]
+        while shorter and text[shorter] != text[size]:
+            shorter = borders[shorter]
+        borders.append(shorter + (text[shorter] == text[size]))
+    return borders

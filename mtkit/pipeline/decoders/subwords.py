@@ -1,6 +1,7 @@
 """Decoding of trained subword models: the ``Subwords`` and ``AfterBos`` decoders.
 
-Both take ids, since the role of a token decides what it gives.
+Both take ids, since the role of a token decides what it gives, one by one: a whole sequence is a
+stream that has ended.
 
 Source: google/sentencepiece, sentencepiece_processor.cc (``Decode``); karpathy/llama2.c, run.c
 (``decode``).
@@ -8,69 +9,49 @@ Source: google/sentencepiece, sentencepiece_processor.cc (``Decode``); karpathy/
 
 from __future__ import annotations
 
+from codecs import utf_8_decode
+
 from mtkit.errors import UsageError
 from mtkit.pipeline.models.words import BYTE_PIECES, character_size
 from mtkit.spec import TokenType
-from mtkit.spec.decoders import AfterBos, Subwords
+from mtkit.spec import decoders as spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import TokenizerSpec, Vocabulary
 
 MARK = "\u2581".encode()
 REPLACEMENT = "\ufffd".encode()
 HEX = b"0123456789abcdefABCDEF"
+_BYTE_OF = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
 
 
-def decode(spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
+def decode(
+    tokenizer: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True
+) -> bytes:
     """Decode a sequence with a decoder of this module.
 
     Raises:
         UsageError: An id is not in the vocabulary.
     """
-    ids = list(ids)
-    for token_id in ids:
-        if not 0 <= token_id < len(spec.vocabulary):
-            raise UsageError(
-                f"is {token_id}, the vocabulary has the ids 0 to {len(spec.vocabulary) - 1}",
-                field="id",
-            )
-    if isinstance(spec.decoder, AfterBos):
-        return decode_after_bos(spec, ids, skip_special_tokens=skip_special_tokens)
-    assert isinstance(spec.decoder, Subwords)
-    return decode_subwords(spec, spec.decoder, ids)
+    source = begin(tokenizer, skip_special_tokens=skip_special_tokens)
+    text = b"".join([source.push(token_id) for token_id in ids]) + source.finish()
+    return denormalize(tokenizer.decoder, text)
 
 
-def decode_subwords(spec: TokenizerSpec, decoder: Subwords, ids: Sequence[int]) -> bytes:
-    """Join pieces; control pieces are never shown."""
-    vocabulary = spec.vocabulary
-    byte_of = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
-    text = bytearray()
-    waiting = bytearray()
-    seen_mark = False
-    drops = decoder.drop_marks != "none"
-    for token_id in ids:
-        piece, kind = vocabulary.pieces[token_id], vocabulary.type_of(token_id)
-        if kind == TokenType.BYTE and piece in byte_of:
-            waiting.append(byte_of[piece])
-            continue
-        text += spell_bytes(bytes(waiting))
-        waiting.clear()
-        drops = drops and not text and not seen_mark
-        if kind == TokenType.CONTROL:
-            continue
-        if kind == TokenType.UNKNOWN:
-            text += decoder.unk_surface
-            continue
-        if drops and piece.startswith(MARK):
-            piece = piece[len(MARK) :]
-            seen_mark = decoder.drop_marks == "first"
-        text += piece.replace(MARK, b" ")
-    text += spell_bytes(bytes(waiting))
-    if decoder.denormalizer is None:
-        return bytes(text)
+def begin(tokenizer: TokenizerSpec, *, skip_special_tokens: bool) -> Subwords | AfterBos:
+    """Return what decodes id by id, up to the denormalizer."""
+    if isinstance(tokenizer.decoder, spec.Subwords):
+        return Subwords(tokenizer.vocabulary, tokenizer.decoder)
+    return AfterBos(tokenizer, skip_special_tokens=skip_special_tokens)
+
+
+def denormalize(decoder: object, text: bytes) -> bytes:
+    """Apply the denormalizer of a decoder that has one."""
+    if not isinstance(decoder, spec.Subwords) or decoder.denormalizer is None:
+        return text
     from mtkit.pipeline.normalizers.aligned import Aligned
     from mtkit.pipeline.normalizers.spaces import compile_spaces
 
@@ -79,45 +60,97 @@ def decode_subwords(spec: TokenizerSpec, decoder: Subwords, ids: Sequence[int]) 
     return aligned.text.encode("utf-8", "surrogateescape")
 
 
-def spell_bytes(data: bytes) -> bytes:
-    """Keep well-formed UTF-8, write U+FFFD for each other byte."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    else:
-        return data
-    out = bytearray()
-    at = 0
-    while at < len(data):
-        part = data[at : at + character_size(data[at])]
+def _check(token_id: int, vocabulary: Vocabulary) -> None:
+    if not 0 <= token_id < len(vocabulary):
+        raise UsageError(
+            f"is {token_id}, the vocabulary has the ids 0 to {len(vocabulary) - 1}", field="id"
+        )
+
+
+class Subwords:
+    """Joins pieces; control pieces are never shown, bytes wait for the rest of their character."""
+
+    def __init__(self, vocabulary: Vocabulary, decoder: spec.Subwords) -> None:
+        self._vocabulary = vocabulary
+        self._decoder = decoder
+        self._drops = decoder.drop_marks != "none"
+        self._waiting = bytearray()
+
+    def push(self, token_id: int) -> bytes:
+        """Take an id and return the bytes that are settled now."""
+        _check(token_id, self._vocabulary)
+        piece, kind = self._vocabulary.pieces[token_id], self._vocabulary.type_of(token_id)
+        if kind == TokenType.BYTE and piece in _BYTE_OF:
+            self._waiting.append(_BYTE_OF[piece])
+            return self._written(_take_characters(self._waiting, end=False))
+        return self.finish() + self._written(self._shown(piece, kind))
+
+    def finish(self) -> bytes:
+        """Return what was held back."""
+        return self._written(_take_characters(self._waiting, end=True))
+
+    def _shown(self, piece: bytes, kind: TokenType) -> bytes:
+        if kind == TokenType.CONTROL:
+            return b""
+        if kind == TokenType.UNKNOWN:
+            return self._decoder.unk_surface
+        if self._drops and piece.startswith(MARK):
+            piece = piece[len(MARK) :]
+            self._drops = self._decoder.drop_marks == "all"
+        return piece.replace(MARK, b" ")
+
+    def _written(self, text: bytes) -> bytes:
+        """Return a text; behind one that is not empty no mark is dropped."""
+        self._drops = self._drops and not text
+        return text
+
+
+def _take_characters(waiting: bytearray, *, end: bool) -> bytes:
+    """Take the characters off that bytes begin with, U+FFFD for each byte of none.
+
+    Args:
+        waiting: The bytes; what could still become a character stays.
+        end: Nothing follows.
+    """
+    taken = bytearray()
+    while waiting:
+        part = bytes(waiting[: character_size(waiting[0])])
         try:
-            part.decode("utf-8")
+            _, size = utf_8_decode(part, "strict", end)
         except UnicodeDecodeError:
-            part = data[at : at + 1]
-            out += REPLACEMENT
-        else:
-            out += part
-        at += len(part)
-    return bytes(out)
+            part, size = REPLACEMENT, 1
+        if not size:
+            break
+        taken += part
+        del waiting[:size]
+    return bytes(taken)
 
 
-def decode_after_bos(
-    spec: TokenizerSpec, ids: Sequence[int], *, skip_special_tokens: bool
-) -> bytes:
-    """Join pieces as the reference prints them one by one."""
-    vocabulary, bos = spec.vocabulary, spec.special_ids.bos
-    text = bytearray()
-    previous: int | None = None
-    for position, token_id in enumerate(ids):
-        piece = vocabulary.pieces[token_id]
-        hidden = skip_special_tokens and vocabulary.type_of(token_id) == TokenType.CONTROL
-        if not hidden and not (position == 0 and token_id == bos):
-            if previous is not None and previous == bos and piece[:1] == b" ":
-                piece = piece[1:]
-            text += scan_byte(piece)
-        previous = token_id
-    return bytes(text)
+class AfterBos:
+    """Joins pieces as the reference prints them one by one."""
+
+    def __init__(self, tokenizer: TokenizerSpec, *, skip_special_tokens: bool) -> None:
+        self._vocabulary = tokenizer.vocabulary
+        self._bos = tokenizer.special_ids.bos
+        self._skip = skip_special_tokens
+        self._before: int | None = None
+
+    def push(self, token_id: int) -> bytes:
+        """Take an id and return its bytes."""
+        _check(token_id, self._vocabulary)
+        before, self._before = self._before, token_id
+        if self._skip and self._vocabulary.type_of(token_id) == TokenType.CONTROL:
+            return b""
+        if before is None and token_id == self._bos:
+            return b""
+        piece: bytes = self._vocabulary.pieces[token_id]
+        if before is not None and before == self._bos:
+            piece = piece.removeprefix(b" ")
+        return scan_byte(piece)
+
+    def finish(self) -> bytes:
+        """Return nothing: nothing was held back."""
+        return b""
 
 
 def scan_byte(piece: bytes) -> bytes:

@@ -6,7 +6,7 @@ The records hold what each stage made of the text; the last one's ids are those 
 from __future__ import annotations
 
 from mtkit.errors import ResourceError
-from mtkit.pipeline.decoders.components import clean_up_steps, compile_decoder
+from mtkit.pipeline.decoders.components import clean_up_pairs, compile_decoder
 from mtkit.pipeline.normalizers.aligned import Aligned
 from mtkit.pipeline.normalizers.components import compile_normalizer
 from mtkit.pipeline.pre_tokenizers import byte_level_split, compile_pre_tokenizer
@@ -98,7 +98,7 @@ def trace_decode(
             steps.append(DecodeStep(type(component).__name__, tuple(current)))
         if spec.decoder is None:
             steps.append(DecodeStep("join", (spec.join.join(current),)))
-        if clean_up_steps(spec.clean_up_spaces):
+        if clean_up_pairs(spec.clean_up_spaces):
             text = decoding.decode(given, skip_special_tokens=skip_special_tokens)
             steps.append(DecodeStep("clean up spaces", (text,)))
     one_by_one = [decoding.tokens([i], skip_special_tokens=skip_special_tokens) for i in given]
