@@ -18,12 +18,14 @@ from mtkit.unicode import characters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from mtkit.spec import AddedToken, AddedTokens
 
     Piece = tuple[Aligned, int | None]
     Normalize = Callable[[Aligned], None]
+    Table = dict[str, list[tuple[str, AddedToken]]]
+    Match = tuple[int, int, AddedToken]
 
 
 class Cutter:
@@ -39,8 +41,8 @@ class Cutter:
             token.id: _normalized(token, normalize) for token in added.tokens if token.content
         }
         """Id -> the text that the token is found by and that decoding starts from."""
-        self._vanished = next(
-            (_text(t) for t in added.tokens if t.normalized and self.normalized.get(t.id) == ""), ""
+        self._nothing = next(
+            (t for t in added.tokens if t.normalized and self.normalized.get(t.id) == ""), None
         )
         self._special = {_text(token) for token in added.tokens if token.special}
         self._raw = self._find_any(token for token in added.tokens if not token.normalized)
@@ -61,29 +63,30 @@ class Cutter:
 
     def cut_normalized(self, text: Aligned, *, parse_special: bool | None) -> list[Piece]:
         """Cut the tokens that are looked for in the normalized text."""
-        if self._vanished and text.text:
-            raise UnsupportedError(
-                f"the added token {self._vanished!r} is nothing once normalized; the reference"
-                " finds that everywhere, or never ends",
-                field="added_tokens",
-            )
+        parses = self._parses(parse_special)
+        if self._added.match == "leftmost_longest" and self._nothing and text.text:
+            hidden = not parses and _text(self._nothing) in self._special
+            matches = _matches_and_nothing(text.text, self._late, self._nothing, hidden=hidden)
+            return self._split(text, matches, parses)
         if not self._late or self._added.match != "leftmost_longest":
             # Also a text that is not cut now begins where its first character came from.
             return [(text.part(0, len(text)), None)]
-        return self._split(text, self._late, self._parses(parse_special))
+        return self._split(text, _matches(text.text, self._late), parses)
 
     def _cut(self, text: Aligned, parse_special: bool | None) -> list[Piece]:
         parses = self._parses(parse_special)
         if self._added.match == "longest_first":
             return self._one_by_one(text, parses)
-        return self._split(text, self._raw, parses) if self._raw else [(text, None)]
+        if not self._raw:
+            return [(text, None)]
+        return self._split(text, _matches(text.text, self._raw), parses)
 
     def _parses(self, parse_special: bool | None) -> bool:
         return self._added.parse_special if parse_special is None else parse_special
 
-    def _find_any(self, tokens: Iterable[AddedToken]) -> dict[str, list[tuple[str, AddedToken]]]:
+    def _find_any(self, tokens: Iterable[AddedToken]) -> Table:
         """Return the tokens by first character, in the order in which they are tried."""
-        table: dict[str, list[tuple[str, AddedToken]]] = {}
+        table: Table = {}
         for token in tokens:
             content = self.normalized.get(token.id) if token.content else None
             if content:
@@ -93,21 +96,11 @@ class Cutter:
                 listed.sort(key=lambda entry: -len(entry[0]))
         return table
 
-    def _split(
-        self, text: Aligned, table: dict[str, list[tuple[str, AddedToken]]], parses: bool
-    ) -> list[Piece]:
-        """Go over the text once; at each place the first token of the table that is there."""
-        whole, done, at = text.text, 0, 0
+    def _split(self, text: Aligned, matches: Iterable[Match], parses: bool) -> list[Piece]:
+        """Cut a text at those matches that count."""
+        whole, done = text.text, 0
         pieces: list[Piece] = []
-        while at < len(whole):
-            listed = table.get(whole[at], ())
-            found = next((entry for entry in listed if whole.startswith(entry[0], at)), None)
-            if found is None:
-                at += 1
-                continue
-            content, token = found
-            first, last = at, at + len(content)
-            at = last
+        for first, last, token in matches:
             if not parses and _text(token) in self._special:
                 continue
             if token.single_word and _inside_word(whole, first, last):
@@ -121,7 +114,7 @@ class Cutter:
                     last += 1
             if first > last:
                 raise UnsupportedError(
-                    f"the added token {content!r} lies in white space that belongs to the one"
+                    f"the added token {_text(token)!r} lies in white space that belongs to the one"
                     " before it; the reference fails here, too",
                     field="added_tokens",
                 )
@@ -168,6 +161,70 @@ class Cutter:
         if done < len(whole) or not pieces:
             pieces.append((text.part(done, len(whole)) if done else text, None))
         return pieces
+
+
+def _matches(text: str, table: Table) -> Iterator[Match]:
+    """Go over a text once; at each place the first token of the table that is there."""
+    at = 0
+    while at < len(text):
+        listed = table.get(text[at], ())
+        found = next((entry for entry in listed if text.startswith(entry[0], at)), None)
+        if found is None:
+            at += 1
+            continue
+        content, token = found
+        yield at, at + len(content), token
+        at += len(content)
+
+
+def _matches_and_nothing(
+    text: str, table: Table, nothing: AddedToken, *, hidden: bool
+) -> Iterator[Match]:
+    """Give the matches where one token is nothing: it is found wherever no other one is.
+
+    But not right behind another one, unless the search for a longer one came to the end of the
+    text. Where that search finds nothing at all, the reference never ends. As it goes on by bytes,
+    it fails inside a character of several: at once where it looks around the token, else when all
+    is found.
+
+    Args:
+        text: The text.
+        table: The other tokens, the longest first.
+        nothing: The token that is nothing.
+        hidden: It does not count, so being inside a character does no harm.
+
+    Raises:
+        UnsupportedError: The reference gives no answer.
+
+    Source: daac-tools/daachorse 3.0.3, src/bytewise/iter.rs, ``LeftmostFindIterator``.
+    """
+    longest = max((len(listed[0][0]) for listed in table.values()), default=0)
+    why = f"the added token {_text(nothing)!r} is nothing once normalized; the reference"
+    looks = nothing.single_word or nothing.lstrip or nothing.rstrip
+    at, skips, inside = 0, False, ""
+    while at < len(text):
+        listed = table.get(text[at], ())
+        found = next((entry for entry in listed if text.startswith(entry[0], at)), None)
+        ends = len(text) - at <= longest and any(c.startswith(text[at:]) for c, _ in listed)
+        if found:
+            yield at, at + len(found[0]), found[1]
+            at += len(found[0])
+            skips = skips or not ends
+            if ends and at == len(text) and not inside:
+                return
+        elif ends:
+            raise UnsupportedError(f"{why} never ends on {text[at:]!r}", field="added_tokens")
+        else:
+            if not skips:
+                yield at, at, nothing
+            skips = False
+            inside = inside or (text[at] if text[at] > "\x7f" and not hidden else "")
+            if inside and looks:
+                break
+            at += 1
+    if inside:
+        raise UnsupportedError(f"{why} fails on {inside!r}", field="added_tokens")
+    yield at, at, nothing
 
 
 def _text(token: AddedToken) -> str:
