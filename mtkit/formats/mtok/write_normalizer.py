@@ -7,6 +7,8 @@ each code point alone.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from mtkit.formats.mtok.base_writer import Losses, listed, string, u8, u32
 from mtkit.pipeline.normalizers.forms import normal_form
 from mtkit.spec import normalizers as no
@@ -17,8 +19,11 @@ from mtkit.unicode.charsmap import Charsmap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Literal
 
     from mtkit.spec.normalizers import Normalizer
+
+    Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 FIELD = "normalizer"
 SEQUENCE, PREPEND, REPLACE, BERT, TABLE, BERT_TABLE, STRIP = 4, 2, 3, 5, 6, 7, 8
@@ -67,9 +72,9 @@ def _parts(component: Normalizer, losses: Losses) -> Iterator[bytes]:
         case no.UnicodeForm(form="NFC"):
             losses.add("ids-possible", FIELD, "text is taken to be in NFC")
         case no.UnicodeForm():
-            form = component.form
-            yield _table(_changes(lambda c: "".join(part for part, _ in normal_form(c, form))))
-            losses.add("ids-possible", FIELD, f"{form} goes by code points, controls become blanks")
+            yield _table(_form(component.form))
+            what = f"{component.form} goes by code points, controls become blanks"
+            losses.add("ids-possible", FIELD, what)
         case no.Precompiled() | no.Spaces():
             yield from _charsmap(component.charsmap, losses)
             if isinstance(component, no.Spaces):
@@ -95,9 +100,7 @@ def _sequence(component: no.Sequence, losses: Losses) -> Iterator[bytes]:
         decomposes = isinstance(step, no.UnicodeForm) and step.form in {"NFD", "NFKD"}
         if decomposes and isinstance(following, no.StripAccents):
             assert isinstance(step, no.UnicodeForm)
-            form = step.form
-            table = _changes(lambda c: "".join(part for part, _ in normal_form(c, form)))  # noqa: B023  used at once
-            yield u8(BERT_TABLE, 0, 0, 1, 0) + _entries(table)
+            yield u8(BERT_TABLE, 0, 0, 1, 0) + _entries(_form(step.form))
             losses.add("ids-possible", FIELD, "accents go by code points, all marks are dropped")
             at += 2
             continue
@@ -114,8 +117,7 @@ def _bert(component: no.Bert) -> bytes:
     flags = (component.clean_text, component.handle_chinese_chars)
     if not accents:
         return u8(BERT, *flags, 0, component.lowercase)
-    table = _changes(lambda character: decomposition(character, compatible=False))
-    return u8(BERT_TABLE, *flags, 1, component.lowercase) + _entries(table)
+    return u8(BERT_TABLE, *flags, 1, component.lowercase) + _entries(_form("NFD"))
 
 
 def _bert_table(component: no.BertTable) -> bytes:
@@ -161,6 +163,18 @@ def _spaces(component: no.Spaces, losses: Losses) -> Iterator[bytes]:
         yield u8(PREPEND) + string(MARK if component.escape_whitespaces else " ")
     if component.escape_whitespaces:
         yield _replace(" ", MARK)
+
+
+@lru_cache(maxsize=4)
+def _form(form: Form) -> tuple[tuple[int, bytes], ...]:
+    """Return each code point that a normal form changes, with what it becomes."""
+
+    def mapped(character: str) -> str:
+        if decomposition(character, compatible="K" in form) == character:
+            return character
+        return "".join(part for part, _ in normal_form(character, form))
+
+    return tuple(_changes(mapped))
 
 
 def _changes(mapping: Callable[[str], str]) -> Iterator[tuple[int, bytes]]:
