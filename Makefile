@@ -9,7 +9,7 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs sanitize native fuzz-exact clean
+.PHONY: demo test lint docs sanitize native fuzz-exact fuzz-files clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -30,6 +30,10 @@ lint: $(VENV)/lint
 ## A million generated cases against tokenizers; see tools/fuzz_exact.py.
 fuzz-exact: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_exact $(FUZZ)
+
+## Mutants of files of every format, used as people use files; see tools/fuzz_files.py.
+fuzz-files: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_files $(FUZZ)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed

@@ -1,0 +1,200 @@
+"""All that a user does with a tokenizer file, in process; only errors of mtkit's own are let pass.
+
+``use`` gives what became of the file: ``refused``, or ``read``; anything that is not a clear error
+goes through to the caller.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from mtkit import formats
+from mtkit.base.escape import printable
+from mtkit.commands.dump import tokenizer as dump_tokenizer
+from mtkit.commands.encode import trace
+from mtkit.commands.inspect import gguf as inspect_gguf
+from mtkit.commands.inspect import tokenizer as inspect_tokenizer
+from mtkit.conversion.convert import memory_source, verify
+from mtkit.engine import Engine, load_engine
+from mtkit.errors import AnswerNo, MtkitError
+from mtkit.formats.contract import LOSS_CODES, WriteOptions
+from mtkit.inspection.tokenizer import document
+from mtkit.pipeline import Pipeline
+from mtkit.tokenizer import load as loading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from random import Random
+
+    from mtkit.base.binary import Source
+    from mtkit.engine import AnyEngine
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+TEXTS = (
+    "ab abc\n \u2581 b <x>",
+    "a" * 60,
+    "",
+    "<x>Ab's 123 \u00e9e\u0301\u0130\U0001f389\t\u4e2d<y> \u0000.",
+    "\u3042\u30ab \u0e01\u200d\r\n\ufdfa  \ud55c",
+    b"a\xff\x00\xed\xa0\x80b",
+)
+IDS = 80
+"""Ids that are decoded one by one."""
+LINE = 600
+TARGETS = tuple(name for name in formats.FORMATS if hasattr(formats.get_format(name), "write"))
+
+
+def use(source: Source, rng: Random | None = None) -> str:
+    """Read a file and do everything with it; with ``rng`` a sample of the slower things."""
+    with printed():
+        return _use(source, rng)
+
+
+def _use(source: Source, rng: Random | None) -> str:
+    if source.data[:4] == b"GGUF":
+        with clear():
+            inspect_gguf.show(
+                source, sections=(), pattern=None, sort=None, as_json=False, quiet=False
+            )
+    tokenizer = None
+    with clear():
+        tokenizer = loading.load_source(source)
+        tokenizer.spec  # noqa: B018  what a .mtok with tables holds is read when it is asked for
+    if tokenizer is None:
+        with clear():
+            formats.recognise(source)
+        return "refused"
+    steps: list[Callable[[Tokenizer], None]] = [looked_at, listed, encoded, traced]
+    targets = list(TARGETS)
+    if rng is not None:
+        targets = rng.sample(targets, 2)
+    steps += [lambda tokenizer, to=to: converted(tokenizer, to) for to in targets]
+    if rng is None or rng.random() < 0.03:
+        steps.append(lambda tokenizer: verified(tokenizer, targets[0]))
+    for step in steps:
+        with clear():
+            step(tokenizer)
+    return "read"
+
+
+@contextmanager
+def clear() -> Iterator[None]:
+    """Let errors of mtkit pass that are one line."""
+    try:
+        yield
+    except MtkitError as error:
+        message = printable(str(error))
+        assert "\n" not in str(error), message
+        assert len(message.encode()) < LINE, message
+
+
+@contextmanager
+def printed() -> Iterator[None]:
+    """Give commands pipes to write to."""
+    screens = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = screens
+
+
+def looked_at(tokenizer: Tokenizer) -> None:
+    """Inspect: rows and JSON."""
+    from mtkit.commands import output
+    from mtkit.inspection.tokenizer import report
+
+    output.write_rows(inspect_tokenizer._rows(tokenizer, report(tokenizer.spec), None, 12))
+    output.write_json(document(tokenizer.spec))
+
+
+def listed(tokenizer: Tokenizer) -> None:
+    """Dump vocabulary, merges, scores and templates; ask for each token."""
+    from mtkit.commands import output
+
+    for kind in dump_tokenizer._KINDS.values():
+        with clear():
+            _, rows = kind(tokenizer)
+            found = list(rows)
+            output.write_rows([dump_tokenizer._shown(cell) for cell in row] for row in found)
+            keys = [str(number) for number in range(9)]
+            output.write_json([dump_tokenizer._entry(keys[: len(row)], row) for row in found])
+    for number in range(min(tokenizer.vocab_size, IDS)):
+        token = tokenizer.id_to_token(number)
+        if token is not None:
+            tokenizer.token_to_id(token)
+        tokenizer.token_bytes(number)
+    output.write_json({one.name: one.text for one in tokenizer.spec.chat_templates})
+
+
+def encoded(tokenizer: Tokenizer) -> None:
+    """Encode and decode with the engine and with the pipeline."""
+    engines: list[AnyEngine] = []
+    with clear():
+        engines.append(tokenizer.engine)
+    if isinstance(tokenizer.engine, Engine):
+        with clear():
+            engines.append(Pipeline(tokenizer.spec))
+        if tokenizer.format_name == "mtok":  # perhaps the file's own tables
+            with clear():
+                engines.append(load_engine(tokenizer.spec))
+    for engine in engines:
+        for text in TEXTS:
+            with clear():
+                decoded(engine, engine.encode_ids(text))
+        with clear():
+            engine.encode_ids(TEXTS[0], add_special_tokens=False, parse_special=True)
+        with clear():
+            engine.encode(TEXTS[0], TEXTS[3], padding="file", truncation="file")
+        with clear():
+            engine.encode_batch([TEXTS[0], (TEXTS[1], TEXTS[0])], padding="file")
+        ids = list(range(min(engine.vocab_size, IDS)))
+        with clear():
+            decoded(engine, ids)
+        with clear():
+            for number in ids[:20]:
+                engine.decode_bytes([number], skip_special_tokens=False)
+    with clear():
+        tokenizer.encode(TEXTS[0])
+
+
+def decoded(engine: AnyEngine, ids: list[int]) -> None:
+    """Decode at once and as a stream."""
+    engine.decode_bytes(ids)
+    engine.decode(ids)
+    stream = engine.decode_stream()
+    for number in ids:
+        stream.push(number)
+    stream.finish()
+
+
+def traced(tokenizer: Tokenizer) -> None:
+    """Trace both ways, for people and as JSON."""
+    for text in (TEXTS[0], TEXTS[3]):
+        with clear():
+            found = tokenizer.trace(text)
+            trace.show_trace(found, as_json=True)
+            trace.show_trace(found, as_json=False)
+            back = tokenizer.trace_decode(found.ids)
+            trace.show_trace(back, as_json=True)
+            trace.show_trace(back, as_json=False)
+
+
+def converted(tokenizer: Tokenizer, to: str) -> None:
+    """Write another format and read that."""
+    written = formats.get_format(to).write(tokenizer.spec, WriteOptions())
+    for loss in written.losses:
+        json.dumps([loss.code, loss.field, loss.effect], ensure_ascii=False)
+    formats.get_format(to).read(memory_source(written), {})
+
+
+def verified(tokenizer: Tokenizer, to: str) -> None:
+    """Compare what was written on the built-in texts, as a conversion does."""
+    module = formats.get_format(to)
+    written = module.write(tokenizer.spec, WriteOptions())
+    with suppress(AnswerNo):
+        verify(tokenizer, module, written, LOSS_CODES)
