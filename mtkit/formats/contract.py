@@ -95,10 +95,22 @@ class Loss(Record):
 
 
 class Reading(Record):
-    """A specification and what the reader supplied because the file does not hold it."""
+    """A specification, and what the reader supplied because the file does not hold it.
+
+    Raises:
+        FormatError: The specification breaks one of the rules that hold for all of them.
+    """
 
     spec: TokenizerSpec
     assumptions: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:
+
+        def __post_init__(self) -> None:
+            """Check the specification, whichever format it was read from."""
+            from mtkit.spec.rules import check
+
+            check(self.spec)
 
 
 class WriteOptions(Record):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.json_fields import encode
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -66,7 +67,7 @@ def rank_spec(
         types[rank] = TokenType.NORMAL
     plain = len(ranks) == size
     tokens = tuple(
-        AddedToken(token_id, text.encode("utf-8"), special=True)
+        AddedToken(token_id, encode(text, "special token"), special=True)
         for text, token_id in sorted(special.items(), key=lambda item: item[1])
     )
     return TokenizerSpec(

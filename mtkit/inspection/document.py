@@ -145,7 +145,7 @@ def _value(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"value": [plain_value(item) for item in value]}
     if not isinstance(value, GgufArray):
-        return {"value": _number(value)}
+        return {"value": json_number(value)}
     if value.element.name == "array":
         inner = [{"type": f"{one.element.name}[]", **_value(one)} for one in value]
         return {"value": inner}
@@ -153,7 +153,7 @@ def _value(value: Any) -> dict[str, Any]:
         return _strings([str(raw, "utf-8", "surrogateescape") for raw in value.raws()])
     values = list(value)
     if value.element.name in _FLOATS and not isfinite(sum(values)):  # the sum shows any odd one
-        values = [_number(item) for item in values]
+        values = [json_number(item) for item in values]
     return {"value": values}
 
 
@@ -168,7 +168,8 @@ _FLOATS = {"f32", "f64"}
 _NOT_JSON = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def _number(value: Any) -> Any:
+def json_number(value: Any) -> Any:
+    """Return a number as JSON can hold it: not-a-number and the infinities by their names."""
     if isinstance(value, float):
         return _NOT_JSON.get(str(value), value)
     return value

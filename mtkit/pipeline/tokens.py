@@ -5,7 +5,7 @@ Source: huggingface/tokenizers 0.23, tokenizer/encoding.rs, utils/truncation.rs,
 
 from __future__ import annotations
 
-from mtkit.errors import UsageError
+from mtkit.errors import ResourceError, UsageError
 from mtkit.pipeline.result import Encoded
 
 TYPE_CHECKING = False
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from mtkit.spec import Padding, Truncation
 
+LONGEST_PADDED = 1 << 22
+"""Length in tokens that a file may ask for: in seven columns these are a quarter of a gigabyte."""
 _COLUMNS = ("ids", "values", "offsets", "type_ids", "special", "sequence", "attention")
 
 
@@ -191,12 +193,17 @@ def truncate(first: Tokens, second: Tokens | None, truncation: Truncation, max_l
 
 
 def pad(all_tokens: list[Tokens], padding: Padding) -> None:
-    """Fill the results of one call to a common length."""
-    size = padding.length
-    if size is None:
-        size = max(map(len, all_tokens), default=0)
+    """Fill the results of one call to a common length.
+
+    Raises:
+        ResourceError: The file asks for a length that no memory holds.
+    """
+    longest = max(map(len, all_tokens), default=0)
+    size = longest if padding.length is None else padding.length
     multiple = padding.pad_to_multiple_of
     if multiple and size % multiple:
         size += multiple - size % multiple
+    if size > max(longest, LONGEST_PADDED):
+        raise ResourceError(f"asks for {size} tokens, at most {LONGEST_PADDED}", field="padding")
     for tokens in all_tokens:
         tokens.pad(size, padding)

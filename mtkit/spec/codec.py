@@ -153,10 +153,7 @@ class _Decoder:
                 values[name] = self.value(data[name], kind, where, depth + 1)
             elif not has_default(cls, name):
                 raise FormatError("is missing", field=where)
-        try:
-            return cls(**values)
-        except ValueError as error:
-            raise FormatError(str(error), field=path or cls.__name__) from None
+        return cls(**values)
 
     def value(self, data: Any, kind: Type, path: str, depth: int) -> Any:
         if data is None and kind.optional:
@@ -167,7 +164,9 @@ class _Decoder:
             return self.sequence(data, kind, path, depth)
         if kind.choices:
             if not isinstance(data, str) or data not in kind.choices:
-                raise UnsupportedError(f"{data!r} is none of {sorted(kind.choices)}", field=path)
+                raise UnsupportedError(
+                    f"{_shown(data)} is none of {sorted(kind.choices)}", field=path
+                )
             return data
         if kind.name in {"bytes", "Numbers", "Pieces"}:
             return self.column(data, kind.name, path)
@@ -266,7 +265,9 @@ def _read_free(data: Any, path: str, depth: int) -> object:
 
 
 def _wrong(data: object, wanted: str, path: str) -> FormatError:
+    return FormatError(f"is {_shown(data)}, not {wanted}", field=path)
+
+
+def _shown(data: object) -> str:
     shown = repr(data)
-    return FormatError(
-        f"is {shown if len(shown) < 60 else type(data).__name__}, not {wanted}", field=path
-    )
+    return shown if len(shown) < 60 else type(data).__name__

@@ -59,13 +59,6 @@ class Vocabulary(Record):
     scores: Numbers | None = None
     hidden: tuple[int, ...] = ()
 
-    if not TYPE_CHECKING:
-
-        def __post_init__(self):
-            for column in (self.types, self.scores):
-                if column is not None and len(column) != len(self.pieces):
-                    raise ValueError(f"{len(self.pieces)} pieces, {len(column)} types or scores")
-
     def type_of(self, token_id: int) -> TokenType:
         """Return the role of an id; a number that names no role is UNDEFINED."""
         if self.types is None:

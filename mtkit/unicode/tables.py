@@ -35,11 +35,18 @@ def _sections() -> dict[str, memoryview]:
 
 
 def numbers(name: str) -> array[int]:
-    """Return a section as unsigned 32-bit numbers."""
+    """Return a section as unsigned 32-bit numbers.
+
+    Raises:
+        UnsupportedError: There is none of that name, as for the categories of another version.
+    """
     import sys
     from array import array
 
-    out = array("I", bytes(_sections()[name]))
+    section = _sections().get(name)
+    if section is None:
+        raise UnsupportedError(f"the Unicode data {name!r} is not among those that mtkit has")
+    out = array("I", bytes(section))
     if sys.byteorder == "big":
         out.byteswap()
     return out
@@ -60,11 +67,9 @@ def ranges(name: str) -> dict[str, list[int]]:
     Raises:
         UnsupportedError: There are no categories of that version.
     """
-    if name not in _sections():
-        raise UnsupportedError(f"the Unicode data {name} is not among those that mtkit has")
+    runs = numbers(name)
     found = names(name.partition(".")[0])
     out: dict[str, list[int]] = {value: [] for value in found}
-    runs = numbers(name)
     runs.append(LIMIT << 8)
     edges = [out[found[run & 0xFF]] for run in runs[:-1]]
     for at, run in enumerate(runs[:-1]):

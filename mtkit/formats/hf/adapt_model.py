@@ -232,8 +232,12 @@ def _word_piece(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
     model = spec.model
     assert isinstance(model, models.WordPiece)
     most = NO_LIMIT if model.max_chars is None else model.max_chars
-    made = models.WordPiece(model.unk, model.prefix, most)
-    if made != model:
+    unk = model.unk
+    if unk is not None and not 0 <= unk < len(vocabulary):
+        unk = None
+        add("ids", "model.unk", "an unknown word has no token")
+    made = models.WordPiece(unk, model.prefix, most)
+    if made != replace(model, unk=unk):
         add("ids-possible", "model", "the limit of a word's length counts characters")
     return made
 

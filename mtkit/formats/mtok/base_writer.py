@@ -23,8 +23,15 @@ def u8(*values: Union[int, bool]) -> bytes:
 
 
 def u32(*values: int) -> bytes:
-    """Write u32 numbers."""
-    return struct.pack(f"<{len(values)}I", *values)
+    """Write u32 numbers.
+
+    Raises:
+        UnsupportedError: One needs more bits, or a sign.
+    """
+    try:
+        return struct.pack(f"<{len(values)}I", *values)
+    except struct.error:
+        raise UnsupportedError("a number does not fit the 32 bits of the format") from None
 
 
 def string(text: Union[str, bytes]) -> bytes:

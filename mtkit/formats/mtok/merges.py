@@ -10,6 +10,7 @@ from __future__ import annotations
 from mtkit.formats.mtok.read_tables import RANK_LIMIT
 from mtkit.pipeline.models.merging import merge
 from mtkit.spec import TokenType, models
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def merges_of(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[
         return _listed(spec, pieces, losses)
     if isinstance(model, models.LooseBPE):
         numbers = iter(model.pairs.view.tolist())
-        return list(zip(numbers, numbers, model.ranks.view.tolist(), strict=False))
+        return list(zip(numbers, numbers, model.ranks.view.tolist(), strict=True))
     if isinstance(model, models.ScoreBPE):
         return _by_score(spec, losses)
     if isinstance(model, models.RankBPE):
@@ -92,7 +93,7 @@ def _by_id(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
     merges: list[Merge] = []
     skipped = 0
     for piece, token_id in sorted(found.items(), key=lambda item: item[1]):
-        letters = [char.encode() for char in piece.decode("utf-8", "surrogateescape")]
+        letters = list(map(to_bytes, piece.decode("utf-8", "surrogateescape")))
         if len(letters) < 2 or spec.vocabulary.type_of(token_id) != TokenType.NORMAL:
             continue
 

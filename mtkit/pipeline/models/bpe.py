@@ -53,24 +53,18 @@ class BPE:
             self._index_ids()
         else:
             parts = self.pieces + list(model.merges.unlisted)
-            for rank, (left, right) in enumerate(self._pairs(len(parts))):
+            for rank, (left, right) in enumerate(self._pairs()):
                 self.by_text.setdefault((parts[left], parts[right]), rank)
 
-    def _pairs(self, limit: int) -> Iterator[tuple[int, int]]:
-        """Yield the merges as numbers, checked."""
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield the merges as numbers."""
         numbers = iter(self.model.merges.pairs.view.tolist())
-        for rank, (left, right) in enumerate(zip(numbers, numbers, strict=True)):
-            if left >= limit or right >= limit:
-                raise FormatError(
-                    f"merge {rank} joins {left} and {right}, there are only {limit} parts",
-                    field="model.merges",
-                )
-            yield left, right
+        return zip(numbers, numbers, strict=True)
 
     def _index_ids(self) -> None:
         """Fill the table of id pairs."""
         pieces, ids, cut = self.pieces, self.ids, len(self.prefix)
-        for rank, (left, right) in enumerate(self._pairs(len(pieces))):
+        for rank, (left, right) in enumerate(self._pairs()):
             made = ids.get(pieces[left] + pieces[right][cut:])
             if made is None:
                 raise FormatError(

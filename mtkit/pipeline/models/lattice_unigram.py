@@ -11,7 +11,6 @@ behaviour.
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
 from mtkit.pipeline.models import PieceStep, WordTrace
 from mtkit.pipeline.models.words import BYTE_PIECES, Prefixes, in_characters
 from mtkit.unicode.utf8 import to_bytes
@@ -37,10 +36,6 @@ class LatticeUnigram:
         self.prefixes = Prefixes(ids)
         scores = spec.vocabulary.scores
         self.scores = [0.0] * len(spec.vocabulary) if scores is None else scores.view.tolist()
-        if not 0 <= model.unk < len(self.scores):
-            raise FormatError(
-                f"{model.unk} is outside the {len(self.scores)} ids", field="model.unk"
-            )
         self.byte_ids = [ids.get(piece, NO_BYTE) for piece in BYTE_PIECES]
 
     def encode(self, word: str) -> list[Symbol]:

@@ -27,7 +27,7 @@ class LooseBPE:
         self.ids = spec.vocabulary.ids
         numbers = iter(model.pairs.view.tolist())
         self.ranks: dict[tuple[int, int], int] = {}
-        for left, right, rank in zip(numbers, numbers, model.ranks.view.tolist(), strict=False):
+        for left, right, rank in zip(numbers, numbers, model.ranks.view.tolist(), strict=True):
             self.ranks.setdefault((left, right), rank)
 
     def encode(self, word: str) -> list[Symbol]:

@@ -5,7 +5,6 @@ Source: ggml-org/llama.cpp, llama-vocab.cpp, ``llm_tokenizer_hybriddna_session``
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.bpe import BPE
 from mtkit.pipeline.models.words import in_characters, piece_steps
@@ -35,9 +34,6 @@ class SectionBPE:
         self.bpe = BPE(spec, self.model.bpe)
         self.cut = compile_pre_tokenizer(self.model.words)
         pieces = spec.vocabulary.pieces
-        for token_id in (self.model.begin, self.model.end):
-            if not 0 <= token_id < len(pieces) or not pieces[token_id]:
-                raise FormatError(f"{token_id} is no token with a text", field="model")
         self.begin = pieces[self.model.begin].decode("utf-8", "surrogateescape")
         self.end = pieces[self.model.end].decode("utf-8", "surrogateescape")
 

@@ -118,13 +118,14 @@ def no_token(data: bytes) -> UnsupportedError:
 
 
 def piece_steps(vocabulary: Vocabulary, symbols: Iterable[Symbol]) -> tuple[PieceStep, ...]:
-    """Describe tokens for a trace."""
-    scores = vocabulary.scores
+    """Describe tokens for a trace; an id outside the vocabulary has no piece."""
+    pieces, scores = vocabulary.pieces, vocabulary.scores
+    known = range(len(pieces))
     return tuple(
         PieceStep(
             token_id,
-            vocabulary.pieces[token_id],
-            None if scores is None else scores[token_id],
+            pieces[token_id] if token_id in known else b"",
+            scores[token_id] if scores is not None and token_id in known else None,
             start,
             end,
         )

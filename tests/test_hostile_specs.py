@@ -1,0 +1,138 @@
+"""Specifications that are valid and odd, and what once broke on them, by name."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from small_files import _mnn_text, _tekken, spec
+
+from mtkit.base.binary import Source
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.commands import output
+from mtkit.conversion.convert import memory_source
+from mtkit.engine import Engine, load_engine
+from mtkit.errors import FormatError, ResourceError, UnsupportedError
+from mtkit.formats import get_format, mnn_text, mtok, tekken
+from mtkit.formats.contract import WriteOptions
+from mtkit.pipeline import Pipeline
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    Padding,
+    TokenizerSpec,
+    Vocabulary,
+    decoders,
+    models,
+    pre_tokenizers,
+    replace,
+)
+
+if TYPE_CHECKING:
+    from mtkit.spec import normalizers
+
+WORDS = mnn_text.read(Source("tokenizer.txt", _mnn_text(2)), {}).spec
+"""Its file has no [UNK], so an unknown word gets the id 100, which no token has."""
+
+
+def test_an_unknown_word_whose_id_has_no_token_can_be_traced() -> None:
+    assert WORDS.model == models.WordPiece(100, max_chars=None, gap="rest")
+    for engine in (load_engine(WORDS), Pipeline(WORDS)):
+        trace = engine.trace("zz")
+        assert trace.ids == engine.encode_ids("zz")
+        assert 100 in trace.ids
+        json.dumps(trace.to_json())
+
+
+def test_an_unknown_word_without_a_token_is_a_loss_of_a_tokenizer_json() -> None:
+    plain = replace(WORDS, normalizer=None, decoder=decoders.WordPiece())
+    written = get_format("hf").write(plain, WriteOptions())
+    assert ("ids", "model.unk") in {(loss.code, loss.field) for loss in written.losses}
+    back = get_format("hf").read(memory_source(written), {}).spec
+    assert back.model.unk is None
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 30])
+def test_ids_in_front_that_no_token_has_are_given(number: int) -> None:
+    odd = replace(spec("bpe"), prefix_ids=(number,))
+    engine = load_engine(odd)
+    assert engine.encode_ids("a") == Pipeline(odd).encode_ids("a") == [number, 0]
+    assert isinstance(engine, Engine) == (number >= 0)  # the core's numbers have no sign
+
+
+def test_a_limit_beyond_32_bits_is_no_limit() -> None:
+    pieces = Vocabulary(Pieces.of((b"a", b"##b")))
+    for length in ((1 << 32) - 2, (1 << 32) + 5, (1 << 64) - 1):
+        odd = TokenizerSpec(pieces, models.WordPiece(0, max_chars=length))
+        assert load_engine(odd).encode_ids("abb") == [0, 1, 1]
+        cut = TokenizerSpec(
+            pieces, models.WordPiece(0), pre_tokenizer=pre_tokenizers.FixedLength(length)
+        )
+        assert load_engine(cut).encode_ids("abb") == [0, 1, 1]
+
+
+@pytest.mark.parametrize("padding", [
+    Padding(0, "a", length=1 << 40),
+    Padding(0, "a", length=(1 << 64) - 1),
+    Padding(0, "a", pad_to_multiple_of=1 << 60),
+])  # fmt: skip
+def test_padding_to_more_than_memory_holds_is_refused_by_name(padding: Padding) -> None:
+    odd = replace(spec("bpe"), padding=padding)
+    for engine in (load_engine(odd), Pipeline(odd)):
+        with pytest.raises(ResourceError, match="padding"):
+            engine.encode("a", padding="file")
+        assert engine.encode_ids("a") == [0]
+
+
+@pytest.mark.parametrize("component", [pre_tokenizers.Bert("99.0"), pre_tokenizers.Bert("\n")])
+def test_unicode_of_a_version_that_there_is_not_is_unsupported(
+    component: normalizers.Bert,
+) -> None:
+    odd = replace(spec("bpe"), normalizer=None, pre_tokenizer=component)
+    for use in (lambda: load_engine(odd).encode_ids("a!"), lambda: Pipeline(odd).encode_ids("a!")):
+        with pytest.raises(UnsupportedError, match="Unicode"):
+            use()
+
+
+def test_numbers_that_json_lacks_are_written_by_their_names() -> None:
+    screen = sys.stdout
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    try:
+        output.write_json({"scores": [float("nan"), {"a": (float("inf"), -float("inf"), 0.5)}]})
+        line = sys.stdout.buffer.getvalue()
+    finally:
+        sys.stdout = screen
+    assert line == b'{"scores": ["NaN", {"a": ["Infinity", "-Infinity", 0.5]}]}\n'
+
+
+def test_a_special_token_with_a_lone_surrogate_is_no_text() -> None:
+    data = _tekken().replace(b'"<s>"', b'"<\\ud800>"')
+    with pytest.raises(FormatError, match="lone surrogate"):
+        tekken.read(Source("tekken.json", data), {})
+
+
+def test_pieces_of_a_rank_bpe_that_are_not_utf8_are_written() -> None:
+    pieces = Vocabulary(Pieces.of((b"a", b"\xff", b"a\xff")))
+    letters = pre_tokenizers.ByteLevel(use_regex=False)
+    odd = TokenizerSpec(pieces, models.RankBPE(), pre_tokenizer=letters)
+    written = mtok.write(odd, WriteOptions())
+    assert mtok.read(memory_source(written), {}).spec == odd
+
+
+def test_an_added_token_without_an_id_is_not_for_the_base_of_a_mtok() -> None:
+    odd = replace(spec("bpe"), added_tokens=AddedTokens((AddedToken(-1, b"<x>"),)))
+    with pytest.raises(UnsupportedError, match="32 bits"):
+        mtok.write(odd, WriteOptions())
+
+
+def test_scores_that_are_no_numbers_come_back() -> None:
+    scores = Numbers.of("f", (float("nan"), 0.0, 1.0))
+    odd = TokenizerSpec(
+        Vocabulary(Pieces.of((b"a", b"b", b"ab")), None, scores),
+        models.ScoreBPE(0),
+        decoder=decoders.Fuse(),
+    )
+    assert mtok.read(memory_source(mtok.write(odd, WriteOptions())), {}).spec == odd
