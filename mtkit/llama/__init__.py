@@ -12,6 +12,7 @@ there.
 * ``backend_memory``   its memory and state
 * ``backend_settings`` its parameters
 * ``backend_sampler``  samplers and grammars
+* ``backend_trial``    what a child process does that tries a model file
 
 Whatever is opened closes what depends on it first: closing a model closes its contexts.
 Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.
@@ -22,7 +23,7 @@ from __future__ import annotations
 from mtkit.llama.context import Context, Interrupted
 from mtkit.llama.model import Model
 from mtkit.llama.sampler import Chain, Grammar, schema_grammar
-from mtkit.llama.shared_library import Device, devices, library, log, system_info
+from mtkit.llama.shared_library import Device, devices, library, library_file, log, system_info
 from mtkit.settings import ContextSettings, LoadSettings
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Model",
     "devices",
     "library",
+    "library_file",
     "log",
     "schema_grammar",
     "system_info",

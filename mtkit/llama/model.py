@@ -9,7 +9,7 @@ import weakref
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llama.interrupts import Interrupts
 from mtkit.llama.load import parameters
-from mtkit.llama.shared_library import library, log
+from mtkit.llama.shared_library import library, log, running
 from mtkit.llama.text import TextGuard
 from mtkit.settings import LoadSettings
 
@@ -50,6 +50,7 @@ class Model:
         settings: LoadSettings | None = None,
         *,
         progress: Callable[[float], None] | None = None,
+        weights: bool = True,
     ) -> None:
         """Load a model.
 
@@ -57,6 +58,7 @@ class Model:
             path: The file; of a model in shards, the first.
             settings: How.
             progress: Called with the part that is done, 0 to 1.
+            weights: Without them contexts can be made, and compute nothing.
 
         Raises:
             FormatError: llama.cpp cannot load the file.
@@ -68,7 +70,9 @@ class Model:
         self._library = lib = library(backends=settings.backends)
         self.path = path
         self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+        running(path)
         params, arrays = parameters(lib, settings)
+        params.no_alloc = not weights
         interrupts = Interrupts()
 
         def report(part: float, _: object) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections import deque
 
 from mtkit.base.record import Record
-from mtkit.errors import MissingExtra, UnsupportedError, UsageError
+from mtkit.errors import FormatError, MissingExtra, UnsupportedError, UsageError
 from mtkit.llama.interrupts import Interrupts
 
 TYPE_CHECKING = False
@@ -23,6 +24,7 @@ PACKAGE = "llama-cpp-python"
 _KEPT_LINES = 40
 _DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
 _loaded: dict[str, Any] = {}
+_ending = threading.Lock()
 
 
 class Log:
@@ -115,11 +117,44 @@ def _load() -> None:
     # The package has installed a callback of its own; the object must outlive every call.
     _loaded["log"] = module.llama_log_callback(log.take)
     module.llama_log_set(_loaded["log"], ctypes.c_void_p(0))
+    _loaded["abort"] = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_abort)
+    set_abort = ggml("ggml_set_abort_callback", ctypes.c_void_p, [ctypes.c_void_p])
+    if set_abort is not None:
+        set_abort(ctypes.cast(_loaded["abort"], ctypes.c_void_p))
     load_all = ggml("ggml_backend_load_all", None, [])
     with Interrupts():  # Ctrl-C inside the log's callback would be lost
         if load_all is not None:
             load_all()
         module.llama_backend_init()
+
+
+def running(path: str) -> None:
+    """Remember the model that llama.cpp is given, for the message where it ends the process."""
+    _loaded["path"] = path
+
+
+def _abort(message: bytes | None) -> None:
+    """End the process with one line; the callback of a failed assertion.
+
+    ggml calls abort() when this returns, and nothing can be unwound from any thread that it is
+    called on: leaving is all that can be done better.
+    """
+    from mtkit.base.escape import printable
+
+    _ending.acquire()  # for good: threads that compute together fail together, and one speaks
+    place, _, what = (message or b"").decode("utf-8", "replace").partition(": ")
+    place = place.replace("\\", "/").rpartition("/")[2]
+    error = FormatError(
+        f"llama.cpp gives up: {' '.join(what.split())} ({place})",
+        source=_loaded.get("path", ""),
+        hint="the model is damaged, or llama.cpp cannot run it so",
+    )
+    try:
+        sys.stdout.flush()
+        sys.stderr.write(f"mtkit: {printable(str(error))}\n")
+        sys.stderr.flush()
+    finally:
+        os._exit(error.exit_code)
 
 
 def _low_level() -> Any:
@@ -155,6 +190,11 @@ def _low_level() -> Any:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def library_file() -> str:
+    """Return the path of llama.cpp's shared library."""
+    return str(library()._lib._name)  # noqa: SLF001  the package has no other name for it
 
 
 def ggml(name: str, result: Any, arguments: list[Any]) -> Any:

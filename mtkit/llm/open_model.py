@@ -5,6 +5,7 @@ from __future__ import annotations
 from mtkit.llm.preflight import ModelHeader
 from mtkit.llm.runner import Runner, plan_settings
 from mtkit.llm.threads import choose_waiting
+from mtkit.llm.trial import try_out
 from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
@@ -36,7 +37,8 @@ def open_model(
         ResourceError: It does not fit the memory.
     """
     header = ModelHeader(locate(settings.model, MODEL))
-    n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train)
+    n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
     header.check(plan_settings(settings, n_ctx))
     waiting = choose_waiting(settings.load.wait)
+    try_out(header, settings.load)
     return Runner(header, settings, n_ctx=n_ctx, waiting=waiting, on_progress=on_progress)

@@ -1,15 +1,14 @@
 """What can be known to fail before a model is loaded, and is then said in our words.
 
 Read from the file's metadata and tensor table alone: damage, missing shards, a file that is only a
-vocabulary, an architecture that llama.cpp does not know, more memory than there is.
+vocabulary, more memory than there is. Everything else is for llama.cpp to refuse (``trial``).
 """
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError, ResourceError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
-from mtkit.llm.model_checks import check_metadata
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
 
 TYPE_CHECKING = False
@@ -43,13 +42,22 @@ class ModelHeader:
 
     @property
     def n_ctx_train(self) -> int:
-        """Tokens of context that it was trained with."""
-        metadata = self.file.metadata
-        return int(metadata[f"{metadata['general.architecture']}.context_length"])
+        """Tokens of context that it was trained with; 0 where it does not say."""
+        architecture = self.file.metadata["general.architecture"]
+        value = self.file.metadata.get(f"{architecture}.context_length")
+        return value if type(value) is int and value > 0 else 0
 
     def plan(self, settings: PlanSettings) -> Plan:
         """Say what running it takes."""
         return make_plan(self.file.metadata, self.tensors, settings)
+
+    def fits_memory(self) -> bool:
+        """Whether all its weights fit the main memory, with a small context."""
+        try:
+            self.check(PlanSettings(n_ctx=1, n_ubatch=1))
+        except ResourceError:
+            return False
+        return True
 
     def check(self, settings: PlanSettings) -> Plan:
         """Say what running it takes.
@@ -70,15 +78,6 @@ def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None
         raise UnsupportedError(
             "holds a vocabulary and no weights", source=path, hint="mtkit encode -t uses it"
         )
-    if f"{architecture}.block_count" not in file.metadata:
-        raise UnsupportedError(
-            f"does not say how many layers it has ({architecture}.block_count)", source=path
-        )
-    for key in ("embedding_length", "context_length"):
-        value = file.metadata.get(f"{architecture}.{key}")
-        if type(value) is not int or not 0 < value < 1 << 31:
-            raise FormatError(f"is {value!r}", source=path, field=f"{architecture}.{key}")
-    check_metadata(file.metadata, path)
 
 
 def _all_files(file: GgufFile) -> tuple[GgufFile, ...]:

@@ -48,6 +48,10 @@ class LoadSettings(Settings, heading="Computing"):
         off="Leave the weights as the file has them.", also="-nr",
     )  # fmt: skip
     backends: str | None = setting(None, "Folder of more back ends.", metavar="DIR")
+    trial: bool = setting(
+        True, "Try a file that never ran before in a process of its own.",
+        off="Run a file that never ran before without trying it first.",
+    )  # fmt: skip
 
 
 class ContextSettings(Settings, heading="Context"):

@@ -1,0 +1,135 @@
+"""What the child of a trial does: load a model, compute a token, leave.
+
+Started by ``mtkit.llm.trial``. What llama.cpp refuses is one line on stderr and the exit code of
+that error; a signal says the rest, and the last line on stdout where it was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+
+from mtkit.errors import MtkitError, ResourceError, UnsupportedError
+from mtkit.llama.model import Model
+from mtkit.llama.settings import parameters
+from mtkit.llama.shared_library import log
+from mtkit.settings import ContextSettings, LoadSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_TOKENS = 16
+_TEXT = "Hello, 123 w\u00f6rld\n\t\u4f60\u597d \U0001f600"
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+def main(path: str, backends: str, weights: str, threads: str, seconds: str, room: str) -> None:
+    """Try a model and end the process.
+
+    Args:
+        path: The file.
+        backends: A folder of back ends; empty for none.
+        weights: "1" to compute, empty to build the graph alone.
+        threads: How many compute.
+        seconds: CPU time that this process may take.
+        room: Memory that it may take besides the mapped file, in bytes.
+    """
+    _limit(int(seconds), int(room))
+    try:
+        _try(path, backends or None, threads=int(threads), weights=bool(weights))
+    except MemoryError:
+        _leave(ResourceError("out of memory", source=path))
+    except MtkitError as error:
+        _leave(error.located(path))
+    os._exit(0)
+
+
+def _leave(error: MtkitError) -> None:
+    os.write(2, str(error).encode("utf-8", "surrogateescape"))
+    os._exit(error.exit_code)
+
+
+def _limit(seconds: int, room: int) -> None:
+    """Bound what the process takes, and let it not outlive its parent.
+
+    The address space is no measure: the file is mapped into it.
+    """
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        for name, most in (("CPU", seconds), ("DATA", room), ("CORE", 0)):
+            number = getattr(resource, f"RLIMIT_{name}")
+            hard = resource.getrlimit(number)[1]
+            soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            with suppress(ValueError, OSError):
+                resource.setrlimit(number, (soft, hard))
+    if sys.platform == "linux":
+        import signal
+
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def _at(stage: str) -> None:
+    os.write(1, f"{stage}\n".encode())
+
+
+def _try(path: str, backends: str | None, *, threads: int, weights: bool) -> None:
+    _at("loading")
+    settings = LoadSettings(devices=("CPU",), mmap=weights, repack=False, backends=backends)
+    with Model(path, settings, weights=weights) as model:
+        lib = model._library  # noqa: SLF001
+        _at("tokenizing")
+        ids = _tokenize(lib, model)
+        _at("building the graph")
+        size = _TOKENS + len(ids)
+        chosen = ContextSettings(
+            n_ctx=size, n_batch=size, n_ubatch=size, threads=threads,
+            flash_attention="auto" if model.has_encoder else "on",
+        )  # fmt: skip
+        log.clear()
+        context = lib.llama_init_from_model(model.handle, parameters(lib, chosen))
+        if not context:
+            raise ResourceError(f"no context can be made{log.reason()}")
+        if weights:
+            _at("computing")
+            _compute(lib, model, context, ids)
+        _at("closing")
+        lib.llama_free(context)
+
+
+def _tokenize(lib: Any, model: Model) -> list[int]:
+    """Return a few ids: of a text, where the model has a tokenizer that takes it."""
+    ids: list[int] = []
+    if model.has_vocabulary:
+        with suppress(MtkitError):  # the text's fault, or that of a token that can be left out
+            ids = model.tokenize(_TEXT)
+        every = (ctypes.c_int32 * model.n_vocab)(*range(model.n_vocab))
+        text = ctypes.create_string_buffer(1)
+        lib.llama_detokenize(model.vocab, every, model.n_vocab, text, 0, False, True)
+    return ids or [0]
+
+
+def _compute(lib: Any, model: Model, context: int, ids: list[int]) -> None:
+    """Run a prompt and one more token."""
+    if model.has_encoder:
+        _run(lib, lib.llama_encode, context, ids)
+        ids = [model.decoder_start]
+    if model.has_decoder and 0 <= ids[0] < model.n_vocab:
+        _run(lib, lib.llama_decode, context, ids)
+        _run(lib, lib.llama_decode, context, ids[:1])
+        lib.llama_get_logits_ith(context, -1)  # waits until it is done
+
+
+def _run(lib: Any, call: Any, context: int, ids: list[int]) -> None:
+    tokens = (ctypes.c_int32 * len(ids))(*ids)
+    log.clear()
+    code = call(context, lib.llama_batch_get_one(tokens, len(ids)))
+    if code:
+        raise UnsupportedError(f"llama.cpp fails with code {code}{log.reason()}")

@@ -1,0 +1,189 @@
+"""A model file is tried in a child process before it runs for the first time.
+
+Where a file contradicts itself llama.cpp asserts, or reads beyond its arrays: either ends the
+process, and no check of ours can know every such place. The child loads the file, maps it, and
+computes a prompt and a token on the CPU; where the weights do not fit the main memory (they go to
+GPUs), it builds the graph without them. What passed is remembered, as an empty file in the cache
+folder that is named by a hash of llama.cpp's library and of header, size and time of every shard.
+
+``LoadSettings.trial`` or ``MTKIT_TRIAL=0`` leaves it out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.preflight import ModelHeader
+    from mtkit.settings import LoadSettings
+
+_VERSION = 1
+"""Of what the child does: with another one, every file is tried again."""
+_CHILD = (
+    "import sys; sys.path[:] = sys.argv[7:]; "
+    "from mtkit.llama.trial import main; main(*sys.argv[1:7])"
+)
+_SECONDS, _BYTES_A_SECOND = 10, 50_000_000
+"""CPU time that a child may take: some 20 times what it does take."""
+_WALL = 20
+"""How many times its CPU time a child may take that waits for its disk."""
+_ROOM = 4 << 30
+_MOST_REMEMBERED = 1000
+_KINDS = {
+    kind.exit_code: kind for kind in (UsageError, FormatError, UnsupportedError, ResourceError)
+}
+_HINT = "the file is damaged, or this version of llama.cpp cannot run it"
+
+
+def try_out(header: ModelHeader, settings: LoadSettings) -> None:
+    """Try a model file in a child process, unless it has passed before.
+
+    Raises:
+        FormatError: It ends llama.cpp's process, or llama.cpp refuses it.
+        UnsupportedError: llama.cpp cannot run it.
+        ResourceError: It takes too much time or memory.
+        UsageError: It is no regular file, or is being changed.
+    """
+    before = _stamps(header)
+    if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
+        return
+    marker = _marker(header, before)
+    if os.path.exists(marker):
+        return
+    if not _passes(header, settings):
+        return
+    if _stamps(header) != before:
+        raise UsageError(
+            "was changed while it was tried", source=header.path, hint="wait until it is whole"
+        )
+    _remember(marker)
+
+
+def _stamps(header: ModelHeader) -> list[tuple[int, int, int, int]]:
+    """Return size, time and identity of every file."""
+    from stat import S_ISREG
+
+    found = []
+    for file in header.files:
+        try:
+            now = os.stat(file.name)
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=file.name) from None
+        if not S_ISREG(now.st_mode):
+            raise UsageError(
+                "is a pipe or a device, models run from files", source=file.name, hint="save it"
+            )
+        found.append((now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino))
+    return found
+
+
+def _has_interpreter() -> bool:
+    """Whether a child can be had: a program that embeds Python would start itself."""
+    name = os.path.basename(sys.executable or "").lower()
+    return name.startswith(("python", "pypy")) and not hasattr(sys, "frozen")
+
+
+# -- what is remembered
+
+
+def folder() -> str:
+    """Return where it is remembered which files have passed."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base and sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    return os.path.join(base or os.path.join(os.path.expanduser("~"), ".cache"), "mtkit", "tried")
+
+
+def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]]) -> str:
+    import hashlib
+
+    from mtkit.llama import library_file
+
+    library = os.stat(library_file())
+    whole = hashlib.sha256(repr((_VERSION, library.st_size, library.st_mtime_ns)).encode())
+    for file, (size, time_ns, *_) in zip(header.files, stamps, strict=True):
+        head = file.data[: file.data_offset]
+        whole.update(repr((size, time_ns, len(head))).encode())
+        whole.update(head)
+    return os.path.join(folder(), whole.hexdigest())
+
+
+def _remember(marker: str) -> None:
+    """Make the empty file of a model that passed; no cache folder is no fault."""
+    with suppress(OSError):
+        os.makedirs(folder(), exist_ok=True)
+        with open(marker, "ab"):
+            pass
+        names = os.listdir(folder())
+        if len(names) > _MOST_REMEMBERED:
+            paths = sorted((os.path.join(folder(), name) for name in names), key=os.path.getmtime)
+            for path in paths[: _MOST_REMEMBERED // 4]:
+                os.unlink(path)
+
+
+# -- the child
+
+
+def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
+    """Run the child; returns False where there can be none.
+
+    Raises:
+        MtkitError: The file does not pass.
+    """
+    import subprocess
+
+    from mtkit.llm.threads import cores
+
+    size = sum(len(file.data) for file in header.files)
+    seconds = _SECONDS + size // _BYTES_A_SECOND
+    arguments = (
+        header.path, settings.backends or "", "1" * header.fits_memory(), str(cores()),
+        str(seconds), str(_ROOM + size),
+    )  # fmt: skip
+    isolated = ["-I"] * sys.flags.isolated
+    paths = [path for path in sys.path if isinstance(path, str)]
+    try:
+        done = subprocess.run(  # noqa: S603  this interpreter
+            [sys.executable, *isolated, "-c", _CHILD, *arguments, *paths],
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_WALL * seconds,
+            env={"OMP_WAIT_POLICY": "passive", **os.environ},
+        )  # fmt: skip
+    except OSError:
+        return False
+    except subprocess.TimeoutExpired:
+        raise _endless(header.path, _WALL * seconds) from None
+    said = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode in (0, 1):
+        return not done.returncode
+    if done.returncode in _KINDS:
+        raise _KINDS[done.returncode](said.removeprefix("mtkit: "))
+    stage = done.stdout.decode("ascii", "replace").split("\n")[-2:][0]
+    raise _ended(header.path, done.returncode, stage, said, seconds)
+
+
+def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:
+    """Return the error for a child that a signal ended."""
+    import signal
+
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"exit code {code:#x}"
+    if name == "SIGXCPU":
+        return _endless(path, seconds)
+    if name == "SIGKILL":
+        return ResourceError(f"llama.cpp was killed while {stage}", source=path, hint="memory?")
+    reason = f": {' '.join(said.split())}" if said else ""
+    return FormatError(f"ends llama.cpp with {name} while {stage}{reason}", source=path, hint=_HINT)
+
+
+def _endless(path: str, seconds: int) -> Exception:
+    return ResourceError(
+        f"llama.cpp does not load it and compute a token within {seconds} s", source=path,
+        hint="MTKIT_TRIAL=0 runs it untried",
+    )  # fmt: skip
