@@ -9,7 +9,7 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs sanitize native fuzz-exact fuzz-files clean
+.PHONY: demo test lint docs sanitize native fuzz-exact fuzz-files fuzz-models clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -34,6 +34,10 @@ fuzz-exact: $(VENV)/tests
 ## Mutants of files of every format, used as people use files; see tools/fuzz_files.py.
 fuzz-files: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_files $(FUZZ)
+
+## A thousand hostile model files given to generate and chat; see tools/fuzz_models.py.
+fuzz-models: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_models $(FUZZ)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed

@@ -135,35 +135,55 @@ def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
     Raises:
         MtkitError: The file does not pass.
     """
-    import subprocess
-
     from mtkit.llm.threads import cores
 
     size = sum(len(file.data) for file in header.files)
     seconds = _SECONDS + size // _BYTES_A_SECOND
-    arguments = (
-        header.path, settings.backends or "", "1" * header.fits_memory(), str(cores()),
-        str(seconds), str(_ROOM + size),
-    )  # fmt: skip
+    ended = run_child(
+        (
+            header.path,
+            settings.backends or "",
+            "1" if header.fits_memory() else "",
+            str(cores()),
+            str(seconds),
+            str(_ROOM + size),
+        ),
+        _WALL * seconds,
+    )
+    if ended is None:
+        raise _endless(header.path, _WALL * seconds)
+    code, stages, raw = ended
+    said = raw.decode("utf-8", "replace").strip()
+    if code in _KINDS:
+        raise _KINDS[code](said.removeprefix("mtkit: "))
+    if code not in (0, 1):
+        stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
+        raise _ended(header.path, code, stage, said, seconds)
+    return not code
+
+
+def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, bytes] | None:
+    """Run ``backend_trial.main`` in a new process.
+
+    Returns:
+        Its exit code (negative for a signal, 1 where there can be no process), stdout and stderr;
+        None where it does not end in time.
+    """
+    import subprocess
+
     isolated = ["-I"] * sys.flags.isolated
     paths = [path for path in sys.path if isinstance(path, str)]
     try:
         done = subprocess.run(  # noqa: S603  this interpreter
             [sys.executable, *isolated, "-c", _CHILD, *arguments, *paths],
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_WALL * seconds,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )  # fmt: skip
     except OSError:
-        return False
+        return 1, b"", b""
     except subprocess.TimeoutExpired:
-        raise _endless(header.path, _WALL * seconds) from None
-    said = done.stderr.decode("utf-8", "replace").strip()
-    if done.returncode in (0, 1):
-        return not done.returncode
-    if done.returncode in _KINDS:
-        raise _KINDS[done.returncode](said.removeprefix("mtkit: "))
-    stage = done.stdout.decode("ascii", "replace").split("\n")[-2:][0]
-    raise _ended(header.path, done.returncode, stage, said, seconds)
+        return None
+    return done.returncode, done.stdout, done.stderr
 
 
 def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KILLS = int(os.environ.get("MTKIT_KILLS") or 15)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-SECONDS = 30
+SECONDS = 120
 
 
 def test_random_kills(tmp_path: Path) -> None:
@@ -42,13 +42,19 @@ def test_random_kills(tmp_path: Path) -> None:
     start = time.monotonic()
     assert subprocess.run(argv, check=False, **quiet).returncode == 0
     whole = time.monotonic() - start
-    session.unlink()
     chance = random.Random(11)
     codes: dict[int, int] = {}
+    kept = made = 0
     for turn in range(KILLS):
+        if turn % 5 == 3:
+            session.unlink(missing_ok=True)
+        had = session.exists()
         child = subprocess.Popen(argv, start_new_session=True, **quiet)
         delay = chance.uniform(0, 1.1 * whole)
-        time.sleep(delay)
+        if turn % 5 < 3:
+            time.sleep(delay)
+        else:  # as soon as it is there; while it is being written
+            delay = _seconds_until_there(session if turn % 5 == 3 else tmp_path, child)
         number = SIGNALS[turn % len(SIGNALS)]
         child.send_signal(number)
         _, said = child.communicate(timeout=SECONDS)
@@ -60,13 +66,30 @@ def test_random_kills(tmp_path: Path) -> None:
             said
         )
         assert b"Traceback" not in said or is_starting or child.returncode == -signal.SIGINT, said
+        assert session.exists() or not had  # the one that was there, or the new one
         if session.exists():
-            made = read_session(str(session))
-            assert made.model_hash == found_hash
-            assert len(made.ids) > made.n_past > 300
-            if chance.random() < 0.7:
+            found = read_session(str(session))
+            assert found.model_hash == found_hash
+            assert len(found.ids) > found.n_past > 300
+            kept += had
+            made += not had
+            if chance.random() < 0.5:
                 session.unlink()
     assert len(codes) > 1
+    assert kept, "no kill came while a session was there"
+    assert made or KILLS < 4, "no killed run had written a session"
     # What SIGTERM and SIGKILL left half-written is removed by the next one that writes.
     assert subprocess.run(argv, check=False, **quiet).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["session"]
+
+
+def _seconds_until_there(path: Path, child: subprocess.Popen[bytes]) -> float:
+    """Wait until a file is there, or a new one in a folder, or the process has ended."""
+    start = time.monotonic()
+    old = set(path.iterdir()) if path.is_dir() else set()
+    while child.poll() is None and not (
+        set(path.iterdir()) - old if path.is_dir() else path.exists()
+    ):
+        assert time.monotonic() - start < SECONDS
+        time.sleep(0.002)
+    return time.monotonic() - start

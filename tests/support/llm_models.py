@@ -86,6 +86,37 @@ def own(name: str) -> Path:
     return shared(name)
 
 
+def experts() -> Path:
+    """Return the path of a tiny model with four experts in each layer, two of them used."""
+    reference("llama_cpp")
+    import numpy as np
+
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.writer import Key, NewTensor, write_gguf
+
+    path = CACHE / "tiny-2" / "experts.gguf"
+    if path.exists():
+        return path
+    width, inner, count = 64, 64, 4
+    file = open_gguf(tiny(n_embd=width, n_ff=inner))
+    keys = [Key(name, file.metadata.type_name(name), v) for name, v in file.metadata.items()]
+    keys += [Key("llama.expert_count", "u32", count), Key("llama.expert_used_count", "u32", 2)]
+    tensors = []
+    chance = np.random.default_rng(0)
+    for t in file.tensors:
+        name, shape, data = t.name, t.shape, bytes(file.tensor_data(t))
+        if ".ffn_" in name and "norm" not in name:
+            name = name.replace(".weight", "_exps.weight")
+            shape, data = (*shape, count), data * count
+        if ".ffn_gate." in t.name:
+            gate = chance.standard_normal(width * count).astype(np.float32).tobytes()
+            inp = t.name.replace("ffn_gate", "ffn_gate_inp")
+            tensors.append(NewTensor(inp, (width, count), t.type, gate))
+        tensors.append(NewTensor(name, shape, t.type, data))
+    write_gguf(str(path), keys, tensors, force=True)
+    return path
+
+
 def latent() -> Path:
     """Return the path of a tiny model whose attention keeps one latent vector (MLA)."""
     reference("llama_cpp")
