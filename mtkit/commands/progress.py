@@ -17,16 +17,18 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._start = time.perf_counter()
+        self._start = 0.0
         self._is_shown = False
         self._wanted = sys.stderr.isatty()
 
     def show(self, part: float) -> None:
-        """Show how much is done, 0 to 1; at 1 the line goes away."""
+        """Show how much is done, 0 to 1: the first call starts the clock, at 1 the line goes away."""
+        now = time.perf_counter()
+        self._start = self._start or now
         if part >= 1:
             self._end()
             return
-        if not self._wanted or time.perf_counter() - self._start < _SHOW_AFTER_SECONDS:
+        if not self._wanted or now - self._start < _SHOW_AFTER_SECONDS:
             return
         room = min(_BAR, get_terminal_size().columns - len(self._what) - _AROUND)
         done = round(part * room)

@@ -76,6 +76,8 @@ def perplexity(
     squares = 0.0
     count = windows = 0
     start = time.perf_counter()
+    if progress is not None:
+        progress(0.0)
     for window, (begin, end, counted) in enumerate(_windows(context, ids, stride)):
         for loss in _losses(context, ids[begin:end], counted - begin):
             losses += loss
