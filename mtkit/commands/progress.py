@@ -22,7 +22,7 @@ class Progress:
         self._wanted = sys.stderr.isatty()
 
     def show(self, part: float) -> None:
-        """Show how much is done, 0 to 1: the first call starts the clock, at 1 the line goes away."""
+        """Show how much is done, 0 to 1; the clock starts with the first call."""
         now = time.perf_counter()
         self._start = self._start or now
         if part >= 1:

@@ -32,7 +32,6 @@ def gguf_document(
     tensors: Iterable[Tensor] | None = None,
 ) -> dict[str, Any]:
     """Return what is known of a GGUF file, ready for JSON; of some keys and tensors, or all."""
-    memory = report.memory
     return {
         "schema": SCHEMA,
         "kind": "gguf",
@@ -66,9 +65,9 @@ def gguf_document(
         ],
         "places": dict(report.places),
         "memory": {
-            "weights": memory.weights,
-            "cache_per_token": memory.cache_per_token,
-            "context": memory.context,
+            "weights": report.weights,
+            "cache_per_token": report.cache_per_token,
+            "context": report.n_ctx_train,
         },
         "shards": _shards(report.shards),
         "warnings": [

@@ -11,10 +11,10 @@ from mtkit.base.record import Record
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
 from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
-from mtkit.inspection.hyperparameters import hyperparameters
-from mtkit.inspection.memory import Memory, memory
+from mtkit.inspection.hyperparameters import count, hyperparameters
 from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
+from mtkit.memory_plan.plan import cache_per_token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ class GgufReport(Record):
         vocabulary: The tokenizer; None where the file holds none.
         layers: Tensors by input, block and output.
         places: Where the bytes are, by purpose.
-        memory: What running the model takes.
+        weights: Bytes of all tensors.
+        cache_per_token: Bytes of keys and values for one token of context, in 16 bits; None where
+            it is not known.
+        n_ctx_train: Tokens of context that the model was trained with; None where it is not known.
         warnings: What is against the letter of the format, the set of shards included.
     """
 
@@ -58,7 +61,9 @@ class GgufReport(Record):
     vocabulary: Vocabulary | None
     layers: tuple[Group, ...]
     places: tuple[tuple[str, int], ...]
-    memory: Memory
+    weights: int
+    cache_per_token: int | None
+    n_ctx_train: int | None
     warnings: tuple[Finding, ...]
 
 
@@ -90,7 +95,9 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
         vocabulary=vocabulary(file.metadata),
         layers=groups(tensors),
         places=places(tensors),
-        memory=memory(values, weights),
+        weights=weights,
+        cache_per_token=cache_per_token(file.metadata),
+        n_ctx_train=count(values, "n_ctx_train"),
         warnings=file.warnings + (shards.findings if shards else ()),
     )
 

@@ -145,11 +145,24 @@ def _layer_plan(layer: Layer, n_ctx: int, settings: PlanSettings, *, is_on_gpu: 
     if layer.window and not settings.swa_full:
         wanted = layer.window * settings.n_seq + settings.n_ubatch
         cells = min(n_ctx, -(-wanted // CELLS) * CELLS)
-    stored = KV_TYPES[settings.kv_type]
-    cache = (layer.key + layer.value) * cells * stored.block_bytes // stored.block
+    cache = _stored((layer.key + layer.value) * cells, settings.kv_type)
     state = layer.state * 4 * settings.n_seq
     shown = cells if layer.key else settings.n_seq
     return LayerPlan(layer, shown, cache + state, is_on_gpu)
+
+
+def _stored(elements: int, kv_type: str) -> int:
+    """Return the bytes of keys and values."""
+    kind = KV_TYPES[kv_type]
+    return elements * kind.block_bytes // kind.block
+
+
+def cache_per_token(metadata: Any) -> int | None:
+    """Return what one more token of context takes in 16 bits; None where the metadata lacks it.
+
+    A layer with a window takes it only as long as the window is not full, or with ``swa_full``.
+    """
+    return _stored(sum(layer.key + layer.value for layer in layers(metadata)), "f16") or None
 
 
 def _first_on_gpu(count: int, gpu_layers: int) -> int:

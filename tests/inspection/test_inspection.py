@@ -110,7 +110,7 @@ def test_parameters_are_llama_cpps(tiny: Path, name: str) -> None:
     try:
         report = inspect_gguf(str(path))
         assert report.parameters == llama.llama_model_n_params(model)
-        assert report.memory.weights == llama.llama_model_size(model)
+        assert report.weights == llama.llama_model_size(model)
         known = {item.name: item.value for item in report.hyperparameters}
         for own, function in (
             ("n_layer", llama.llama_model_n_layer),
@@ -134,15 +134,15 @@ def test_summary_of_a_model(tiny: Path) -> None:
     assert (report.name, report.architecture, report.file_type) == ("tiny-llama", "llama", "Q4_0")
     assert [mix.type for mix in report.mix] == ["Q4_0", "F32"]
     assert sum(mix.parameters for mix in report.mix) == report.parameters
-    assert math.isclose(report.bits_per_weight, 8 * report.memory.weights / report.parameters)
+    assert math.isclose(report.bits_per_weight, 8 * report.weights / report.parameters)
     assert [(group.name, group.kind) for group in report.layers] == [
         ("input", "input"), ("blk.0", "repeating"), ("blk.1", "repeating"), ("output", "output"),
     ]  # fmt: skip
     grouped = itertools.chain.from_iterable(group.tensors for group in report.layers)
     assert sorted(t.name for t in grouped) == sorted(t.name for t in report.file.tensors)
-    assert sum(n_bytes for _, n_bytes in report.places) == report.memory.weights
+    assert sum(n_bytes for _, n_bytes in report.places) == report.weights
     # 2 layers, 2 key/value heads, 64 + 64 values of 2 bytes
-    assert report.memory.cache_per_token == 2 * 2 * 128 * 2
+    assert report.cache_per_token == 2 * 2 * 128 * 2
     assert report.vocabulary is not None
     assert dict(report.vocabulary.types) == {
         "normal": 763, "unknown": 1, "control": 4, "byte": 256,
@@ -155,14 +155,16 @@ def test_summary_of_a_model(tiny: Path) -> None:
 def test_derived_hyperparameters(tmp_path: Path) -> None:
     path = tmp_path / "a.gguf"
     keys = [Key("general.architecture", "string", "x"), Key("x.embedding_length", "u32", 64),
-            Key("x.attention.head_count", "u32", 4), Key("x.block_count", "u32", 2**32 - 1),
+            Key("x.attention.head_count", "u32", 4),
             Key("x.attention.head_count_kv", "i32[]", [2, 0, 1])]  # fmt: skip
-    write_gguf(str(path), keys)
+    write_gguf(str(path), [*keys, Key("x.block_count", "u32", 2**32 - 1)])
+    assert inspect_gguf(str(path)).cache_per_token is None
+    write_gguf(str(path), [*keys, Key("x.block_count", "u32", 3)], force=True)
     report = inspect_gguf(str(path))
     known = {item.name: (item.value, item.key) for item in report.hyperparameters}
     assert known["n_embd_head_k"] == (16, "")
     assert known["n_head_kv"] == ([2, 0, 1], "x.attention.head_count_kv")
-    assert report.memory.cache_per_token == 3 * 32 * 2
+    assert report.cache_per_token == 3 * 32 * 2
 
 
 def test_bytes_and_special_floats_survive_json(tmp_path: Path) -> None:

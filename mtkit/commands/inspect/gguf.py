@@ -104,7 +104,7 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
             yield "tokenizer", flag, is_set
         for template in found.chat_templates:
             yield "tokenizer", "chat_template", template
-    yield "memory", "weights", report.memory.weights
-    yield "memory", "cache_per_token", report.memory.cache_per_token
+    yield "memory", "weights", report.weights
+    yield "memory", "cache_per_token", report.cache_per_token
     for shard in report.shards.shards if report.shards else ():
         yield "shard", shard.path, "present" if shard.file else "missing"

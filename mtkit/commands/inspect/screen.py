@@ -172,11 +172,10 @@ def _tokenizer(found: Vocabulary) -> str:
 
 
 def _memory(report: GgufReport) -> str:
-    memory = report.memory
-    parts = [f"weights {output.size(memory.weights)}"]
-    if memory.cache_per_token and memory.context:
-        cache = output.size(memory.cache_per_token * memory.context)
-        parts.append(f"KV cache at most {cache} at {output.grouped(memory.context)} (f16)")
+    parts = [f"weights {output.size(report.weights)}"]
+    if report.cache_per_token and report.n_ctx_train:
+        cache = output.size(report.cache_per_token * report.n_ctx_train)
+        parts.append(f"KV cache at most {cache} at {output.grouped(report.n_ctx_train)} (f16)")
     return _joined(parts)
 
 
