@@ -23,12 +23,16 @@ TOKENIZER_FILES = (
     "config.json",
     "chat_template*",
     "additional_chat_templates/*",
-    "tekken.json",
+    "tekken*.json",
     "*.model",
+    "*.model.v*",
     "*.tiktoken",
+    "pattern.json",
     "vocab.json",
     "merges.txt",
     "vocab.txt",
+    "rwkv_vocab*.txt",
+    "tokenizer.txt",
     "*.mtok",
 )
 """What ``download`` fetches: all that a tokenizer is read from, and no weights."""

@@ -20,7 +20,7 @@ class Wanted(Record):
     Attributes:
         key: Name of the setting that holds the user's default.
         shipped: File in ``data`` that ships with mtkit.
-        files: What stands for a folder: the first that is there; an entry with a dot is a suffix.
+        files: What stands for a folder, as published repositories call it: the first that is there.
         lacks: What a folder without them is called.
         hint: What to name where there is no such file.
         fetch: How to come by a repository that the cache lacks.
@@ -41,14 +41,22 @@ TOKENIZER = Wanted(
     "default.mtok",
     (
         "tokenizer.json",
-        "tekken.json",
+        "tekken*.json",
         "tokenizer.model",
-        ".tiktoken",
+        "spiece.model",
+        "sentencepiece*.model",
+        "spm.model",
+        "tiktoken.model",
+        "*.model.v*",
+        "*.tiktoken",
         "vocab.json",
         "vocab.txt",
-        "tokenizer.mtok",
+        "rwkv_vocab*.txt",
+        "*.mtok",
+        "tokenizer.txt",
+        "*.model",
         "tokenizer.bin",
-        ".gguf",
+        "*.gguf",
     ),
     "is a folder without a tokenizer",
     "name a file, a folder or - for a pipe",
@@ -58,7 +66,7 @@ TOKENIZER = Wanted(
 MODEL = Wanted(
     "model",
     "default-model.gguf",
-    (".gguf",),
+    ("*.gguf",),
     "is a folder without a .gguf file",
     "-m names a .gguf file, a folder, or a repository in the hub's local cache",
     "the hub's own client fetches it",
@@ -123,9 +131,13 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
 
 
 def _in_folder(folder: str, files: tuple[str, ...]) -> str | None:
+    from fnmatch import fnmatchcase
+
     names = sorted(os.listdir(folder), key=lambda name: (name.startswith(_PROJECTOR), name))
     for wanted in files:
         for name in names:
-            if name == wanted or (wanted.startswith(".") and name.endswith(wanted)):
-                return os.path.join(folder, name)
+            alone = name == "vocab.json" and "merges.txt" not in names  # others have one, too
+            path = os.path.join(folder, name)
+            if fnmatchcase(name, wanted) and not alone and os.path.isfile(path):
+                return path
     return None

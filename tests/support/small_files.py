@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gguf_layout import ARRAY, BOOL, F32, I32, STRING, U32, Layout
@@ -171,6 +172,7 @@ def _mtok(name: str, *, extension: bool) -> bytes:
     return mtok.write(spec(name), options).files[".mtok"]
 
 
+@cache
 def sources() -> dict[str, Source]:
     """Return name -> file; the part of the name before a colon is the format."""
     files: dict[str, tuple[str, bytes, dict[str, bytes]]] = {
