@@ -23,6 +23,7 @@ class GenerateKeywords(TypedDict, total=False):
     check_tensors: bool
     repack: bool
     backends: str | None
+    trial: bool
     n_predict: int
     stops: tuple[str, ...]
     parse_special: bool

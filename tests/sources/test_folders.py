@@ -11,7 +11,7 @@ from small_files import MERGES, PATTERN, sources
 import mtkit
 from mtkit.errors import UsageError
 from mtkit.sources.hub import TOKENIZER_FILES
-from mtkit.tokenizer.load import FOLDER_ORDER, locate
+from mtkit.sources.locate import TOKENIZER, locate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_folder_with_one_file_is_that_tokenizer(kind: str, name: str, tmp_path
 
 def test_what_is_looked_for_is_fetched() -> None:
     """Each name of a folder is among those that --download fetches, weights and GGUFs apart."""
-    for name in FOLDER_ORDER:
+    for name in TOKENIZER.files:
         plain = name.replace("*", "x")
         if name not in ("*.gguf", "tokenizer.bin"):
             assert any(fnmatchcase(plain, pattern) for pattern in TOKENIZER_FILES), name
