@@ -1,8 +1,8 @@
 """Mutants of small models given to ``mtkit generate`` and ``mtkit chat``: none may end a process.
 
 Each mutant is drawn from ``--seed`` and its number (tests/support/model_mutants.py) and runs as
-from the command line, in a process of its own, forked from one that has loaded everything already; so
-is the child of its trial, but that of each 20th mutant, which starts as a user's does. ``chat``
+from the command line, in a process of its own, forked from one that has loaded everything; so is
+the child of its trial, but that of each 20th mutant, which starts as a user's does. ``chat``
 gets what ``generate`` took, and each fourth of the others. A run that a signal ends, that does not
 end, prints a traceback or more than one line of an error or needs too much memory is printed;
 ``--only`` makes that mutant again, ``--keep`` leaves the file. Exit status 1 if there is any.
