@@ -9,7 +9,7 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint docs sanitize native fuzz-exact fuzz-files fuzz-models clean
+.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates docs sanitize native clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -38,6 +38,10 @@ fuzz-files: $(VENV)/tests
 ## A thousand hostile model files given to generate and chat; see tools/fuzz_models.py.
 fuzz-models: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_models $(FUZZ)
+
+## Hostile chat templates, each measured; see tools/fuzz_templates.py.
+fuzz-templates: $(VENV)/tests
+	$(BIN)/python -m tools.fuzz_templates $(FUZZ)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed

@@ -10,8 +10,10 @@ tokenization_utils_base.py (``apply_chat_template``, ``get_chat_template``).
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
-from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.chat.continuation import REASONING, continued
+from mtkit.chat.process import Limits
+from mtkit.chat.rendering import Rendering, rendered
+from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,30 +27,8 @@ SECONDS = 10.0
 """Time that a template may take; the slowest of the known ones needs a hundredth of a second."""
 CHARACTERS = 1 << 25
 """Length that the text of a conversation may have."""
-REASONING = ("reasoning_content", "thinking", "reasoning")
-"""Names of a message's reasoning; the first is the one that templates read."""
-_MARK = "MTKIT_CONTINUES_HERE "
-
-
-class Rendering(Record):
-    """A rendered conversation.
-
-    Attributes:
-        text: What the model reads.
-        generation: (start, end) in characters of each part in ``{% generation %}`` tags.
-    """
-
-    text: str
-    generation: tuple[tuple[int, int], ...] = ()
-
-
-class TemplateRefusal(UsageError):
-    """The template does not take these messages; ``message`` is what it says itself."""
-
-    def __init__(self, message: str, *, own: bool) -> None:
-        said = f"the chat template refuses: {message}" if own else message
-        super().__init__(said, hint="check the order and the roles of the messages")
-        self.message = message
+MEMORY = 256 << 20
+"""Bytes that a template may take, besides eight times what it is given."""
 
 
 def render(
@@ -63,6 +43,7 @@ def render(
     now: datetime | None = None,
     seconds: float = SECONDS,
     characters: int = CHARACTERS,
+    memory: int = MEMORY,
 ) -> Rendering:
     """Render one conversation.
 
@@ -77,6 +58,7 @@ def render(
         now: The time that ``strftime_now`` tells.
         seconds: Limit of wall-clock time.
         characters: Limit of the output's length.
+        memory: Limit of the memory in bytes, where the system has one.
 
     Raises:
         TemplateRefusal: The template raises an exception on these messages.
@@ -84,19 +66,27 @@ def render(
         FormatError: The template is no template.
         ResourceError: It takes too long or writes too much.
     """
-    chat = _conversation(messages)
-    field = _mark_end(template, chat, continue_final_message) if continue_final_message else ""
-    variables = {
-        "messages": chat,
-        "tools": _mappings(tools, "tools"),
-        "documents": _mappings(documents, "documents"),
-        "add_generation_prompt": add_generation_prompt,
-        **plain(dict(values or {})),
-    }
-    made = _run(template, variables, now, seconds, characters)
-    if field:
-        return Rendering(_cut_at_mark(made.text, field), made.generation)
-    return made
+    from time import monotonic
+
+    limits, deadline = Limits(seconds, characters, memory), monotonic() + seconds
+    try:
+        chat = _conversation(messages)
+        variables = {
+            "tools": _mappings(tools, "tools"),
+            "documents": _mappings(documents, "documents"),
+            "add_generation_prompt": add_generation_prompt,
+            **plain(dict(values or {})),
+        }
+    except RecursionError:
+        raise UsageError("nest too deeply for a template", field="messages") from None
+
+    def whole(chat: list[dict[str, Any]]) -> Rendering:
+        return rendered(template, {"messages": chat, **variables}, now, limits, deadline)
+
+    if not continue_final_message:
+        return whole(chat)
+    field = continue_final_message if isinstance(continue_final_message, str) else "content"
+    return continued(template, chat, field, whole)
 
 
 def apply(
@@ -215,71 +205,3 @@ def _mappings(values: Any, name: str) -> Any:
     if not isinstance(made, (list, tuple)) or not all(isinstance(v, dict) for v in made):
         raise UsageError("is not a list of objects", field=name)
     return list(made)
-
-
-def _mark_end(template: str, chat: list[dict[str, Any]], field: bool | str) -> str:
-    """Put a mark behind the last message; returns the text that it stands behind."""
-    name = field if isinstance(field, str) else "content"
-    final = chat[-1].get(name) if chat else None
-    if final is None:
-        raise UsageError(f"has no {name} to continue", field="messages")
-    names = [name]
-    if name in REASONING:
-        names = [other for other in REASONING if chat[-1].get(other) == final]
-    if not any(other in template for other in names):
-        raise UsageError(f"the chat template does not know the field {name}")
-    if isinstance(final, (list, tuple)):
-        block = next((b for b in reversed(final) if isinstance(b, dict) and "text" in b), None)
-        if block is None:
-            raise UsageError("the last message has no text to continue", field="messages")
-        text = str(block["text"])
-        block["text"] = text + _MARK
-        return text
-    for other in names:
-        chat[-1][other] = final + _MARK
-    return str(final)
-
-
-def _cut_at_mark(text: str, final: str) -> str:
-    """Cut a rendering where the last message ends; blanks that the template took go, too."""
-    mark = _MARK.strip()
-    at = text.rfind(mark)
-    if at < 0 or final.strip() not in text:
-        raise UsageError("the chat template leaves out part of the message to be continued")
-    return text[:at] if text[at : at + len(_MARK)] == _MARK else text[:at].rstrip()
-
-
-def _run(
-    template: str, variables: dict[str, Any], now: datetime | None, seconds: float, characters: int
-) -> Rendering:
-    """Run a template and turn what it raises into one kind of error."""
-    from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError
-
-    from mtkit.chat.limits import BUDGET, Budget
-    from mtkit.chat.sandbox import compile_template
-
-    budget = Budget(seconds, characters, now)
-    token = BUDGET.set(budget)
-    try:
-        size = 0
-        for block in compile_template(template).generate(variables):
-            size += len(block)
-            budget.room(size)
-            budget.tick()
-            budget.blocks.append(block)
-    except TemplateSyntaxError as error:
-        raise FormatError(f"{error.message} (line {error.lineno})", field="chat template") from None
-    except SecurityError as error:
-        raise UnsupportedError(f"the chat template is not safe: {error}") from None
-    except (MemoryError, RecursionError) as error:
-        raise ResourceError(f"the chat template fails: {type(error).__name__}") from None
-    except MtkitError:
-        raise
-    except TemplateError as error:
-        raise TemplateRefusal(str(error.message), own=type(error) is TemplateError) from None
-    except Exception as error:  # noqa: BLE001  a template can raise what Python can
-        text = f"the chat template fails: {type(error).__name__}: {error}"
-        raise TemplateRefusal(text, own=False) from None
-    finally:
-        BUDGET.reset(token)
-    return Rendering("".join(budget.blocks), tuple(budget.generation))

@@ -65,7 +65,8 @@ def template(
 ) -> None:
     """Render a chat template as the transformers library does.
 
-    In a pipe: the text as it is. On a terminal control characters are escaped.
+    In a pipe: the text as it is. On a terminal control characters are escaped. The template runs
+    in a process of its own, for 10 seconds and with 256 MiB at most.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from mtkit.errors import MtkitError
+from mtkit.chat.rendering import TemplateRefusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def message_ids(
             for message, changed in zip(messages, every, strict=True)
         ]
         for candidate in (every, others):
-            with suppress(MtkitError):  # a template may refuse where it does not find something
+            with suppress(TemplateRefusal):  # it may look for what is not there
                 marked = rendered(candidate)
                 if _restored(marked, marks) == text:
                     return _ids(model, marked, marks)

@@ -11,8 +11,9 @@ import pytest
 from support import FIXTURES, SHARED, absent, reference
 
 from mtkit.base.binary import Source
-from mtkit.chat.template import TemplateRefusal, apply, render
-from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.chat.rendering import TemplateRefusal
+from mtkit.chat.template import apply, render
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import hf
 from mtkit.spec import ChatTemplate, replace
 
@@ -97,73 +98,6 @@ def test_small_templates_give_the_library_s_text(template: str) -> None:
         )
         assert made.text == texts[0]
         assert list(made.generation) == (marks[0] if marks else [])
-
-
-@pytest.mark.parametrize("ending", ["", "{{ '' }}<e>", " <e>"])
-@pytest.mark.parametrize("content", ["so far", "so far  ", [{"type": "text", "text": "part"}]])
-def test_a_message_is_continued_as_by_the_library(content: Any, ending: str) -> None:
-    library = reference("transformers.utils.chat_template_utils")
-    inner = "m.content[0].text" if isinstance(content, list) else "m.content"
-    chat = [*USER, {"role": "assistant", "content": content}]
-    for strip in ("", " | trim"):
-        template = f"{{% for m in messages[1:] %}}[{{{{ {inner}{strip} }}}}{ending}{{% endfor %}}"
-        texts, _ = library.render_jinja_template(
-            conversations=[chat], chat_template=template, continue_final_message=True
-        )
-        assert render(template, chat, continue_final_message=True).text == texts[0]
-
-
-GROW = (
-    "{%% set n = namespace(x='a') %%}{%% for i in range(99) %%}{%% set n.x = %s %%}{%% endfor %%}"
-)
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(1) }}",
-        GROW % "n.x ~ n.x",
-        GROW % "n.x + n.x",
-        GROW % "n.x.replace('a', 'aaa')",
-        GROW % "n.x | replace('a', 'aaa')",
-        GROW % "[n.x, n.x] | join",
-        "{{ 'x' | center(99999999999) }}",
-        "{{ '%9999999999d' | format(1) }}",
-        "{{ 'x' | indent(width=99999999999, first=true) }}",
-        "{{ lipsum(n=99999999) }}",
-        "{{ 'x' * 99999999999 }}",
-        "{{ 10 ** 99999999 }}",
-        "{{ 'x'.center(99999999999) }}",
-        "{{ '%99999999999d' % 1 }}",
-        "{{ '{:99999999999}'.format(1) }}",
-        "{% for a in range(99999) %}{{ 'x' * 10000 }}{% endfor %}",
-        "{{ '{:99999999}'.format(1) }}",
-        "{{ '{:{}}'.format(1, 99999999) }}",
-        "{{ '%*d' % (99999999, 1) }}",
-        "{{ '%*d' | format(99999999, 1) }}",
-        "{{ (['x' * 999999] * 100) | join | length }}",
-        "{{ ''.join(['x' * 999999] * 100) | length }}",
-        "{{ ('\n' * 999999) | indent(100) | length }}",
-        "{% set x = 'x' * 999999 %}{{ (x ~ x ~ x ~ x) | length }}",
-        "{{ [1] * 999999 }}",
-        "{{ ('www.x.com ' * 99999) | urlize | length }}",
-        "{% filter urlize %}{{ 'www.x.com ' * 99999 }}{% endfilter %}",
-        "{{ ('a b ' * 199999) | title | length }}",
-        "{{ ('ab' * 499999) | map('upper') | join | length }}",
-        "{{ ('a b ' * 199999).split() | length }}",
-        "{{ ('a,b,' * 199999).split(',') | length }}",
-        "{{ (9 ** 9999) * (9 ** 9999) % 7 }}",
-    ],
-)
-def test_a_template_cannot_take_all_time_or_memory(template: str) -> None:
-    with pytest.raises(ResourceError):
-        render(template, USER, seconds=0.5, characters=1 << 20)
-
-
-def test_a_long_text_may_be_cut_once() -> None:
-    template = "{% set x = 'a b ' * 199999 %}{{ x.split(' ', 1)[0] ~ x.split(maxsplit=1)[0] }}"
-    assert render(template, USER, characters=1 << 20).text == "aa"
 
 
 @pytest.mark.parametrize(

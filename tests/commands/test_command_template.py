@@ -78,7 +78,7 @@ def test_failures_are_one_line(mtkit: Run, tmp_path: Path) -> None:
     cases = [
         (("template", refusing, "--user", "x"), 2, b"Only one user!"),
         (("template", broken, "--user", "x"), 3, b"line 1"),
-        (("template", endless, "--user", "x"), 5, b"characters"),
+        (("template", endless, "--user", "x"), 5, b"memory"),
         (("template", TOKENIZER), 2, b"no messages"),
         (("template", TOKENIZER, "--messages", bad), 3, b"bad.json"),
         (("template", TOKENIZER, "--user", "x", "--name", "rag"), 2, b"default"),

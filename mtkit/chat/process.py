@@ -1,0 +1,234 @@
+"""The process in which a chat template runs, seen from outside.
+
+A template that loops, sorts, multiplies or nests without end does so inside one step of the
+interpreter, where nothing can count. So it runs in a process of its own, which holds its limit of
+memory itself (``chat_child``) and is killed at its limit of time.
+
+It is a fresh interpreter, not a fork: a fork would begin with all that this process has in memory
+and with whatever locks the threads of llama.cpp hold. Its start takes as long as importing jinja2,
+which this process then does not do.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from time import monotonic
+
+from mtkit.base.record import Record
+from mtkit.chat import child as chat_child
+from mtkit.chat.child import ASK, HEAD, KINDS, MOST_SPANS, MOST_WORDS, READY, SPAN
+from mtkit.errors import ResourceError, UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO, Any
+
+START_SECONDS = 60.0
+"""In which an interpreter starts, even on a machine with other things to do."""
+
+_START = (
+    "import importlib, sys; sys.path += sys.argv[2:]; importlib.import_module(sys.argv[1]).serve()"
+)
+_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TZ")
+"""What an interpreter may need to start and to tell the time."""
+
+
+class Limits(Record):
+    """What a rendering may use.
+
+    Attributes:
+        seconds: Wall-clock time.
+        characters: Length of the text.
+        memory: Bytes, besides eight times what is given to the template.
+    """
+
+    seconds: float
+    characters: int
+    memory: int
+
+
+class Answer(Record):
+    """What a process answers.
+
+    Attributes:
+        kind: One of ``KINDS``.
+        text: The rendering, or the message of a failure.
+        spans: (start, end) in characters of each part in ``{% generation %}`` tags.
+    """
+
+    kind: bytes
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+class Process:
+    """One process; somebody has to end it."""
+
+    def __init__(self) -> None:
+        try:
+            self._popen = subprocess.Popen(  # noqa: S603  ourselves
+                [sys.executable, "-I", "-S", "-B", "-c", _START, chat_child.__name__, *_folders()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if os.environ.get("MTKIT_TRACEBACK") else subprocess.DEVNULL,
+                bufsize=0,
+                cwd=os.path.abspath(os.sep),
+                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                start_new_session=True,  # Ctrl-C is for the parent to see
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        except OSError as error:
+            raise ResourceError(f"no process for the chat template: {error.strerror}") from None
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        self._stdin, self._stdout = self._popen.stdin, self._popen.stdout
+        self._to_write, self._to_read = _poll(self._stdin, "POLLOUT"), _poll(self._stdout, "POLLIN")
+        self._deadline = 0.0
+        try:
+            with self._until(monotonic() + START_SECONDS):
+                self._read(len(READY))
+        except (OSError, EOFError):
+            how = self._how_it_ended()
+            self.end()
+            raise ResourceError(
+                f"the process for the chat template does not start ({how})",
+                hint="MTKIT_TRACEBACK=1 shows why",
+            ) from None
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        """It did not end by itself."""
+        return self._popen.poll() is None
+
+    def ask(self, request: bytes, limits: Limits, deadline: float) -> Answer:
+        """Send a request and read the answer.
+
+        Args:
+            request: As ``chat_child`` takes it.
+            limits: What the template may use; the time is known already.
+            deadline: When the answer has to be there, as ``time.monotonic`` counts.
+
+        Raises:
+            ResourceError: It takes too long, or the process ends.
+            UnsupportedError: The answer is none that our code gives.
+        """
+        memory = limits.memory + 8 * len(request)
+        try:
+            with self._until(deadline):
+                self._write(ASK.pack(len(request), memory) + request)
+                kind, size, count = HEAD.unpack(self._read(HEAD.size))
+                if size > 4 * max(limits.characters, MOST_WORDS) or count > MOST_SPANS:
+                    raise _forged()
+                text = self._read(size)
+                spans = self._read(count * SPAN.size)
+        except (OSError, EOFError):
+            if monotonic() >= deadline:
+                what = f"ran for more than {limits.seconds:g} seconds"
+            else:
+                what = f"ended its process ({self._how_it_ended()})"
+            raise ResourceError(f"the chat template {what}") from None
+        try:
+            made = Answer(kind, str(text, "utf-8", "surrogatepass"), tuple(SPAN.iter_unpack(spans)))
+        except UnicodeDecodeError:
+            raise _forged() from None
+        if kind not in KINDS or any(not a <= b <= len(made.text) for a, b in made.spans):
+            raise _forged()
+        return made
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self._popen.kill()
+        self._popen.wait()
+        self._stdin.close()
+        self._stdout.close()
+
+    def disown(self) -> None:
+        """Leave the process to the one that started it, of which this one is a fork."""
+        self._popen.returncode = 0  # or it is looked for among this one's children
+        self._stdin.close()
+        self._stdout.close()
+
+    def _how_it_ended(self) -> str:
+        try:
+            code = self._popen.wait(1)
+        except subprocess.TimeoutExpired:
+            return "it says nothing"
+        return f"exit status {code}" if code >= 0 else f"signal {-code}"
+
+    @contextmanager
+    def _until(self, deadline: float) -> Iterator[None]:
+        """Set the time until which reading and writing may take."""
+        self._deadline = deadline
+        # Windows cannot wait for a pipe. There a thread ends the process, which ends the waiting.
+        timer = None
+        if self._to_read is None:
+            timer = threading.Timer(max(deadline - monotonic(), 0), self._popen.kill)
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+                timer.join()
+
+    def _wait(self, poll: Any) -> None:
+        if poll is not None:
+            left = self._deadline - monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                raise TimeoutError
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            self._wait(self._to_write)
+            left = left[self._stdin.write(left) or 0 :]
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        left = memoryview(data)
+        while left:
+            self._wait(self._to_read)
+            count = self._stdout.readinto(left)  # type: ignore[attr-defined]  # it is unbuffered
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return data
+
+
+def _poll(pipe: IO[bytes], event: str) -> Any:
+    """Return what waits for a pipe, which then does not wait by itself; None on Windows."""
+    if not hasattr(select, "poll"):
+        return None
+    os.set_blocking(pipe.fileno(), False)
+    made = select.poll()
+    made.register(pipe, getattr(select, event))
+    return made
+
+
+def _folders() -> list[str]:
+    """Return where the process finds this package, jinja2 and what that needs."""
+    from importlib.util import find_spec
+
+    path = os.path.abspath(chat_child.__file__)
+    for _ in chat_child.__name__.split("."):
+        path = os.path.dirname(path)
+    found = [path]
+    for name in ("jinja2", "markupsafe"):
+        spec = find_spec(name)
+        if spec is None or not spec.origin:
+            raise UnsupportedError(f"{name} is not installed", hint=f"pip install {name}")
+        found.append(os.path.dirname(os.path.dirname(os.path.abspath(spec.origin))))
+    return list(dict.fromkeys(found))
+
+
+def _forged() -> UnsupportedError:
+    return UnsupportedError("the chat template is not safe: it broke out of its sandbox")

@@ -1,0 +1,279 @@
+"""A chat template renders in a process of its own that keeps to its limits and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support import absent
+
+from mtkit.chat import pool as chat_pool
+from mtkit.chat import process as chat_process
+from mtkit.chat.child import HEAD, SPAN
+from mtkit.chat.process import Process
+from mtkit.chat.template import render
+from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
+
+USER = [{"role": "user", "content": "hi"}]
+MEMORY = 48 << 20
+MANY, END = "{% for a in range(999) %}", "{% endfor %}"
+ENDLESS = f"{MANY}{MANY}{MANY}{MANY}{END}{END}{END}{END}"
+
+
+def children() -> dict[int, str]:
+    """Processes that this one has started, and their states; Z is a zombie."""
+    if not os.path.isdir("/proc/self/task"):
+        absent("the system has no /proc", "MTKIT_REQUIRE_REFERENCE")
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found[int(folder.name)] = fields[0]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """No process is there before a test, and none after it."""
+    chat_pool.end_all()
+    before = set(children())
+    yield
+    chat_pool.end_all()
+    assert set(children()) == before
+
+
+HOSTILE = """
+import hostile_templates, json, sys
+from mtkit import chat_pool
+count = 2 * len(hostile_templates.FAMILIES)
+found = []
+for one in hostile_templates.drawn(1, count):
+    wrong, seconds = hostile_templates.attempt(one, 0.3, int(sys.argv[1]))
+    found.append((one.family, wrong, seconds))
+chat_pool.end_all()
+print(json.dumps([found, hostile_templates.peak() >> 20]))
+"""
+
+
+def test_hostile_templates_stay_within_their_limits() -> None:
+    """In a process of their own: what the largest child of this one has held is never less."""
+    path = os.pathsep.join((str(Path(__file__).parent), *filter(None, sys.path)))
+    done = subprocess.run(
+        [sys.executable, "-c", HOSTILE, str(MEMORY)],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    found, peak = json.loads(done.stdout)
+    assert len({family for family, _, _ in found}) >= 19
+    for family, wrong, seconds in found:
+        assert not wrong, family
+        assert seconds < 30, family  # a start on a busy machine
+    assert peak < 80 + (MEMORY >> 20)
+
+
+@pytest.mark.parametrize(
+    ("template", "word"),
+    [
+        (ENDLESS, "more than 0.5 seconds"),
+        ("{{ 10 ** 99999999 }}", "more than 0.5 seconds"),
+        ("{{ 'x' * 10**10 }}", "more than 48 MiB"),
+        ("{{ 'x' * 10**30 }}", "OverflowError"),
+        ("{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}", "RecursionError"),
+        (f"{MANY}{MANY}{{{{ 'x' * 99 }}}}{END}{END}", "more than 1000000 characters"),
+        (f"{MANY}{MANY}{{% generation %}}{{% endgeneration %}}{END}{END}", "100000 generations"),
+        ("{{ " + "(" * 9999, "RecursionError"),
+    ],
+)  # fmt: skip
+def test_each_limit_has_its_words(template: str, word: str) -> None:
+    seconds = 0.5 if "0.5" in word else 60
+    with pytest.raises(ResourceError, match=re.escape(word)):
+        render(template, USER, seconds=seconds, characters=10**6, memory=MEMORY)
+
+
+def test_what_is_given_counts_extra() -> None:
+    long = [{"role": "user", "content": "你好" * (12 << 20)}]
+    assert len(render("{{ messages[0].content }}", long, memory=MEMORY).text) == 24 << 20
+
+
+def test_a_process_is_kept_for_its_template_alone() -> None:
+    render("a{{ messages }}", USER)
+    first = set(children())
+    for _ in range(3):
+        render("a{{ messages }}", USER)
+    assert set(children()) == first
+    render("b{{ messages }}", USER)
+    assert set(children()) > first
+    for number in range(chat_pool.MOST_WAITING + 2):
+        render(str(number), USER)
+    assert len(children()) == chat_pool.MOST_WAITING
+    assert "Z" not in children().values()
+
+
+def test_a_failure_does_not_spoil_the_next_rendering() -> None:
+    template = "{% if messages|length > 1 %}" + ENDLESS + "{% endif %}{{ messages[0].content }}"
+    for _ in range(2):
+        assert render(template, USER).text == "hi"
+        with pytest.raises(ResourceError):
+            render(template, USER * 2, seconds=0.2)
+        with pytest.raises(MtkitError):
+            render(template, [])
+        assert not children()
+    render(template, USER)
+    os.kill(next(iter(children())), signal.SIGKILL)
+    assert render(template, USER).text == "hi"
+
+
+def test_threads_render_at_the_same_time() -> None:
+    def one(number: int) -> str:
+        return render("{{ messages[0].content }}", [{"role": "u", "content": str(number)}]).text
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(one, range(200))) == list(map(str, range(200)))
+    assert len(children()) <= 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_has_processes_of_its_own() -> None:
+    template = "{{ messages[0].content }}"
+    render(template, USER)
+    pid = os.fork()
+    if not pid:
+        try:
+            fine = render(template, [{"role": "u", "content": "fork"}]).text == "fork"
+            chat_pool.end_all()
+            os._exit(0 if fine else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert render(template, USER).text == "hi"
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_its_parent(end: signal.Signals) -> None:
+    script = f"from mtkit.chat.template import render; print(1, flush=True); render({ENDLESS!r}, [], seconds=3)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)  # fmt: skip
+    assert parent.stdout is not None
+    with parent, parent.stdout:
+        parent.stdout.readline()
+        child, limit = 0, time.monotonic() + 60
+        listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+        while not child and time.monotonic() < limit:
+            child = int((listed.read_text("utf-8").split() or [0])[0])
+            time.sleep(0.05)
+        assert child
+        time.sleep(0.5)
+        parent.send_signal(end)
+    while os.path.exists(f"/proc/{child}") and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{child}")
+
+
+def test_the_process_has_nothing_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "s3cret")
+    inherited = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    process = Process()
+    try:
+        pid = next(iter(children()))
+        assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"]
+        assert b"s3cret" not in Path(f"/proc/{pid}/environ").read_bytes()
+        limits = Path(f"/proc/{pid}/limits").read_text("utf-8")
+        for name, most in (("open files", 3), ("file size", 0), ("processes", 0)):
+            assert re.search(rf"Max {name} +{most} +{most} ", limits)
+        assert os.getsid(pid) == pid
+    finally:
+        process.end()
+        os.close(inherited)
+
+
+DONE = HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"+" + DONE, None),
+        (b"+" + HEAD.pack(b"d", 1 << 40, 0), UnsupportedError),
+        (b"+" + HEAD.pack(b"d", 2, 1 << 30) + b"hi", UnsupportedError),
+        (b"+" + HEAD.pack(b"x", 2, 0) + b"hi", UnsupportedError),
+        (b"+" + HEAD.pack(b"d", 2, 0) + b"\xff\xff", UnsupportedError),
+        (b"+" + HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(0, 3), UnsupportedError),
+        (b"+" + HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(2, 1), UnsupportedError),
+        (b"+" + DONE[:-1], ResourceError),
+        (b"+", ResourceError),
+        (b"", ResourceError),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(
+    answer: bytes, error: type[MtkitError] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"import os; os.write(1, {answer!r}); os.read(0, 1 << 20)"
+    monkeypatch.setattr(chat_process, "_START", script)
+    if error is None:
+        assert render("", USER).text == "hi"
+    else:
+        with pytest.raises(error):
+            render("", USER)
+        assert not children()
+
+
+def test_a_process_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for script in (
+        "import time; time.sleep(99)",
+        "import os, time; os.write(1, b'+'); time.sleep(99)",
+    ):
+        monkeypatch.setattr(chat_process, "_START", script)
+        monkeypatch.setattr(chat_process, "START_SECONDS", 1.0)
+        chat = [{"role": "user", "content": "more than a pipe holds" * 9999}]
+        with pytest.raises(ResourceError):
+            render("", chat, seconds=0.2)
+        assert not children()
+
+
+def test_what_cannot_be_given_to_a_template_is_said() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    for value in (deep, [{"role": "user", "content": deep}]):
+        with pytest.raises(UsageError):
+            render("", value)  # type: ignore[arg-type]
+
+
+def test_everything_of_jinja_works_without_files() -> None:
+    from mtkit.chat.sandbox import Sandbox
+
+    sandbox = Sandbox()
+    uses = [f"(x | {name})" for name in sandbox.filters]
+    uses += [f"(x is {name})" for name in sandbox.tests if name.isidentifier()]
+    uses += [f"{name}()" for name in sandbox.globals]
+    uses += [f"'é'.encode('{name}')" for name in ("latin-1", "utf-16", "utf-32", "unicode_escape")]
+    uses += ["'\\N{EM DASH}'", "é", "('a' | safe).striptags()", "('&amp;' | safe).unescape()"]
+    values = ("'a b'", "[1, 2]", "{'a': 1}", "3")
+    parts = [f"{{% set x = {value} %}}{{{{ {use} }}}}" for use in uses for value in values]
+    assert len(parts) > 400
+    # All in one template, which has one process.
+    template = "".join(f"{{% if n == {i} %}}{part}{{% endif %}}" for i, part in enumerate(parts))
+    assert not render(template, USER, values={"n": -1}, seconds=60).text
+    fine = 0
+    for number, part in enumerate(parts):
+        try:
+            render(template, USER, values={"n": number}, seconds=60)
+            fine += 1
+        except MtkitError as error:
+            assert "open files" not in str(error), part
+            assert "Import" not in str(error), part
+    assert fine > 200
