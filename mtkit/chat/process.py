@@ -218,6 +218,8 @@ def _folders() -> list[str]:
     """Return where the process finds this package, jinja2 and what that needs."""
     from importlib.util import find_spec
 
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise UnsupportedError("a chat template needs a Python interpreter to run in")
     path = os.path.abspath(chat_child.__file__)
     for _ in chat_child.__name__.split("."):
         path = os.path.dirname(path)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -242,6 +243,26 @@ def test_a_process_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monke
         with pytest.raises(ResourceError):
             render("", chat, seconds=0.2)
         assert not children()
+
+
+def test_where_pipes_cannot_be_waited_for_a_thread_holds_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Windows."""
+    monkeypatch.setattr(chat_process, "_poll", lambda *_: None)
+    threads = threading.active_count()
+    for _ in range(2):
+        assert render("{{ messages[0].content }}", USER).text == "hi"
+    with pytest.raises(ResourceError, match=r"more than 0.5 seconds"):
+        render(ENDLESS, USER, seconds=0.5)
+    assert threading.active_count() == threads
+
+
+def test_without_an_interpreter_there_is_no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program made of Python and its modules would start itself."""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(UnsupportedError, match="interpreter"):
+        render("", USER)
 
 
 def test_what_cannot_be_given_to_a_template_is_said() -> None:

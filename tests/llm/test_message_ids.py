@@ -9,6 +9,7 @@ import pytest
 from llm_models import chatting, own
 from support import reference
 
+from mtkit.errors import ResourceError
 from mtkit.llama import Model
 from mtkit.llm.message_ids import _ids, message_ids
 
@@ -126,3 +127,17 @@ def test_values_other_than_texts(model: Model) -> None:
 
     ids = message_ids(model, messages, rendered)
     assert ids == by_parts(model, START, f"x {END} {END}", END)
+
+
+def test_a_rendering_that_takes_too_long_is_not_taken_twice(model: Model) -> None:
+    calls = []
+
+    def rendered(messages: Sequence[Any]) -> str:
+        calls.append(messages)
+        if len(calls) == 1:
+            return chatml()(messages)
+        raise ResourceError("the chat template ran for more than 10 seconds")
+
+    with pytest.raises(ResourceError):
+        message_ids(model, said(END), rendered)
+    assert len(calls) == 2

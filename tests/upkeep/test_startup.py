@@ -99,3 +99,10 @@ def test_encode_loads_only_the_way_to_its_ids(tmp_path: Path) -> None:
     names = loaded(tmp_path, "encode", "Hello, MNN!")
     assert not names & (HEAVY - TYPER)
     assert {n for n in names if n.startswith("mtkit")} == ENCODE
+
+
+def test_a_template_s_jinja_is_in_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text("{{ messages[0].content }}", encoding="utf-8")
+    names = loaded(tmp_path, "template", str(file), "--user", "hi")
+    assert not names & (HEAVY - TYPER)
