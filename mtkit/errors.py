@@ -7,6 +7,7 @@
   * UnsupportedError  the file is fine, mtkit cannot do this with it                  4
     * LossError       a conversion would lose something that was not allowed          4
     * MissingExtra    an optional package is not installed                            4
+    * NoToken         a text has what the tokenizer has no token for                  4
   * ResourceError     disk, memory or a limit is exhausted                            5
 
 A message is one line: where (file, field, byte offset), what, what to do. A low layer raises with
@@ -103,6 +104,10 @@ class LossError(UnsupportedError):
 
 class MissingExtra(UnsupportedError):
     """An optional package is needed; the hint names what to install."""
+
+
+class NoToken(UnsupportedError):
+    """A text has what the tokenizer has no token for, not even an unknown one."""
 
 
 class ResourceError(MtkitError):

@@ -76,9 +76,12 @@ def convert(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every loss.")] = False,
 ) -> None:
-    """Convert a tokenizer to another format, and prove it on 200 texts before writing.
+    """Convert a tokenizer to another format, and prove it on some 200 texts before writing.
 
     DST without a suffix is a folder where several files are written, as for hf.
+
+    Without --bos and --eos, what SRC adds to a text stays; where SRC leaves it open (a
+    tokenizer.model), BOS is added for the families that begin with it.
 
     Exit code 4: the format cannot hold it, or ordinary text would get other ids.
 
@@ -169,6 +172,9 @@ def _document(done: Conversion) -> dict[str, object]:
                 "equal": one.equal,
                 "explained": one.explained,
                 "total": one.total,
+                "decoded": one.decoded,
+                "refused": one.refused,
+                "unable": one.unable,
                 "spec_equal": one.spec_equal,
                 "examples": list(one.examples),
                 "losses": [_loss(loss) for loss in one.losses],
@@ -228,10 +234,17 @@ def _report(done: Conversion, *, verbose: bool) -> list[str]:
 
 
 def _verdict(one: Verified) -> str:
+    if one.unable:
+        return f"as {one.reader}: cannot be run: {one.unable}"
     parts = []
     if one.spec_equal is not None:
         parts.append("spec equal" if one.spec_equal else "spec DIFFERS")
     text = f"ids equal on {one.equal} of {one.total} texts"
     if one.explained:
         text += f" ({one.explained} differ as listed)"
-    return f"as {one.reader}: " + ", ".join([*parts, text])
+    parts.append(text)
+    if one.decoded < one.total:
+        parts.append(f"{one.decoded} decode alike")
+    if one.refused:
+        parts.append(f"the source has no tokens for {one.refused} more")
+    return f"as {one.reader}: " + ", ".join(parts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mtkit.errors import AnswerNo, LossError, UnsupportedError, UsageError
+from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError
 from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -38,7 +38,8 @@ class Verified(Record):
         spec_equal: Whether the specification came back equal, losses aside; None when not asked.
         losses: What this reader does not get, where it gets less than the file holds.
         decoded: Texts whose ids decode to the same bytes.
-        refused: Texts that the source itself refuses: they say nothing about the conversion.
+        refused: Texts that the source itself has no tokens for: they say nothing.
+        unable: Why another program's reading of the file cannot be run; empty where it can.
     """
 
     reader: str
@@ -50,6 +51,7 @@ class Verified(Record):
     losses: tuple[Loss, ...] = ()
     decoded: int = 0
     refused: int = 0
+    unable: str = ""
 
 
 def memory_source(written: Written) -> Source:
@@ -93,8 +95,12 @@ def verify(
     for name, reading in other_readings(module).items():
         other = Tokenizer(reading.read(main).spec, source=main.name)
         losses = dict(written.partial).get(name, written.losses)
-        found = _Comparison(source, other, losses, texts, parses=(None,))
-        verified.append(found.verified(reading.title, losses=losses))
+        try:
+            found = _Comparison(source, other, losses, texts, parses=(None,))
+        except UnsupportedError as error:
+            verified.append(Verified(reading.title, 0, 0, 0, losses=losses, unable=str(error)))
+        else:
+            verified.append(found.verified(reading.title, losses=losses))
     return tuple(verified)
 
 
@@ -206,13 +212,13 @@ class _Comparison:
             AnswerNo: Something differs in a way that no listed loss explains.
             LossError: A possible loss turned out real and is not allowed.
         """
-        self._explain("contradict each other in one file", self.broken, [])
         self._explain("get other ids", self.ids, self.foreseen)
         fields = {loss.field.split(".")[0] for loss in self.losses}
         around = self.ends if "post_processor" in fields else self.foreseen
         self._explain("get other ids with what stands around them", self.ends, around)
         decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
         self._explain("are decoded otherwise", self.bytes, decoding)
+        self._explain("get other ids with offsets than without", self.broken, [])
         ordinary = [text for text in self.ids if text not in self._special(self.ids)]
         if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
             named = "; ".join(loss.effect for loss in self.losses if loss.code == "ids-possible")
@@ -274,18 +280,17 @@ def _ids(
     add_special_tokens: bool = False,
     parse_special: bool | None = None,
 ) -> list[int] | None:
-    """Return the ids of a text, None where the tokenizer refuses it."""
-    tokenizer.engine  # noqa: B018  what no text can be encoded with is an error of the file
+    """Return the ids of a text, None where there is no token for what it has."""
     try:
         return tokenizer.encode_ids(
             text, add_special_tokens=add_special_tokens, parse_special=parse_special
         )
-    except (UnsupportedError, UsageError):
+    except NoToken:
         return None
 
 
 def _decoded(tokenizer: Tokenizer, ids: list[int], *, skip: bool) -> bytes | None:
     try:
         return tokenizer.decode_bytes(ids, skip_special_tokens=skip)
-    except (UnsupportedError, UsageError):
+    except UnsupportedError:
         return None

@@ -79,11 +79,9 @@ def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
     module = recognise(source)
     known = other_readings(module)
     if reader not in known:
-        owners = [name for name in FORMATS if reader in other_readings(get_format(name))]
-        raise UsageError(
-            f"{module.TITLE} has no reading called {reader!r}",
-            hint=f"these have: {', '.join(owners)}" if owners else "--as names one, see --help",
-        )
+        every = [f"{one} of {name}" for name in FORMATS for one in other_readings(get_format(name))]
+        what = f"{module.TITLE} has no reading called {reader!r}"
+        raise UsageError(what, source=source.name, hint=f"known: {', '.join(every)}")
     return module, known[reader].read(source)
 
 

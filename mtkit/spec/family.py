@@ -55,12 +55,12 @@ def with_special_ids(
     if bos is not None and spec.prefix_ids[:1] == (bos,) and add_bos is not None:
         spec = spec if add_bos else replace(spec, prefix_ids=spec.prefix_ids[1:])
         add_bos = None
-    found = spec.post_processor
-    if bos is not None and add_bos is not None:
-        found = _changed(found, _slot(spec, bos), wanted=add_bos, behind=False)
-    if eos is not None and add_eos is not None:
-        found = _changed(found, _slot(spec, eos), wanted=add_eos, behind=True)
-    return (spec if found == spec.post_processor else replace(spec, post_processor=found)), assumed
+    found = given = spec.post_processor
+    each = given is None or not _adds(given)
+    for wanted, token_id, turn in ((add_bos, bos, 1), (add_eos, eos, -1)):
+        if wanted is not None and token_id is not None:
+            found = _changed(found, _slot(spec, token_id), wanted, each, turn)
+    return (spec if found == given else replace(spec, post_processor=found)), assumed
 
 
 def _slot(spec: TokenizerSpec, token_id: int) -> Slot:
@@ -72,24 +72,34 @@ def _slot(spec: TokenizerSpec, token_id: int) -> Slot:
 
 
 def _changed(
-    found: PostProcessor | None, token: Slot, *, wanted: bool, behind: bool
+    found: PostProcessor | None, token: Slot, wanted: bool, each: bool, turn: int
 ) -> PostProcessor | None:
-    """Put a token in front of a text or behind it, or take it away there."""
+    """Put a token there or take it away.
+
+    Args:
+        found: What adds tokens so far.
+        token: The token.
+        wanted: Whether it is to stand there.
+        each: Whether each text of a pair gets it, or the pair as a whole.
+        turn: 1 in front, -1 behind.
+    """
     if isinstance(found, Sequence):
         at = max((i for i, step in enumerate(found.steps) if _adds(step)), default=len(found.steps))
         before, step, after = found.steps[:at], found.steps[at : at + 1], found.steps[at + 1 :]
-        made = _changed(step[0] if step else None, token, wanted=wanted, behind=behind)
+        made = _changed(step[0] if step else None, token, wanted, each, turn)
         return Sequence((*before, *(() if made is None else (made,)), *after))
     offsets, template = _spelled_out(found)
     ends = [token_id for slot in template.single for token_id in slot.ids or (None,)]
-    if (bool(ends) and (ends[-1 if behind else 0],) == token.ids) == wanted:
+    if (ends[::turn][:1] == list(token.ids)) == wanted:
         return found
-    turn = -1 if behind else 1
-    change = _with if wanted else _without
     single, pair = (
-        change(_spread(slots)[::turn], token)[::turn] for slots in (template.single, template.pair)
+        _with(slots[::turn], token, each)[::turn]
+        if wanted
+        else _without(_spread(slots)[::turn], token)[::turn]
+        for slots in (template.single, template.pair)
     )
-    kept = () if single == PLAIN.single else (replace(template, single=single, pair=pair),)
+    adds = any(slot.ids for slot in (*single, *pair))
+    kept = (replace(template, single=single, pair=pair),) if adds else ()
     if offsets is not None:
         return Sequence((offsets, *kept)) if kept else offsets
     return kept[0] if kept else None
@@ -126,22 +136,22 @@ def _spread(slots: Slots) -> Slots:
     )
 
 
-def _with(slots: Slots, token: Slot) -> Slots:
-    """Put a token in front of the whole; where nothing else is added, of each text."""
-    alone = all(slot.text is not None for slot in slots)
+def _with(slots: Slots, token: Slot, each: bool) -> Slots:
+    """Put a token in front of each text or of the whole."""
     made: list[Slot] = []
     for at, slot in enumerate(slots):
-        if alone or at == 0:
+        if slot.text is not None if each else at == 0:
             made.append(replace(token, type_id=slot.type_id))
         made.append(slot)
     return tuple(made)
 
 
 def _without(slots: Slots, token: Slot) -> Slots:
-    """Take a token away in front of the whole and of each text."""
+    """Take a token away in front of the whole, and in front of the second text of a pair."""
     kept: list[Slot] = []
-    for slot, following in zip(slots, (*slots[1:], None), strict=True):
-        of_a_text = following is not None and following.text is not None
-        if slot.ids != token.ids or (kept and not of_a_text):
+    for slot, following in zip(slots, (*slots[1:], None), strict=False):
+        inside = any(before.text is not None for before in kept)
+        of_second = inside and following is not None and following.text is not None
+        if slot.ids != token.ids or (kept and not of_second):
             kept.append(slot)
     return tuple(kept)

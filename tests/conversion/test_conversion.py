@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from support import FIXTURES, SHARED, shared_tokenizer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama import Llama
+from pipeline_tokenizers import draw_tokenizer
+from support import FIXTURES, SHARED, reference, shared_tokenizer
 
 import mtkit
-from mtkit.conversion.verify import memory_source
-from mtkit.formats import mtok
-from mtkit.formats.contract import WriteOptions
+from mtkit.base.binary import Source
+from mtkit.conversion.convert import asked_for, convert
+from mtkit.conversion.verify import memory_source, special_texts, verify
+from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
+from mtkit.formats import hf, mtok
+from mtkit.formats.contract import LOSS_CODES, WriteOptions
+from mtkit.formats.mtok import writer as mtok_write
+from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
 from mtkit.tokenizer.load import load_source
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
+T = TypeVar("T")
+EXAMPLES = int(os.environ.get("MTKIT_EXAMPLES") or 30)
 TEXTS = (
     "Hello, world",
     " two  spaces\n",
@@ -29,6 +45,11 @@ TEXTS = (
 CHOICES = (None, True, False)
 FLAGS = tuple(product(CHOICES, CHOICES))
 TABLES = (("tables", "yes"),)
+SPM, UNIGRAM, BBPE = (
+    "spm-bpe/tokenizer.model",
+    "spm-unigram/tokenizer.model",
+    "bbpe-8k/tokenizer.json",
+)
 
 
 def models() -> list[str]:
@@ -37,42 +58,220 @@ def models() -> list[str]:
     return sorted(file.parent.name for file in files) or ["none"]
 
 
-def same_in_every_way(left: Tokenizer, right: Tokenizer) -> None:
-    for text, add, parse in product(TEXTS, (True, False), CHOICES):
-        ids = left.encode_ids(text, add_special_tokens=add, parse_special=parse)
-        assert right.encode_ids(text, add_special_tokens=add, parse_special=parse) == ids, text
-        encoding = right.encode(text, add_special_tokens=add, parse_special=parse)
-        assert encoding == left.encode(text, add_special_tokens=add, parse_special=parse)
+def answer(ask: Callable[[], T]) -> T | str:
+    """Return what is answered, or why nothing is."""
+    try:
+        return ask()
+    except UnsupportedError as error:
+        return error.what
+
+
+def same_in_every_way(left: Tokenizer, right: Tokenizer, texts: tuple[str, ...]) -> None:
+    for text, add, parse in product(texts, (True, False), CHOICES):
+        options = {"add_special_tokens": add, "parse_special": parse}
+        ids, encoding = (
+            answer(partial(method, text, **options)) for method in (left.encode_ids, left.encode)
+        )
+        assert answer(partial(right.encode_ids, text, **options)) == ids, text
+        assert answer(partial(right.encode, text, **options)) == encoding, text
+        if isinstance(ids, str):
+            continue
         assert encoding.ids == ids
         for skip in (True, False):
-            decoded = left.decode_bytes(ids, skip_special_tokens=skip)
-            assert right.decode_bytes(ids, skip_special_tokens=skip) == decoded
+            decoded = answer(partial(left.decode_bytes, ids, skip_special_tokens=skip))
+            assert answer(partial(right.decode_bytes, ids, skip_special_tokens=skip)) == decoded
 
 
-def tables_and_specification_agree(path: Path, bos: bool | None, eos: bool | None) -> None:
-    spec = mtkit.load(path).spec
-    ends = spec.special_ids
-    if (bos and ends.bos is None) or (eos and ends.eos is None):
-        return
-    written = mtok.write(spec, WriteOptions(add_bos=bos, add_eos=eos, values=TABLES))
-    source = memory_source(written)
-    tabled = load_source(source)
+def tables_and_specification_agree(source: Tokenizer, options: WriteOptions) -> None:
+    """Write a .mtok with tables; both must say what was asked for."""
+    asked, _ = asked_for(source, mtok, options)
+    file = memory_source(mtok.write(asked.spec, options))
+    tabled = load_source(file)
     assert tabled.engine.name == "native"
-    same_in_every_way(Tokenizer(mtok.read(source, {}).spec), tabled)
-    ids = tabled.encode_ids("x")
-    for wanted, token_id, place in ((bos, ends.bos, 0), (eos, ends.eos, -1)):
-        assert wanted is None or (ids[place] == token_id) is wanted
+    stored = Tokenizer(mtok.read(file, {}).spec)
+    assert stored.spec == asked.spec
+    same_in_every_way(stored, tabled, (*TEXTS, *special_texts(asked.spec)[:4]))
 
 
 @pytest.mark.parametrize(("bos", "eos"), FLAGS)
-@pytest.mark.parametrize("name", ["spm-bpe", "spm-unigram"])
+@pytest.mark.parametrize("name", [SPM, UNIGRAM])
 def test_tables_are_those_of_the_stored_specification(
     name: str, bos: bool | None, eos: bool | None
 ) -> None:
-    tables_and_specification_agree(FIXTURES / name / "tokenizer.model", bos, eos)
+    options = WriteOptions(add_bos=bos, add_eos=eos, values=TABLES)
+    tables_and_specification_agree(mtkit.load(FIXTURES / name), options)
 
 
-@pytest.mark.parametrize(("bos", "eos"), [(None, None), (None, True), (False, None)])
 @pytest.mark.parametrize("name", models())
-def test_tables_of_shared_models(name: str, bos: bool | None, eos: bool | None) -> None:
-    tables_and_specification_agree(shared_tokenizer(name) / "tokenizer.model", bos, eos)
+def test_tables_of_shared_models(name: str) -> None:
+    source = mtkit.load(shared_tokenizer(name) / "tokenizer.model")
+    tried = 0
+    for bos, eos in ((None, None), (None, True), (False, None)):
+        if eos is None or source.eos_id is not None:
+            options = WriteOptions(add_bos=bos, add_eos=eos, values=TABLES)
+            tables_and_specification_agree(source, options)
+            tried += 1
+    assert tried >= 2
+
+
+def test_tables_of_drawn_tokenizers() -> None:
+    reference("tokenizers")
+    taken = []
+
+    @settings(max_examples=EXAMPLES)
+    @given(st.integers(0, 1 << 32), st.sampled_from(FLAGS))
+    def law(seed: int, flags: tuple[bool | None, bool | None]) -> None:
+        drawn = draw_tokenizer(random.Random(seed)).to_str()
+        try:
+            spec = hf.read(Source("tokenizer.json", drawn.encode()), {}).spec
+        except MtkitError:
+            return  # such files have their tests
+        spec = replace(spec, special_ids=replace(spec.special_ids, bos=0, eos=1))
+        options = WriteOptions(add_bos=flags[0], add_eos=flags[1], values=TABLES)
+        source = Tokenizer(spec)
+        if source.engine.name == "native":  # else there are no tables
+            tables_and_specification_agree(source, options)
+            taken.append(seed)
+
+    law()
+    assert len(taken) > EXAMPLES // 2
+
+
+def reference_ids(path: Path, text: str) -> list[int]:
+    """Encode with the program whose format it is; a .mtok by the rules of MNN's loader."""
+    if path.suffix == ".gguf":
+        llama = Llama(path)
+        try:
+            return llama.encode(text.encode(), add=True, parse=False)
+        finally:
+            llama.close()
+    if path.suffix == ".json":
+        library = reference("tokenizers").Tokenizer.from_file(str(path))
+        ids: list[int] = library.encode(text).ids
+        return ids
+    return load_source(Source.open(str(path)), reader="mnn").encode_ids(text)
+
+
+@pytest.mark.parametrize("name", [SPM, UNIGRAM, BBPE, "spm-bpe/tokenizer.bin"])
+@pytest.mark.parametrize("to", ["hf", "gguf", "mtok"])
+def test_what_is_asked_for_stands_around_a_text(to: str, name: str, tmp_path: Path) -> None:
+    """The target's own program adds it; without a choice what the source or its family adds."""
+    source = mtkit.load(FIXTURES / name)
+    ids = source.encode_ids("hello", add_special_tokens=False)
+    given_ids = source.encode_ids("hello")
+    at = given_ids.index(ids[0])
+    had = {"bos": bool(at) or name == SPM, "eos": len(given_ids) > at + len(ids)}
+    for bos, eos in FLAGS:
+        choice = {"bos": bos, "eos": eos}
+        wanted = {role: had[role] if asked is None else asked for role, asked in choice.items()}
+        options = WriteOptions(add_bos=bos, add_eos=eos)
+        arguments = {"to": to, "options": options, "allow_loss": LOSS_CODES, "force": True}
+        if any(asked and getattr(source, f"{role}_id") is None for role, asked in choice.items()):
+            with pytest.raises(UsageError, match=r"no (BOS|EOS)"):
+                convert(source, f"{tmp_path}/", **arguments)
+            continue
+        done = convert(source, f"{tmp_path}/", **arguments)
+        around = [source.bos_id] * wanted["bos"] + ids + [source.eos_id] * wanted["eos"]
+        assert mtkit.load(done.path).encode_ids("hello") == around, choice
+        assert reference_ids(Path(done.path), "hello") == around, choice
+        assumed = [text for text in done.assumptions if "--no-bos" in text]
+        assert bool(assumed) == (name == SPM and bos is None)
+
+
+def test_what_a_format_cannot_add_is_a_listed_loss(tmp_path: Path) -> None:
+    for name, to in ((SPM, "spm"), (SPM, "llama2c"), (BBPE, "vocab-merges"), (BBPE, "tiktoken")):
+        arguments = {"to": to, "allow_loss": LOSS_CODES, "force": True}
+        plain = convert(FIXTURES / name, f"{tmp_path}/", **arguments)
+        asked = convert(
+            FIXTURES / name, f"{tmp_path}/", options=WriteOptions(add_eos=True), **arguments
+        )
+        fields = {loss.field for loss in plain.losses}
+        assert {loss.field for loss in asked.losses} == {*fields, "post_processor"}, to
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("post_processor", None, "other ids with what stands around"),
+        ("normalizer", None, "get other ids, "),
+        ("decoder", decoders.Fuse(), "decoded otherwise"),
+        ("added_tokens", AddedTokens(), "get other ids, "),
+    ],
+)
+@pytest.mark.parametrize("name", [SPM, "wordpiece/tokenizer.json"])
+def test_tables_of_another_specification_are_noticed(
+    name: str,
+    field: str,
+    value: object,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Whatever in a file disagrees with the rest of it: nothing is written."""
+    made = mtok_write._tables
+    monkeypatch.setattr(mtok_write, "_tables", lambda spec: made(replace(spec, **{field: value})))
+    if name == SPM and field == "added_tokens":
+        return  # it finds none in a text
+    with pytest.raises(AnswerNo, match=f"verification failed: .*{words}"):
+        convert(
+            FIXTURES / name, tmp_path / "x.mtok", to="mtok", options=WriteOptions(values=TABLES)
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_specification_is_noticed_in_every_way() -> None:
+    """A field that comes back otherwise and no loss names, whatever it changes."""
+    source = mtkit.load(FIXTURES / "wordpiece" / "tokenizer.json")
+    for field, value, words in (
+        ("post_processor", None, "with what stands around"),
+        ("decoder", decoders.Fuse(), "decoded otherwise"),
+        ("added_tokens", AddedTokens(), "other ids"),
+        ("model", replace(source.spec.model, max_chars=2), "other ids"),
+    ):
+        written = mtok.write(replace(source.spec, **{field: value}), WriteOptions())
+        with pytest.raises(AnswerNo, match=words):
+            verify(source, mtok, written, ())
+
+
+def without_unknown_token() -> TokenizerSpec:
+    """A Unigram that has a token for few characters and none for the rest."""
+    pieces = [b"[PAD]", b"[BOS]", b"a", b"b", b"c", b"d", b"e", b"ab", b"cab"]
+    scores = [0.0, 0.0, -2.0, -3.0, -4.0, -5.0, -6.0, -2.5, -1.5]
+    document = {
+        "added_tokens": [
+            {"id": number, "content": pieces[number].decode(), "special": True,
+             "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            for number in range(2)
+        ],
+        "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "model": {
+            "type": "Unigram", "unk_id": None, "byte_fallback": False,
+            "vocab": [[p.decode(), s] for p, s in zip(pieces, scores, strict=True)],
+        },
+    }  # fmt: skip
+    return hf.read(Source("tokenizer.json", json.dumps(document).encode()), {}).spec
+
+
+def test_a_text_that_the_source_refuses_is_no_failure(tmp_path: Path) -> None:
+    """A vocabulary without an unknown token and few characters (afaanoromo-tokenizer 1.1.3)."""
+    source = Tokenizer(without_unknown_token())
+    with pytest.raises(UnsupportedError, match="no unknown token"):
+        source.encode_ids("hello")
+    for to, options in (("hf", WriteOptions()), ("mtok", WriteOptions(values=TABLES))):
+        done = convert(source, tmp_path / to / "tokenizer.json", to=to, options=options)
+        back = mtkit.load(done.path)
+        assert back.encode_ids("Cab [PAD]ab") == source.encode_ids("Cab [PAD]ab") == [8, 0, 7]
+        with pytest.raises(UnsupportedError, match="no unknown token"):
+            back.encode_ids("hello")
+        ours = done.verified[0]
+        assert ours.spec_equal
+        assert ours.equal == ours.total > 5
+        assert ours.refused > 100
+
+
+def test_what_no_text_can_be_encoded_with_is_an_error(tmp_path: Path) -> None:
+    spec = mtkit.load(FIXTURES / BBPE).spec
+    skipping = Tokenizer(replace(spec, model=replace(spec.model, dropout=0.5)))
+    with pytest.raises(UnsupportedError, match="at random"):
+        convert(skipping, tmp_path / "x.mtok", to="mtok")

@@ -7,7 +7,7 @@ a character covers the whole character in code points.
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
+from mtkit.errors import NoToken
 from mtkit.pipeline.models import PieceStep
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def spell_unknown(
         fuse: Make one unknown token of neighbouring ones.
 
     Raises:
-        UnsupportedError: There is no token for a piece.
+        NoToken: There is no token for a piece.
     """
     spans: list[Symbol] = []
     fusing = False
@@ -109,9 +109,9 @@ def spell_unknown(
     return spans
 
 
-def no_token(data: bytes) -> UnsupportedError:
+def no_token(data: bytes) -> NoToken:
     """Return the error for text that a model without an unknown token cannot encode."""
-    return UnsupportedError(
+    return NoToken(
         f"has no token for {data[:40].decode('utf-8', 'backslashreplace')!r} and no unknown token",
         field="model",
     )
