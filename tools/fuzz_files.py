@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 BATCH = 3000
 """Cases of one worker: what caches keep does not add up."""
 CPU_SECONDS = 3
-WALL_SECONDS = 60
+WALL_SECONDS = 180
 """For what only another process can stop."""
 MEMORY_BYTES = 400_000_000
 """Address space that a worker may take for a case, beyond what it has before the first."""
@@ -96,7 +97,9 @@ class Fuzzer:
         self.place[:] = _PLACE.pack(first, time.monotonic(), 0)
         with tempfile.TemporaryFile() as findings, tempfile.TemporaryFile() as crash:
             sys.stdout.flush()
-            child = os.fork()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads that tests left
+                child = os.fork()
             if child == 0:
                 code = 1
                 try:
@@ -104,35 +107,33 @@ class Fuzzer:
                     code = 0
                 finally:
                     os._exit(code)
-            status = self._wait(child)
+            ended = self._wait(child)
             findings.seek(0)
             for line in findings.read().decode().splitlines():
                 what, _, shown = line.partition("\t")
                 self._report(what, shown)
             case, _, read = _PLACE.unpack(self.place[:])
             self.read += read
-            if status == 0:
+            if not ended:
                 return stop
             crash.seek(0)
-            where = _frames(crash.read().decode("utf-8", "replace"))
-            name = "hang" if status == signal.SIGABRT else f"process ended with {status}"
-            self._report(
-                f"{name} {where}", f"--seed {self.asked.seed} --only {case}: {name} {where}"
-            )
+            what = f"{ended} {_frames(crash.read().decode('utf-8', 'replace'))}".strip()
+            self._report(what, f"--seed {self.asked.seed} --only {case}: {what}")
             return int(case) + 1
 
-    def _wait(self, child: int) -> int:
-        """Wait for a worker; one that hangs is ended. Returns its status, 0 or a signal."""
+    def _wait(self, child: int) -> str:
+        """Wait for a worker and return how it ended, nothing if well; one that hangs is ended."""
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
-                return status & 0x7F or status >> 8
+                code = os.waitstatus_to_exitcode(status)
+                return f"process ended with {code}" if code else ""
             _, began, _ = _PLACE.unpack(self.place[:])
             if time.monotonic() - began > WALL_SECONDS:
-                os.kill(child, signal.SIGABRT)
-                _, status = os.waitpid(child, 0)
-                return int(signal.SIGABRT)
-            time.sleep(0.05)
+                os.kill(child, signal.SIGABRT)  # the fault handler writes down where it is
+                os.waitpid(child, 0)
+                return "hang"
+            time.sleep(0.02)
 
     def _report(self, what: str, shown: str) -> None:
         self.found[what] += 1

@@ -1,7 +1,8 @@
 """Hostile chat templates, rendered by the library and by the command, each measured by itself.
 
-Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer than its
-limit and a second, or more memory than ``--mebibytes`` (the process that renders and its child
+Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer
+than its limit and a second, or more memory than ``--mebibytes`` (the process that renders and its
+child
 together), write what only the interpreter has, or end in anything but a text or one of mtkit's
 errors. What does is printed on one line; exit status 1.
 

@@ -156,6 +156,7 @@ def _number(value: int, *_: object, least: int = 0, most: int = U32) -> str:
     return "" if least <= value <= most else f"is {value}, not {least} to {most}"
 
 
+_role = partial(_number, most=MOST_IDS - 1)
 _id = partial(_number, least=NO_ID, most=MOST_IDS - 1)
 
 
@@ -291,7 +292,7 @@ RULES = (
     Rule("vocabulary-hidden", Vocabulary, "hidden", _hidden),
     Rule("added-token-id", AddedTokens, "tokens", _added),
     Rule("prefix-id", TokenizerSpec, "prefix_ids", _ids),
-    *(Rule("special-id", SpecialIds, role, _id) for role in fields(SpecialIds) if role != "stop"),
+    *(Rule("special-id", SpecialIds, role, _role) for role in fields(SpecialIds) if role != "stop"),
     Rule("stop-id", SpecialIds, "stop", _ids),
     Rule("truncation-size", Truncation, "max_length", _any_size),
     Rule("truncation-stride", Truncation, "stride", _any_size),

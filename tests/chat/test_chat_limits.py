@@ -164,7 +164,10 @@ def test_a_fork_has_processes_of_its_own() -> None:
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_its_parent(end: signal.Signals) -> None:
-    script = f"from mtkit.chat.template import render; print(1, flush=True); render({ENDLESS!r}, [], seconds=3)"
+    script = (
+        "from mtkit.chat.template import render; print(1, flush=True); "
+        f"render({ENDLESS!r}, [], seconds=3)"
+    )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL)  # fmt: skip
     assert parent.stdout is not None

@@ -128,6 +128,21 @@ def test_an_added_token_without_an_id_is_not_for_the_base_of_a_mtok() -> None:
         mtok.write(odd, WriteOptions())
 
 
+@pytest.mark.parametrize("ids", [(20, 9), (9, 20), (-1,), (1 << 30,)])
+def test_added_tokens_looked_for_first_join_a_json_vocabulary_or_are_refused(
+    ids: tuple[int, ...],
+) -> None:
+    first = AddedTokens(tuple(AddedToken(i, b"<%d>" % i) for i in ids))
+    odd = replace(spec("bpe"), added_tokens=AddedTokens(first=first))
+    if min(ids) < 0 or max(ids) > 1 << 20:
+        with pytest.raises(UnsupportedError, match="ids of the added tokens"):
+            get_format("hf").write(odd, WriteOptions())
+        return
+    written = get_format("hf").write(odd, WriteOptions())
+    back = get_format("hf").read(memory_source(written), {}).spec
+    assert {token.id for token in back.added_tokens.tokens} == {*ids}
+
+
 def test_scores_that_are_no_numbers_come_back() -> None:
     scores = Numbers.of("f", (float("nan"), 0.0, 1.0))
     odd = TokenizerSpec(

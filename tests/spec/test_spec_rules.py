@@ -89,7 +89,7 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
     ("added-token-id", "added_tokens.first.tokens",
      replace(WHOLE, added_tokens=AddedTokens(first=added(MOST_IDS)))),
     ("prefix-id", "prefix_ids", replace(WHOLE, prefix_ids=(0, MOST_IDS))),
-    ("special-id", "special_ids.bos", role("bos", -5)),
+    ("special-id", "special_ids.bos", role("bos", -1)),
     ("special-id", "special_ids.fim_sep", role("fim_sep", MOST_IDS)),
     ("stop-id", "special_ids.stop", replace(
         WHOLE, special_ids=replace(WHOLE.special_ids, stop=(0, MOST_IDS)))),

@@ -36,6 +36,7 @@ from mtkit.spec import (
     replace,
 )
 from mtkit.spec.decoders import Fuse
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,7 +251,9 @@ def _numbered(spec: TokenizerSpec, losses: Losses) -> TokenizerSpec:
         return spec
     if isinstance(spec.model, models.Unigram):
         raise UnsupportedError("the ids of the added tokens leave holes")
-    last = max(len(pieces), *(token.id + 1 for token in joining))
+    last = max(len(pieces), *(token.id + 1 for token in tokens))
+    if min(token.id for token in tokens) < 0 or is_sparse(last, len(pieces) + len(tokens)):
+        raise UnsupportedError("the ids of the added tokens are none that a vocabulary has")
     made = list(pieces) + [b""] * (last - len(pieces))
     kinds = bytearray(types.data if types else bytes([TokenType.NORMAL]) * len(pieces))
     kinds += bytes([TokenType.ABSENT]) * (last - len(pieces))
