@@ -2,9 +2,8 @@
 
 Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer
 than its limit and a second, or more memory than ``--mebibytes`` (the process that renders and its
-child
-together), write what only the interpreter has, or end in anything but a text or one of mtkit's
-errors. What does is printed on one line; exit status 1.
+child together), write what only the interpreter has, or end in anything but a text or one of
+mtkit's errors. What does is printed on one line; exit status 1.
 
     python -m tools.fuzz_templates --count 340 --seed 1
 """
