@@ -117,7 +117,8 @@ def _tokenize(lib: Any, model: Model) -> list[int]:
 
 
 def _compute(lib: Any, model: Model, context: int, ids: list[int]) -> None:
-    """Run a prompt and one more token."""
+    """Run a prompt of two tokens and one more."""
+    ids = ids[:2]  # a batch, which other code computes than a token, and as few as can be
     if model.has_encoder:
         _run(lib, lib.llama_encode, context, ids)
         ids = [model.decoder_start]

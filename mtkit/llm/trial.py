@@ -32,7 +32,8 @@ _SECONDS, _BYTES_A_SECOND = 10, 50_000_000
 """CPU time that a child may take: some 20 times what it does take."""
 _WALL = 20
 """How many times its CPU time a child may take that waits for its disk."""
-_ROOM = 4 << 30
+_ROOM = 1 << 30
+"""Memory that it may take besides the size of the file, for vocabulary, context and computing."""
 _MOST_REMEMBERED = 1000
 _KINDS = {
     kind.exit_code: kind for kind in (UsageError, FormatError, UnsupportedError, ResourceError)
