@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,18 @@ def pytest_configure() -> None:
     if os.environ.get("MTKIT_REQUIRE_NATIVE") and "native" not in version():
         where = os.path.dirname(package.__file__)
         pytest.exit(f"no native core in {where} (MTKIT_REQUIRE_NATIVE is set)", 1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped, and why."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+    )
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:5} {reason}")
 
 
 @pytest.fixture
