@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def pytest_configure() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests were skipped, and why."""
     reasons = Counter(
-        report.longrepr[2].removeprefix("Skipped: ")
+        re.sub(r"^shared (file|tokenizer) \S+ ", r"shared \1s: one ", report.longrepr[2][9:])
         for report in terminalreporter.stats.get("skipped", ())
     )
     if reasons:
