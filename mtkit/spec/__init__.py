@@ -94,7 +94,8 @@ class TokenizerSpec(Record, hidden=("name",)):
             above U+10FFFF are an error. ``wide``: as ``loose``, but those stay as they are.
         clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
             ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
-            before the last six; other rules by name.
+            before the last six; ``on_request``: none, though the file asks for it, where
+            its reference leaves that to the caller; other rules by name.
         join: What stands between tokens when there is no decoder.
         prefix_ids: Ids in front of every result, even of the empty text and even where no special
             tokens are asked for; the post-processor takes them for part of the text.
@@ -115,7 +116,7 @@ class TokenizerSpec(Record, hidden=("name",)):
     padding: Padding | None = None
     chat_templates: tuple[ChatTemplate, ...] = ()
     invalid_utf8: Literal["error", "replace", "keep", "loose", "wide"] = "error"
-    clean_up_spaces: Literal["none", "full", "contractions", "three_passes"] = "none"
+    clean_up_spaces: Literal["none", "on_request", "full", "contractions", "three_passes"] = "none"
     join: str = " "
     prefix_ids: tuple[int, ...] = ()
     extras: tuple[tuple[str, object], ...] = ()

@@ -41,14 +41,24 @@ def small_gguf(
     model: str,
     numbers: Mapping[str, int] | None = None,
     flags: Mapping[str, bool] | None = None,
+    words_of: str = "",
     **texts: str,
 ) -> bytes:
-    """Return a vocabulary of a model with further keys behind ``tokenizer.ggml.``."""
-    words = WORDS[model]
+    """Return a vocabulary of a model with further keys behind ``tokenizer.ggml.``.
+
+    Args:
+        model: ``tokenizer.ggml.model``.
+        numbers: Name of a key -> its number.
+        flags: Name of a key -> its flag.
+        words_of: The model whose texts it has, where that is another one.
+        texts: Name of a key -> its text.
+    """
+    kind = words_of or model
+    words = WORDS[kind]
     types = [TokenType.CONTROL if word in CONTROL else TokenType.NORMAL for word in words]
-    if model in ("llama", "t5"):
+    if kind in ("llama", "t5"):
         types[words.index(b"<unk>")] = TokenType.UNKNOWN
-    if model == "llama":
+    if kind == "llama":
         types[3:259] = [TokenType.BYTE] * 256
     keys = [
         Key("general.architecture", "string", "llama"),
@@ -59,7 +69,7 @@ def small_gguf(
     if model in ("llama", "t5"):
         scores = [-float(number) for number in range(len(words))]
         keys.append(Key("tokenizer.ggml.scores", "f32[]", Numbers.of("f", scores)))
-    if model == "gpt2":
+    if model in ("gpt2", "gemma4", "whitespace"):
         keys.append(Key("tokenizer.ggml.merges", "string[]", [b"h e"]))
     keys += [Key(f"tokenizer.ggml.{name}", "string", text) for name, text in texts.items()]
     keys += [Key(f"tokenizer.ggml.{name}", "u32", n) for name, n in (numbers or {}).items()]

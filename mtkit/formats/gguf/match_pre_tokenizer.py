@@ -18,12 +18,12 @@ from mtkit.formats.gguf.pre_tokenizers import (
 )
 from mtkit.spec import pre_tokenizers as steps
 from mtkit.spec.text import Regex
+from mtkit.spec.traverse import flat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.formats.gguf.pre_tokenizers import Pre
     from mtkit.spec.pre_tokenizers import PreTokenizer
 
 _SPELLINGS = (
@@ -31,6 +31,7 @@ _SPELLINGS = (
     (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]", PUNCTUATION),
     ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]", PUNCTUATION),
     (r"\p{N}{1}", r"\p{N}"),
+    (r"\z", "$"),
     ("\r", r"\r"),
     ("\n", r"\n"),
 )
@@ -39,6 +40,7 @@ _SPELLINGS = (
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_BETWEEN_SPACES = "words between white space"
 _DIGITS3 = "[0-9][0-9][0-9]"
 _FROM_0800 = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 
@@ -53,13 +55,21 @@ OTHERS: dict[tuple[str, ...], str] = {
     ("punctuation", GPT2, r"\p{N}+", _DIGITS3): "falcon",
     (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _FROM_0800, r"\p{N}"): "deepseek-coder",
     (r"\p{N}{1,3}", CJK, RULES["deepseek-v3"][2]): "deepseek-v3",
+    (_BETWEEN_SPACES,): "whitespace",
+    (_BETWEEN_SPACES, r"\S+"): "whitespace",
     (" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+",): "bloom",
 }
 """What tokenizer.json files have -> the rule that llama.cpp's converter takes for it."""
 
 
+def rule_of(found: PreTokenizer | None) -> str | None:
+    """Return the rule that splits like ``found``, if there is one."""
+    key = tuple(_patterns(found))
+    return next((name for name, patterns in RULES.items() if patterns == key), OTHERS.get(key))
+
+
 def name_for(
-    found: PreTokenizer | None, *, ignore_merges: bool, clean_spaces: bool, wish: str
+    found: PreTokenizer | None, *, ignore_merges: bool, clean_spaces: bool, bos: bool, wish: str
 ) -> str:
     """Return the name whose rule splits like ``found`` and whose switches fit best.
 
@@ -67,15 +77,15 @@ def name_for(
         found: Pre-tokenizer in front of the byte alphabet.
         ignore_merges: As the model has it.
         clean_spaces: Whether decoding cleans spaces.
+        bos: Whether there is a BOS; where there is none a name that supplies none fits better.
         wish: Name to take if it fits.
 
     Raises:
         UnsupportedError: llama.cpp has no name for this.
     """
-    key = tuple(_patterns(found))
-    rule = next((name for name, patterns in RULES.items() if patterns == key), OTHERS.get(key))
+    rule = rule_of(found)
     if rule is None:
-        shown = " then ".join(key) or "nothing"
+        shown = " then ".join(_patterns(found)) or "nothing"
         raise UnsupportedError(
             f"llama.cpp has no name for the split {shown}",
             field="pre_tokenizer",
@@ -92,27 +102,27 @@ def name_for(
             f"llama.cpp has no name for this split with {word}", field="model.ignore_merges"
         )
 
-    def rank(name: str) -> tuple[bool, bool]:
-        return NAMES[name].clean_spaces != clean_spaces, name != wish
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        pre = NAMES[name]
+        return pre.clean_spaces != clean_spaces, name != wish, pre.default_bos != bos
 
     return min(names, key=rank)
 
 
-def means(name: str) -> Pre:
-    """Return what a name means."""
-    return NAMES[name]
-
-
 def _patterns(found: PreTokenizer | None) -> Iterator[str]:
     """Yield the patterns of all steps; what is no pattern yields something that no rule has."""
-    if isinstance(found, steps.Sequence):
-        for step in found.steps:
-            yield from _patterns(step)
-    elif isinstance(found, steps.ByteLevel):
+    for step in flat(found):
+        yield from _patterns_of(step)
+
+
+def _patterns_of(found: PreTokenizer) -> Iterator[str]:
+    if isinstance(found, steps.ByteLevel):
         if found.add_prefix_space:
             yield "a space in front of the text"
         if found.use_regex:
             yield GPT2
+    elif isinstance(found, steps.WhitespaceSplit):
+        yield _BETWEEN_SPACES
     elif isinstance(found, steps.DigitGroups):
         yield DIGIT_GROUPS
     elif isinstance(found, steps.Digits):
@@ -130,5 +140,5 @@ def _patterns(found: PreTokenizer | None) -> Iterator[str]:
         for old, new in _SPELLINGS:
             pattern = pattern.replace(old, new)
         yield pattern
-    elif found is not None:
+    else:
         yield repr(found)

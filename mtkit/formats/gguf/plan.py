@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError
+from mtkit.formats.gguf.ends import ends_of
 from mtkit.formats.gguf.extras import MODELS
-from mtkit.formats.gguf.match_pre_tokenizer import name_for
+from mtkit.formats.gguf.match_pre_tokenizer import name_for, rule_of
 from mtkit.formats.gguf.merges import BYTE_TEXTS, write_merges
+from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.roles import extras_of, family_of, model_of
 from mtkit.formats.gguf.scores import scores_of
 from mtkit.spec import decoders, models, normalizers, pre_tokenizers
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.marks import MARK_SPACES, drops_first_space, taken_together
+from mtkit.spec.text import Regex
+from mtkit.spec.traverse import flat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
-    from mtkit.spec.pre_tokenizers import PreTokenizer
+
+
+_RULES_KEPT = frozenset({"normalizer", "pre_tokenizer", "model"})
 
 
 class Plan(Record):
@@ -81,24 +85,29 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
         raise UnsupportedError(
             "llama.cpp knows no dropout, prefix or suffix in byte-pair encoding", field="model"
         )
-    before, letters = _before_letters(spec.pre_tokenizer)
     wish, kind = str(extras_of(spec).get("pre", "")), model_of(spec)
     merges = write_merges(model.merges, spec.vocabulary)
-    if kind == "whitespace":
-        low = isinstance(spec.normalizer, normalizers.Lowercase)
-        return Plan(kind, wish or "whitespace", (("normalizer.lowercase", low),), merges)
-    if letters:
+    if any(isinstance(cut, pre_tokenizers.ByteLevel) for cut in flat(spec.pre_tokenizer)):
+        first, _ = ends_of(spec) or ((), ())
         pre = name_for(
-            before,
+            spec.pre_tokenizer,
             ignore_merges=model.ignore_merges,
             clean_spaces=spec.clean_up_spaces != "none",
+            bos=bool(first) or spec.special_ids.bos is not None,
             wish=wish,
         )
-        flag = ("add_space_prefix", _drops_first_space(spec))
+        flag = ("add_space_prefix", drops_first_space(spec.decoder))
         known = frozenset({"pre_tokenizer", "model"})
         return Plan(kind, pre, (flag,) if flag[1] else (), merges, known=known)
-    if kind == "gemma4" or wish in {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}:
+    rule = rule_of(spec.pre_tokenizer)
+    if kind == "whitespace" or rule == "whitespace":
+        low = any(isinstance(step, normalizers.Lowercase) for step in flat(spec.normalizer))
+        flags = (("normalizer.lowercase", low),)
+        return Plan("whitespace", wish or "whitespace", flags, merges, known=_RULES_KEPT)
+    if kind == "gemma4" or NAMES.get(wish, NAMES["default"]).rule == "gemma4":
         return Plan(kind, wish or "gemma4", (), merges)
+    if rule == "gemma4" and spec.normalizer == MARK_SPACES and model.byte_fallback:
+        return _lines(spec, merges)
     if not model.byte_fallback or model.ignore_merges:
         raise UnsupportedError(
             "llama.cpp has byte-pair encoding over the byte alphabet or with byte tokens only",
@@ -107,15 +116,22 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
     return _from_merges(spec, model, merges)
 
 
+def _lines(spec: TokenizerSpec, merges: list[bytes]) -> Plan:
+    """Write what is split at line breaks; one of the two models for it always adds BOS."""
+    first, _ = ends_of(spec) or ((), ())
+    if first:
+        return Plan("gemma4", "gemma4", (), merges, known=_RULES_KEPT)
+    return Plan("gpt2", "sarvam-moe", (), merges, known=_RULES_KEPT)
+
+
 def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) -> Plan:
     """Write a merge list over U+2581 as scores, or as the one model that has merges there."""
     ids = spec.vocabulary.pieces.ids
     skip = {ids[text] for text in BYTE_TEXTS if text in ids}
     skip |= {token.id for token in spec.added_tokens.tokens}
     scores = scores_of(model.merges, spec.vocabulary, frozenset(skip))
-    known = frozenset({"normalizer", "pre_tokenizer", "model"})
     if scores is not None:
-        return _spm(spec, scores, known)
+        return _spm(spec, scores, _RULES_KEPT)
     if spec.special_ids.bos is None:
         raise UnsupportedError(
             "these merges cannot be written as scores, and llama.cpp's tokenizer with merges puts"
@@ -128,7 +144,7 @@ def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) ->
             " cannot put U+2581 in front of a text",
             field="model.merges",
         )
-    return Plan("gemma4", "gemma4", (), merges, known=known)
+    return Plan("gemma4", "gemma4", (), merges, known=_RULES_KEPT)
 
 
 def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str]) -> Plan:
@@ -138,8 +154,8 @@ def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str])
             "without byte tokens llama.cpp cannot encode unknown characters", field="vocabulary"
         )
     prefix = _prefixed(spec)
-    blanks = not any(_marks(step) for step in _steps(spec.normalizer)) and not any(
-        isinstance(cut, pre_tokenizers.Metaspace) for cut in _cuts(spec.pre_tokenizer)
+    blanks = not any(_marks(step) for step in flat(spec.normalizer)) and not any(
+        isinstance(cut, pre_tokenizers.Metaspace) for cut in flat(spec.pre_tokenizer)
     )
     flags = (("add_space_prefix", prefix),)
     return Plan("llama", flags=flags, scores=scores, known=known, blanks=blanks)
@@ -148,21 +164,23 @@ def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str])
 def _ugm(spec: TokenizerSpec) -> Plan:
     charsmap = b""
     squeeze = False
-    for step in _steps(spec.normalizer):
+    for step in flat(spec.normalizer):
         if isinstance(step, (normalizers.Precompiled, normalizers.Spaces)):
             charsmap = step.charsmap
         if isinstance(step, normalizers.Spaces):
             squeeze = step.remove_extra_whitespaces
         squeeze = squeeze or isinstance(step, normalizers.Strip) or _joins_spaces(step)
-    for cut in _cuts(spec.pre_tokenizer):
+    for cut in flat(spec.pre_tokenizer):
         squeeze = squeeze or isinstance(cut, pre_tokenizers.WhitespaceSplit)
-    prefix = _drops_first_space(spec) if _pieces(spec) else _prefixed(spec)
+    # Where spaces are joined a text has its mark in any case: the key decides on decoding alone.
+    by_decoder = squeeze or isinstance(spec.decoder, decoders.Pieces)
+    prefix = drops_first_space(spec.decoder) if by_decoder else _prefixed(spec)
     return Plan(
         "t5",
         flags=(("add_space_prefix", prefix), ("remove_extra_whitespaces", squeeze)),
         scores=_scores(spec),
         charsmap=charsmap or None,
-        known=frozenset({"normalizer", "pre_tokenizer", "model"}),
+        known=_RULES_KEPT,
     )
 
 
@@ -170,7 +188,7 @@ def _marks(step: Normalizer) -> bool:
     """Tell a step that writes U+2581 for a space."""
     if isinstance(step, normalizers.Spaces):
         return step.escape_whitespaces
-    return isinstance(step, normalizers.Replace) and step.pattern == Text(" ")
+    return step == MARK_SPACES
 
 
 def _joins_spaces(step: Normalizer) -> bool:
@@ -201,47 +219,17 @@ def _wpm(spec: TokenizerSpec, model: models.WordPiece) -> Plan:
             ("normalizer.lowercase", found.lowercase),
             ("normalizer.strip_accents", accents),
         ),
-        known=frozenset({"normalizer", "pre_tokenizer", "model"}),
+        known=_RULES_KEPT,
         ends="always",
     )
 
 
-def _steps(found: Normalizer | None) -> Iterator[Normalizer]:
-    if isinstance(found, normalizers.Sequence):
-        for step in found.steps:
-            yield from _steps(step)
-    elif found is not None:
-        yield found
-
-
-def _cuts(found: PreTokenizer | None) -> Iterator[PreTokenizer]:
-    if isinstance(found, pre_tokenizers.Sequence):
-        for step in found.steps:
-            yield from _cuts(step)
-    elif found is not None:
-        yield found
-
-
-def _before_letters(found: PreTokenizer | None) -> tuple[PreTokenizer | None, bool]:
-    """Return the steps, and whether words are spelled in the byte alphabet."""
-    return found, any(isinstance(cut, pre_tokenizers.ByteLevel) for cut in _cuts(found))
-
-
-def _pieces(spec: TokenizerSpec) -> bool:
-    return isinstance(spec.decoder, decoders.Pieces)
-
-
-def _drops_first_space(spec: TokenizerSpec) -> bool:
-    return isinstance(spec.decoder, decoders.Pieces) and spec.decoder.drop_first_space
-
-
 def _prefixed(spec: TokenizerSpec) -> bool:
     """Tell whether texts get a space in front."""
-    return any(
-        isinstance(step, normalizers.Prepend)
-        or (isinstance(step, normalizers.Spaces) and step.add_dummy_prefix)
-        for step in _steps(spec.normalizer)
-    ) or any(
+    rule = taken_together(spec.normalizer)
+    if rule is not None and rule.add_dummy_prefix and not rule.suffix:
+        return True
+    return any(isinstance(step, normalizers.Prepend) for step in flat(spec.normalizer)) or any(
         isinstance(cut, pre_tokenizers.Metaspace) and cut.prepend_scheme != "never"
-        for cut in _cuts(spec.pre_tokenizer)
+        for cut in flat(spec.pre_tokenizer)
     )

@@ -90,14 +90,14 @@ def adapt(spec: TokenizerSpec) -> Adapted:
         "special_ids": special_ids,
         "extras": adapt_extras(spec, special_ids, losses.add),
         "invalid_utf8": "error",
-        "clean_up_spaces": "none",
+        "clean_up_spaces": "none" if spec.clean_up_spaces == "none" else "on_request",
         "join": " ",
         "prefix_ids": (),
     }
     if spec.invalid_utf8 != "error":
         losses.add("ids-special", "invalid_utf8", "bytes that are no UTF-8 cannot be encoded")
-    if spec.clean_up_spaces != "none":
-        losses.add("decoding", "clean_up_spaces", "spaces before punctuation stay")
+    if spec.clean_up_spaces not in ("none", "on_request"):
+        losses.add("decoding", "clean_up_spaces", "spaces stay unless the caller cleans up")
     if spec.prefix_ids:
         losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
     adapted = _numbered(replace(spec, **changes), losses)

@@ -12,6 +12,7 @@ from mtkit.formats.hf.pattern import for_oniguruma, literal
 from mtkit.formats.hf.read_components import READERS
 from mtkit.formats.hf.write_components import component_form
 from mtkit.spec import decoders, models, normalizers, pre_tokenizers, replace
+from mtkit.spec.marks import MARK, spelled_out
 from mtkit.spec.text import Regex, Text
 
 TYPE_CHECKING = False
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from mtkit.base.record import Record
     from mtkit.formats.contract import AddLoss, LossCode
     from mtkit.spec import TokenizerSpec
-
-
-MARK = "\u2581"
 
 
 def nearest(component: Any, key: str, add: AddLoss) -> Any:
@@ -89,30 +87,12 @@ def adapt_normalizer(spec: TokenizerSpec, add: AddLoss) -> Any:
 
 
 def _spaces(spaces: normalizers.Spaces, add: AddLoss) -> tuple[Record, ...]:
-    """Spell out the rules of a trained subword model for white space.
-
-    The anchors are those of the text, not of a line: line breaks are no white space here.
-    """
+    """Spell out the rules of a trained subword model for white space."""
     effect = "prefix and white space are dealt with between added tokens, U+2581 is like a space"
     add("ids-special", "normalizer", effect)
-    steps: list[Record] = []
     if spaces.charsmap:
-        steps.append(normalizers.Precompiled(spaces.charsmap))
         add("ids-possible", "normalizer", "the character map is applied by grapheme")
-    if spaces.remove_extra_whitespaces:
-        steps.append(normalizers.Replace(Regex(r"\A +| +\z"), ""))
-        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
-    mark = MARK if spaces.escape_whitespaces else " "
-    if spaces.add_dummy_prefix and not spaces.suffix:
-        if spaces.prefix == "word":  # a text of blanks has no word to put it in front of
-            steps.append(normalizers.Replace(Regex(r"\A(?= *[^ ])"), mark))
-        else:
-            steps.append(normalizers.Prepend(mark))
-    if spaces.add_dummy_prefix and spaces.suffix:
-        steps.append(normalizers.Replace(Regex(r"(?<=[\s\S])\z"), mark))
-    if spaces.escape_whitespaces:
-        steps.append(normalizers.Replace(Text(" "), MARK))
-    return tuple(steps)
+    return spelled_out(spaces)
 
 
 def adapt_pre_tokenizer(spec: TokenizerSpec, add: AddLoss) -> Any:

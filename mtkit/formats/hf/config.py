@@ -28,6 +28,7 @@ SPECIAL = "special_tokens_map.json"
 GENERATION = "generation_config.json"
 TEMPLATE = "chat_template.jinja"
 TEMPLATES_FOLDER = "additional_chat_templates"
+CLEAN_UP = "clean_up_tokenization_spaces"
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -122,7 +123,7 @@ def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
         if number is not None and (number in tokens or number < len(spec.vocabulary)):
             piece = tokens.get(number) or spec.vocabulary.pieces[number]
             config[f"{role}_token"] = piece.decode("utf-8", "replace")
-    config["clean_up_tokenization_spaces"] = False
+    config[CLEAN_UP] = spec.clean_up_spaces != "none"
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     templates = spec.chat_templates
     if [template.name for template in templates] == ["default"]:

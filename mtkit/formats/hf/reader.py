@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading
-from mtkit.formats.hf.config import Beside, config_forms
+from mtkit.formats.hf.config import CLEAN_UP, CONFIG, Beside, config_forms
 from mtkit.formats.hf.numbers import read_float
 from mtkit.formats.hf.read_components import read_stage
 from mtkit.formats.hf.read_model import read_model
@@ -50,6 +50,7 @@ def read_spec(source: Source) -> Reading:
             f"is {shown(root.get('version'))}, only 1.0 is known", field="version"
         )
     beside = Beside(source)
+    config = beside.documents.get(CONFIG, {})
     vocabulary, model = read_model(root)
     added = read_added_tokens(root, vocabulary)
     ids = {token.content: token.id for token in added.tokens}
@@ -69,6 +70,7 @@ def read_spec(source: Source) -> Reading:
         special_ids=beside.special_ids(id_of, getattr(model, "unk", None)),
         truncation=read_truncation(root),
         padding=read_padding(root),
+        clean_up_spaces="on_request" if config.get(CLEAN_UP) is True else "none",
         chat_templates=beside.chat_templates,
     )
     forms = config_forms(spec)

@@ -173,8 +173,8 @@ def _texts(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
             return string(b"")
         return string(contents.get(token_id, pieces[token_id])[:STRING_LIMIT])
 
-    clean = spec.clean_up_spaces != "none"
-    if spec.clean_up_spaces not in {"none", "contractions"}:
+    clean = spec.clean_up_spaces not in {"none", "on_request"}
+    if clean and spec.clean_up_spaces != "contractions":
         losses.add("decoding", "clean_up_spaces", "only contractions lose their space")
     ids = spec.special_ids
     return u32(len(template)) + template + text(ids.eos) + u8(clean) + text(ids.bos)

@@ -1,4 +1,4 @@
-"""GGUF to tokenizer.json and back: what a format takes for granted is not what a file says.
+"""GGUF to tokenizer.json and back: what one writer writes the other accepts, and means the same.
 
 A special id stands in a written file only if the source stated it, by a key, by a name or by the
 text of a token. Vocabularies, roles and flags are drawn; llama.cpp and transformers read the files.
@@ -14,17 +14,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama import Llama
 from small_gguf import WORDS, small_gguf, spec_of
-from support import FIXTURES, reference
+from support import FIXTURES, VOCABULARIES, reference, shared
 from test_hf_write import Made
 
 import mtkit
 from mtkit.base.binary import Source
+from mtkit.errors import UnsupportedError
 from mtkit.formats import gguf, hf
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.gguf.kinds import ID_KEYS
+from mtkit.formats.gguf.pre_tokenizers import DIGIT_GROUPS, NAMES, RULES
 from mtkit.gguf import open_gguf
 from mtkit.pipeline import Pipeline
-from mtkit.spec import replace
+from mtkit.spec import normalizers, replace
+from mtkit.spec.marks import spelled_out, taken_together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,3 +161,104 @@ def test_bos_is_added_only_if_the_file_adds_it(add: bool) -> None:
     library = reference("tokenizers").Tokenizer.from_str(made.files["tokenizer.json"].decode())
     assert (library.encode("he").ids[:1] == [1]) is add
     assert not made.assumptions
+
+
+def key_of(data: bytes, name: str) -> Any:
+    return open_gguf(Source("made.gguf", data)).metadata.get(f"tokenizer.ggml.{name}")
+
+
+def and_back(spec: TokenizerSpec) -> bytes:
+    """Return the GGUF of the tokenizer.json of a specification."""
+    again = hf.read(Made(to_hf(spec)), {}).spec
+    (data,) = gguf.write(again, WriteOptions()).files.values()
+    return data
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_pre_tokenizer_comes_back(name: str, tmp_path: Path) -> None:
+    pre = NAMES[name]
+    model = "whitespace" if pre.rule == "whitespace" else "gpt2"
+    data = small_gguf(
+        model,
+        {"bos_token_id": 257} if pre.add_bos or pre.forced_bos else {},
+        words_of="gpt2" if pre.byte_alphabet else "llama",
+        pre=name,
+    )
+    spec = spec_of(data)
+    if DIGIT_GROUPS in RULES[pre.rule]:
+        with pytest.raises(UnsupportedError, match="groups digits"):
+            to_hf(spec)
+        return
+    made = and_back(spec)
+    again = NAMES[key_of(made, "pre")]
+    for switch in ("rule", "ignore_merges", "clean_spaces", "escape_whitespaces"):
+        assert getattr(again, switch) == getattr(pre, switch), switch
+    if spec.special_ids.bos is None and not pre.default_bos:
+        assert not again.default_bos  # or llama.cpp would take one
+    paths = (tmp_path / "first.gguf", tmp_path / "again.gguf")
+    paths[0].write_bytes(data)
+    paths[1].write_bytes(made)
+    before, after = map(Llama, paths)
+    for text in ("he, he's 12345 HE\u4f60\u597d he\n\n  he", "", " he"):
+        for add in (False, True):
+            ids = before.encode(text.encode(), add=add, parse=False)
+            assert after.encode(text.encode(), add=add, parse=False) == ids, text
+    before.close()
+    after.close()
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_every_shared_vocabulary_is_accepted_again(name: str) -> None:
+    path = shared(f"gguf-vocab/ggml-vocab-{name}.gguf")
+    spec = gguf.read(Source.open(str(path)), {}).spec
+    if type(spec.model).__name__ in ("ShortestPath", "Trie"):
+        with pytest.raises(UnsupportedError, match="no model for"):
+            to_hf(spec)
+        return
+    given, made = path.read_bytes(), and_back(spec)
+    assert key_of(made, "model") == key_of(given, "model")
+    if key_of(given, "model") == "gpt2":
+        assert NAMES[key_of(made, "pre")] == NAMES[key_of(given, "pre")]
+    back = spec_of(made)
+    assert back.normalizer == spec.normalizer
+    assert back.pre_tokenizer == spec.pre_tokenizer
+    assert back.decoder == spec.decoder
+    assert back.clean_up_spaces == spec.clean_up_spaces
+
+
+def test_deepseeks_pattern_for_the_end_of_a_text_is_read_back() -> None:
+    """tokenizer.json needs ``\\z`` where llama.cpp's rule has ``$``."""
+    made = and_back(spec_of(small_gguf("gpt2", pre="deepseek-llm")))
+    assert key_of(made, "pre") == "deepseek-llm"
+
+
+SPACES = st.builds(
+    normalizers.Spaces,
+    charsmap=st.sampled_from([b"", b"\0" * 8]),
+    add_dummy_prefix=st.booleans(),
+    remove_extra_whitespaces=st.booleans(),
+    escape_whitespaces=st.booleans(),
+    suffix=st.booleans(),
+    prefix=st.sampled_from(["text", "word"]),
+)
+
+
+@given(SPACES)
+def test_what_is_spelled_out_is_taken_together_again(spaces: normalizers.Spaces) -> None:
+    said = spaces
+    if not spaces.add_dummy_prefix:
+        said = replace(spaces, suffix=False, prefix="text")
+    elif spaces.suffix:
+        said = replace(spaces, prefix="text")
+    assert taken_together(normalizers.Sequence(spelled_out(spaces))) == said
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize("squeeze", [False, True])
+def test_a_unigram_vocabulary_keeps_its_space_in_front(prefix: bool, squeeze: bool) -> None:
+    flags = {"add_space_prefix": prefix, "remove_extra_whitespaces": squeeze}
+    spec = spec_of(small_gguf("t5", flags=flags))
+    made = and_back(spec)
+    assert {name: key_of(made, name) for name in flags} == flags
+    assert spec_of(made).normalizer == spec.normalizer
+    assert spec_of(made).decoder == spec.decoder

@@ -1,0 +1,37 @@
+"""Walking over a specification: the components of nested sequences, the pieces of one type."""
+
+from __future__ import annotations
+
+from mtkit.spec.vocabulary import TokenType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeVar
+
+    from mtkit.base.record import Record
+    from mtkit.spec import TokenizerSpec
+
+    Component = TypeVar("Component", bound=Record)
+
+
+def flat(component: Component | None) -> Iterator[Component]:
+    """Yield the components of a stage in order, those of a sequence in its place."""
+    if component is None:
+        return
+    if type(component).__name__ != "Sequence":
+        yield component
+        return
+    for step in component.steps:  # type: ignore[attr-defined]  # every Sequence has them
+        yield from flat(step)
+
+
+def user_defined(spec: TokenizerSpec) -> tuple[bytes, ...]:
+    """Return the user-defined pieces of the vocabulary."""
+    types = spec.vocabulary.types
+    if types is None:
+        return ()
+    wanted = int(TokenType.USER_DEFINED)
+    return tuple(
+        piece for piece, role in zip(spec.vocabulary.pieces, types, strict=True) if role == wanted
+    )
