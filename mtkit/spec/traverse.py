@@ -7,22 +7,19 @@ from mtkit.spec.vocabulary import TokenType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeVar
+    from typing import Any
 
-    from mtkit.base.record import Record
     from mtkit.spec import TokenizerSpec
 
-    Component = TypeVar("Component", bound=Record)
 
-
-def flat(component: Component | None) -> Iterator[Component]:
-    """Yield the components of a stage in order, those of a sequence in its place."""
+def flat(component: Any) -> Iterator[Any]:
+    """Yield the components of a stage in order, those of a ``Sequence`` in its place."""
     if component is None:
         return
     if type(component).__name__ != "Sequence":
         yield component
         return
-    for step in component.steps:  # type: ignore[attr-defined]  # every Sequence has them
+    for step in component.steps:
         yield from flat(step)
 
 
