@@ -69,7 +69,7 @@ def whole_commands(model: str, tokens: int, rounds: int) -> None:
             times[name].append((wall, cpu))
             texts.setdefault(name, text.strip())
     print(f"{Path(model).name}, {tokens} tokens, best of {rounds} interleaved rounds")
-    # The peer drops bytes that are no UTF-8, mtkit writes U+FFFD for them.
+    # The peer drops bytes that are not valid UTF-8, mtkit writes U+FFFD for them.
     same = {text.replace(b"\xef\xbf\xbd", b"") for text in texts.values()}
     print("  all texts equal" if len(same) == 1 else "  THE TEXTS DIFFER")
     for name, seen in times.items():

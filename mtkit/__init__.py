@@ -67,7 +67,7 @@ _MODULES = {
     "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",
 }
-"""Where the exports are that are no errors."""
+"""Where each export is defined; errors are in ``mtkit.errors``."""
 
 
 def __getattr__(name: str) -> Any:

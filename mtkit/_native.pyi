@@ -67,7 +67,7 @@ class Decoder:
         """Number of ids."""
 
     def first_outside(self, ids: list[int]) -> int | None:
-        """Place of the first number that is no id, None where all are."""
+        """Place of the first number that is not an id, None where all are."""
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         """Text of ids."""

@@ -237,8 +237,8 @@ def check_target(path: str, *, force: bool = False) -> None:
     """Check that a file may be written at a path.
 
     Raises:
-        UsageError: Something is there and ``force`` is not given, or it is no file: a device would
-            be replaced, too.
+        UsageError: Something is there and ``force`` is not given, or it is not a file: a device
+            would be replaced, too.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError("is a folder or a device, not a file", source=path)

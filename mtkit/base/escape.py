@@ -1,9 +1,9 @@
 r"""Text from a file made safe to print: one line, nothing that a terminal obeys.
 
 ``escape`` can be undone: a backslash becomes ``\\``, control characters become ``\n``, ``\t``,
-``\x1b``, invisible and direction-changing ones ``\u202e``, and bytes that are no UTF-8 (which
-travel through ``str`` as surrogate escapes) ``\xNN``. C1 controls are written ``\u0085``, so that
-``\x85`` is always a byte. ``printable`` leaves backslashes alone: for messages.
+``\x1b``, invisible and direction-changing ones ``\u202e``, and bytes that are not valid UTF-8
+(which travel through ``str`` as surrogate escapes) ``\xNN``. C1 controls are written ``\u0085``,
+so that ``\x85`` is always a byte. ``printable`` leaves backslashes alone: for messages.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def printable(text: str | bytes) -> str:
 
 
 def as_text(text: str | bytes) -> str:
-    """Return bytes as text in which each byte that is no UTF-8 is a surrogate escape."""
+    """Return bytes as text in which each byte that is not valid UTF-8 is a surrogate escape."""
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
 def byte_escapes(text: str) -> str:
-    r"""Return text with only the bytes that are no UTF-8 written, as ``\xNN`` (for JSON)."""
+    r"""Return text with only the bytes that are not valid UTF-8 written, as ``\xNN`` (for JSON)."""
     return (
         text
         if is_utf8(text)

@@ -104,7 +104,7 @@ def _answer(
     except Exception as error:  # noqa: BLE001  a template can raise what Python can
         kind, words = FAILED, f"the chat template fails: {type(error).__name__}: {error}"
         if template is None:
-            kind, words = SYNTAX, f"is no template: {type(error).__name__}: {error}"
+            kind, words = SYNTAX, f"is not a template: {type(error).__name__}: {error}"
     return kind, words[:MOST_WORDS].encode("utf-8", "surrogatepass"), []
 
 

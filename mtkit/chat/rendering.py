@@ -45,7 +45,7 @@ def rendered(
 
     Raises:
         TemplateRefusal: The template raises an exception.
-        FormatError: It is no template.
+        FormatError: It is not a template.
         UnsupportedError: It asks for what the sandbox does not give.
         ResourceError: It needs more time, memory or length than it may.
         UsageError: The variables nest too deeply.

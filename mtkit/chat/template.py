@@ -62,8 +62,8 @@ def render(
 
     Raises:
         TemplateRefusal: The template raises an exception on these messages.
-        UsageError: The messages are no conversation.
-        FormatError: The template is no template.
+        UsageError: The messages are not a conversation.
+        FormatError: The template is not a template.
         ResourceError: It takes too long or writes too much.
     """
     from time import monotonic

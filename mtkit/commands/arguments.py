@@ -63,7 +63,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def number(value: float | None) -> float | None:
-    """Return a number as JSON has it: None for what is no number or infinite."""
+    """Return a number as JSON has it: None for what is not a number or infinite."""
     return value if value is not None and abs(value) < float("inf") else None
 
 

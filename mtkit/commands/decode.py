@@ -28,7 +28,8 @@ def decode(
 ) -> None:
     """Decode token ids to text.
 
-    In a pipe bytes that are no UTF-8 are written as they are, and a line break ends the text.
+    In a pipe bytes that are not valid UTF-8 are written as they are, and a line break ends the
+    text.
 
     \b
     Examples:
@@ -70,7 +71,7 @@ def parse_ids(text: str) -> list[int]:
     """Read ids separated by blanks or commas, as encode or a JSON list prints them.
 
     Raises:
-        UsageError: Something is no id.
+        UsageError: Something is not an id.
     """
     from mtkit.errors import UsageError
 
@@ -78,7 +79,7 @@ def parse_ids(text: str) -> list[int]:
     for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split():
         if not word.isascii() or not word.isdigit() or len(word) > 10:
             raise UsageError(
-                f"{word[:40]!r} is no token id", hint="ids are whole numbers from 0 on"
+                f"{word[:40]!r} is not a token id", hint="ids are whole numbers from 0 on"
             )
         found.append(int(word))
     return found

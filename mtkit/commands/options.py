@@ -84,6 +84,6 @@ def load_named(
     source = Source.open(locate_named(name, download=download))
     tokenizer = load_source(source, overrides=overrides, reader=reader)
     if encoding is not None and tokenizer.format_name != "tiktoken":
-        what, hint = "is no .tiktoken file", "only those take --encoding"
+        what, hint = "is not a .tiktoken file", "only those take --encoding"
         raise UsageError(what, source=source.name, hint=hint)
     return tokenizer

@@ -179,7 +179,7 @@ def _read(file: str | None) -> Any:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Take ``name=value`` apart; what is no JSON is a text."""
+    """Take ``name=value`` apart; what is not valid JSON is a text."""
     import json
 
     from mtkit.errors import UsageError
@@ -204,4 +204,6 @@ def _time(text: str | None) -> Any:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"--now {text}: is no time", hint="as in 2024-07-26T13:45") from None
+        raise UsageError(
+            f"--now {text}: is not a valid time", hint="as in 2024-07-26T13:45"
+        ) from None

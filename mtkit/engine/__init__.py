@@ -191,7 +191,7 @@ class Engine:
         return self._decoder.vocab_size if self._decoder else self._spec().vocab_size
 
     def first_outside(self, ids: Sequence[int]) -> int | None:
-        """Return the first number that is no id, None where all are."""
+        """Return the first number that is not an id, None where all are."""
         listed = ids if isinstance(ids, list) else list(ids)
         if self._decoder is None:
             size = self.vocab_size

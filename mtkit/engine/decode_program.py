@@ -27,7 +27,7 @@ class DecodeProgram:
     """Compiles the way back of one specification.
 
     Attributes:
-        listed: Id -> flags and text, of ids that are no regular piece.
+        listed: Id -> flags and text, of ids that are not regular pieces.
     """
 
     def __init__(self, program: Program, mapped: bytes | None) -> None:

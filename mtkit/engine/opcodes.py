@@ -91,7 +91,7 @@ class Scheme(IntEnum):
 
 
 class InvalidUtf8(IntEnum):
-    """What bytes that are no UTF-8 become; DEFER: the pipeline takes the text."""
+    """What bytes that are not valid UTF-8 become; DEFER: the pipeline takes the text."""
 
     ERROR = 0
     REPLACE = 1

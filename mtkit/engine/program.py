@@ -212,7 +212,7 @@ class Program:
         return u8(MatcherKind.PATTERN) + u32(self.patterns[pattern])
 
     def pre_tokenizer(self, component: PreTokenizer) -> list[bytes]:
-        """Return the steps of a pre-tokenizer that is no sequence."""
+        """Return the steps of a pre-tokenizer that is not a sequence."""
         if isinstance(component, pre_tokenizers.ByteLevel):
             return [*self._byte_level_split(component), u8(CutKind.MAP_BYTES)]
         if isinstance(component, pre_tokenizers.Metaspace):

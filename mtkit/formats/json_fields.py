@@ -36,7 +36,7 @@ def parse(
         parse_float: How decimal fractions are read, when not exactly.
 
     Raises:
-        FormatError: It is no JSON; the offset is in bytes.
+        FormatError: It is not valid JSON; the offset is in bytes.
     """
     import json
 
@@ -51,7 +51,7 @@ def parse(
         at = len(text[: error.pos].encode("utf-8"))
         ends = error.pos >= len(text.rstrip())
         raise FormatError(
-            f"is no JSON: {error.msg} (line {error.lineno}, column {error.colno})",
+            f"is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})",
             field=name,
             offset=at,
             hint="the file is probably cut" if ends else "",
@@ -61,7 +61,7 @@ def parse(
     except ValueError:
         what, place = _wrong_number(text)
         at = len(text[:place].encode("utf-8"))
-        raise FormatError(f"is no JSON: {what}", field=name, offset=at) from None
+        raise FormatError(f"is not valid JSON: {what}", field=name, offset=at) from None
     return value
 
 
@@ -72,7 +72,7 @@ def _wrong_number(text: str) -> tuple[str, int]:
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|-?\d[\d.eE+-]*', text):
         token = found[0]
         if token[-1] in "Ny":
-            return f"{token} is no JSON number", found.start()
+            return f"{token} is not a JSON number", found.start()
         if token[0] != '"' and (
             len(token) > _MOST_DIGITS or float(token) in (float("inf"), -float("inf"))
         ):
@@ -82,7 +82,7 @@ def _wrong_number(text: str) -> tuple[str, int]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def check_plain(value: Any, where: str) -> None:

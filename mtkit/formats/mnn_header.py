@@ -64,7 +64,7 @@ def read_header(data: Buffer) -> Header:
     ids = (ids + [0] * (total - len(ids)))[:total]
     for token_id in ids:
         if not -1 <= token_id <= _INT_MAX:
-            raise FormatError(f"{token_id} is no token id", field="special ids", offset=ids_at)
+            raise FormatError(f"{token_id} is not a token id", field="special ids", offset=ids_at)
     special, stop = counts[0], counts[0] + counts[1]
     return Header(
         numbers[1],

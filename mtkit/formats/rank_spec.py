@@ -98,7 +98,7 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, lis
     """Return byte string -> rank, the split pattern and the losses of a byte-level specification.
 
     Raises:
-        UnsupportedError: It is no byte-level BPE that ranks by id can express.
+        UnsupportedError: It is not a byte-level BPE that ranks by id can express.
     """
     from mtkit.formats.contract import Loss
 
@@ -185,7 +185,7 @@ def _merge_losses(
     for at in range(0, len(model.merges.pairs), 2):
         left, right = model.merges.pairs[at], model.merges.pairs[at + 1]
         if left >= size or right >= size:
-            raise UnsupportedError("a merge has a part that is no token")
+            raise UnsupportedError("a merge has a part that is not a token")
         made = vocabulary.ids.get(pieces[left] + pieces[right], -1)
         if made < last:
             raise UnsupportedError("ids do not rise with the ranks of the merges")

@@ -26,7 +26,7 @@ _EFFECTS: dict[str, tuple[LossCode, str]] = {
     "truncation": ("metadata", "how the file asks long inputs to be cut"),
     "padding": ("metadata", "how the file asks short inputs to be filled"),
     "chat_templates": ("chat", "the chat template"),
-    "invalid_utf8": ("ids-special", "bytes that are no UTF-8"),
+    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8"),
     "clean_up_spaces": ("decoding", "which spaces decoding removes"),
     "join": ("decoding", "what stands between decoded tokens"),
     "extras": ("metadata", "what only the source's format holds"),

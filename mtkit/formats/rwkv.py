@@ -104,7 +104,7 @@ def _unquote(body: bytes, is_bytes: bool, escape: Pattern[bytes], at: int) -> by
         else:
             code = int(digits, 16)
             if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-                raise FormatError("escapes what is no character", field="line", offset=at)
+                raise FormatError("escapes what is not a character", field="line", offset=at)
             out.append(chr(code).encode("utf-8"))
     out.append(body[last:])
     if b"\\" in escape.sub(b"", body):

@@ -62,7 +62,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     config = _object(table.get("config"), "config")
     pattern = config.get("pattern")
     if not isinstance(pattern, str):
-        raise FormatError("is no string", field="config.pattern")
+        raise FormatError("is not a string", field="config.pattern")
     size = _count(config.get("default_vocab_size"), "config.default_vocab_size")
     n_special = _count(
         config.get("default_num_special_tokens"), "config.default_num_special_tokens"
@@ -108,7 +108,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
 
 def _object(value: Any, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise FormatError("is no JSON object", field=field)
+        raise FormatError("is not a JSON object", field=field)
     return value
 
 
@@ -123,7 +123,7 @@ def _special_names(listed: Any, count: int) -> list[str]:
     if listed is None:
         return names
     if not isinstance(listed, list) or len(listed) > count:
-        raise FormatError(f"is no list of at most {count}", field="special_tokens")
+        raise FormatError(f"is not a list of at most {count}", field="special_tokens")
     names = [f"<SPECIAL_{i}>" for i in range(count)]
     for entry in listed:
         rank = entry.get("rank") if isinstance(entry, dict) else None
@@ -140,7 +140,7 @@ def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
     import binascii
 
     if not isinstance(vocab, list) or len(vocab) < count:
-        raise FormatError(f"is no list of at least {count} entries", field="vocab")
+        raise FormatError(f"is not a list of at least {count} entries", field="vocab")
     ranks: dict[bytes, int] = {}
     for at, entry in enumerate(vocab[:count]):
         rank = entry.get("rank") if isinstance(entry, dict) else None
@@ -150,7 +150,7 @@ def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
                 raise FormatError(f"has no rank {at} with bytes", field=f"vocab[{at}]")
             piece = binascii.a2b_base64(text.encode("ascii"))
         except ValueError:
-            raise FormatError("is no base64", field=f"vocab[{at}].token_bytes") from None
+            raise FormatError("is not valid base64", field=f"vocab[{at}].token_bytes") from None
         if at < BYTES and piece != bytes([at]):
             raise FormatError(f"is not the byte 0x{at:02x}", field=f"vocab[{at}].token_bytes")
         if piece in ranks:
@@ -165,8 +165,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a byte-level specification whose special tokens have the first ids.
 
     Raises:
-        UnsupportedError: It is no byte-level BPE that ranks can express, its special tokens are not
-            the first ids or not told apart by their text, or the bytes do not follow in order.
+        UnsupportedError: It is not a byte-level BPE that ranks can express, its special tokens are
+            not the first ids or not told apart by their text, or the bytes do not follow in order.
     """
     import binascii
     import json

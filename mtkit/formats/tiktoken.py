@@ -137,7 +137,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a byte-level specification as ranks with a pattern.json beside.
 
     Raises:
-        UnsupportedError: It is no byte-level BPE that ranks can express.
+        UnsupportedError: It is not a byte-level BPE that ranks can express.
     """
     import binascii
     import json

@@ -99,7 +99,7 @@ def _ids(data: bytes, name: str) -> dict[bytes, int]:
 
     table = parse(data, name)
     if not isinstance(table, dict):
-        raise FormatError("is no JSON object", field=name)
+        raise FormatError("is not a JSON object", field=name)
     ids = {}
     for text, token_id in table.items():
         if type(token_id) is not int or not 0 <= token_id <= HIGHEST_ID:
@@ -134,7 +134,7 @@ def _merges(data: bytes, ids: Mapping[bytes, int], size: int) -> models.Merges:
                 what = f"is {line[:60]!r}, not two tokens of vocab.json"
                 raise FormatError(what, field="merges.txt line", offset=at)
             if words[0] + words[1] not in ids:
-                what = f"{line[:60]!r} makes what is no token of vocab.json"
+                what = f"{line[:60]!r} makes what is not a token of vocab.json"
                 raise FormatError(what, field="merges.txt line", offset=at)
             pairs += (ids[words[0]], ids[words[1]])
         at += len(line) + 1
@@ -155,7 +155,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         raise UnsupportedError(f"{TITLE} holds a merge list, not {type(model).__name__}")
     pieces = spec.vocabulary.pieces
     if model.merges.unlisted:
-        raise UnsupportedError("a merge has a part that is no token")
+        raise UnsupportedError("a merge has a part that is not a token")
     vocab: dict[str, int] = {}
     for token_id, piece in enumerate(pieces):
         if spec.vocabulary.type_of(token_id) is not TokenType.ABSENT:
@@ -188,7 +188,7 @@ def _text(piece: bytes) -> str:
     try:
         return piece.decode("utf-8")
     except UnicodeDecodeError:
-        raise UnsupportedError(f"the token {piece!r} is no text") from None
+        raise UnsupportedError(f"the token {piece!r} is not a text") from None
 
 
 def _losses(spec: TokenizerSpec, model: models.BPE) -> list[Loss]:

@@ -57,7 +57,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a vocabulary.
 
     Raises:
-        FormatError: It is no UTF-8, or lacks ``[UNK]``.
+        FormatError: It is not valid UTF-8, or lacks ``[UNK]``.
     """
     data = bytes(source.data)
     try:

@@ -37,7 +37,7 @@ MAX_NESTED = 1 << 16
 class GgufArray(Sequence["Any"]):
     """One array of the metadata: a sequence of int, float, bool, str or ``GgufArray``.
 
-    Strings come as ``str`` with surrogate escapes for bytes that are no UTF-8; ``raw`` and
+    Strings come as ``str`` with surrogate escapes for bytes that are not valid UTF-8; ``raw`` and
     ``pieces`` give the bytes.
 
     Attributes:
@@ -90,7 +90,7 @@ class GgufArray(Sequence["Any"]):
 
     def numbers(self) -> Numbers:
         """Return the elements of an array of numbers; bool as 0 and another byte."""
-        assert self.element.code, "strings and arrays are no numbers"
+        assert self.element.code, "strings and arrays are not numbers"
         if self._numbers is None:
             view = self._reader.data[self.offset : self.end]
             if self.element.size > 1 and self._reader.big_endian:

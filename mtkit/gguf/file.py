@@ -1,6 +1,6 @@
 """A GGUF file as read: header, metadata, tensor table.
 
-Names and strings are ``str``; bytes that are no UTF-8 are surrogate escapes in it, so
+Names and strings are ``str``; bytes that are not valid UTF-8 are surrogate escapes in it, so
 ``text.encode("utf-8", "surrogateescape")`` gives back what the file holds.
 """
 

@@ -27,7 +27,7 @@ def check_magic(data: memoryview) -> tuple[int, bool]:
     """Return the version and whether the file is big-endian.
 
     Raises:
-        FormatError: It is no GGUF, or of a version that is not known.
+        FormatError: It is not a GGUF, or of a version that is not known.
     """
     head = bytes(data[:24])
     if head[:4] != MAGIC:
@@ -65,4 +65,4 @@ def other_kind(head: bytes) -> tuple[str, str] | None:
 def _refusal(head: bytes) -> tuple[str, str]:
     if not head:
         return "the file is empty", ""
-    return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is no GGUF file")
+    return other_kind(head) or (f"is {head[:4]!r}, not {MAGIC!r}", "this is not a GGUF file")

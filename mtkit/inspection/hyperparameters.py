@@ -34,7 +34,7 @@ class HyperParameter(Record):
 
 
 MOST_LAYERS = 4096
-"""A longer array is no list of values by layer (llama.cpp's limit is 512)."""
+"""A longer array is not a list of values by layer (llama.cpp's limit is 512)."""
 
 # llama.cpp's name, key behind the architecture, label.
 _TABLE = (

@@ -221,7 +221,7 @@ def schema_grammar(schema: str) -> str:
     """Return the grammar of a JSON schema.
 
     Raises:
-        UsageError: It is no schema that can be turned into a grammar.
+        UsageError: It is not a schema that can be turned into a grammar.
         UnsupportedError: The grammar would leave a part of it out.
     """
     import json
@@ -235,7 +235,7 @@ def schema_grammar(schema: str) -> str:
         raise
     except Exception as error:  # noqa: BLE001  the converter raises whatever Python raises
         what = str(error) or type(error).__name__
-        raise UsageError(f"gives no grammar: {what}", field="JSON schema") from None
+        raise UsageError(f"cannot be turned into a grammar: {what}", field="JSON schema") from None
     return made.replace(r'[^"\\]', ANY)  # the converter lets strings hold line breaks
 
 

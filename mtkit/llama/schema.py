@@ -82,7 +82,9 @@ def _check(schema: dict[str, Any]) -> None:
         if not isinstance(part, dict) or not {"$ref", "properties", "anyOf"} & set(part):
             lost.append("allOf")
     if lost:
-        raise UnsupportedError(f"{lost[0]} gives no grammar here", field="JSON schema")
+        raise UnsupportedError(
+            f"{lost[0]} cannot be turned into a grammar here", field="JSON schema"
+        )
     for low, high in _COUNTS:
         least, most = schema.get(low, 0), schema.get(high, MOST_REPEATS)
         if not (type(least) is type(most) is int and 0 <= least <= MOST_REPEATS >= most):
@@ -100,7 +102,9 @@ def _pattern(pattern: str) -> str:
     """
 
     def refused(what: str, hint: str = "") -> UnsupportedError:
-        return UnsupportedError(f"{what} gives no grammar", field=f"pattern {pattern}", hint=hint)
+        return UnsupportedError(
+            f"{what} cannot be turned into a grammar", field=f"pattern {pattern}", hint=hint
+        )
 
     try:
         re.compile(pattern)

@@ -91,7 +91,7 @@ def library(*, backends: str | None = None) -> Any:
         _load()
     if backends is not None:
         if not os.path.isdir(backends):
-            raise UsageError("is no folder of back ends", source=backends)
+            raise UsageError("is not a folder of back ends", source=backends)
         load_from = ggml("ggml_backend_load_all_from_path", None, [ctypes.c_char_p])
         if load_from is None:
             raise UnsupportedError("this build of llama.cpp loads no back ends from a folder")

@@ -43,7 +43,7 @@ class TextGuard:
             found = _BEYOND.search(raw)
             if found:
                 raise UsageError(
-                    f"is no UTF-8: a character beyond U+10FFFF at byte {found.start()}",
+                    f"is not valid UTF-8: a character beyond U+10FFFF at byte {found.start()}",
                     field="text",
                 )
         elif self._type == _SENTENCEPIECE_BPE:
@@ -65,7 +65,7 @@ class TextGuard:
                 )
 
     def _check_bytes(self, raw: bytes) -> None:
-        """Check that what is no token is made of bytes that are."""
+        """Check that what is not a token is made of bytes that are."""
         if not self._texts:
             self._read_texts()
         if len(self._bytes) == 256:

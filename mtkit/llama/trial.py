@@ -56,7 +56,7 @@ def _leave(error: MtkitError) -> None:
 def _limit(seconds: int, room: int) -> None:
     """Bound what the process takes, and let it not outlive its parent.
 
-    The address space is no measure: the file is mapped into it.
+    The address space is not a measure: the file is mapped into it.
     """
     import signal
 

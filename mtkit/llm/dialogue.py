@@ -58,7 +58,9 @@ class Dialogue:
                 "has no chat template", source=runner.model.path, hint="--template FILE gives one"
             )
         if runner.model.has_encoder:
-            raise UnsupportedError("is no chat model: it has an encoder", source=runner.model.path)
+            raise UnsupportedError(
+                "is not a chat model: it has an encoder", source=runner.model.path
+            )
         self._runner = runner
         self._sampler = sampler
         self._template = template
@@ -201,5 +203,5 @@ def read_messages(text: str | bytes) -> list[dict[str, Any]]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"is no JSON: {error}") from None
+        raise UsageError(f"is not valid JSON: {error}") from None
     return check_messages(value)

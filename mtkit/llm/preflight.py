@@ -73,7 +73,7 @@ class ModelHeader:
 def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None:
     architecture = file.metadata.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
-        raise UnsupportedError("names no architecture: it is no model", source=path)
+        raise UnsupportedError("names no architecture: it is not a model", source=path)
     if not tensors:
         raise UnsupportedError(
             "holds a vocabulary and no weights", source=path, hint="mtkit encode -t uses it"

@@ -149,7 +149,7 @@ def read_session(path: str) -> Session:
 
     data = memoryview(map_file(path))
     if len(data) < _HEAD.size + _SUM_BYTES or data[:8] != MAGIC:
-        raise FormatError("is no session file", source=path)
+        raise FormatError("is not a session file", source=path)
     _, version, size = _HEAD.unpack_from(data)
     if version != VERSION:
         raise FormatError(f"is {version}, known is {VERSION}", source=path, field="version")

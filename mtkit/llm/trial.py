@@ -48,7 +48,7 @@ def try_out(header: ModelHeader, settings: LoadSettings) -> None:
         FormatError: It ends llama.cpp's process, or llama.cpp refuses it.
         UnsupportedError: llama.cpp cannot run it.
         ResourceError: It takes too much time or memory.
-        UsageError: It is no regular file, or is being changed.
+        UsageError: It is not a regular file, or is being changed.
     """
     before = _stamps(header)
     if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
@@ -115,7 +115,7 @@ def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]]) -> str
 
 
 def _remember(marker: str) -> None:
-    """Make the empty file of a model that passed; no cache folder is no fault."""
+    """Make the empty file of a model that passed; a missing cache folder is not a fault."""
     with suppress(OSError):
         os.makedirs(folder(), exist_ok=True)
         with open(marker, "ab"):

@@ -96,7 +96,7 @@ def _item(cursor: Cursor) -> Edges:
     if len(ahead) < 2 or ahead[0] != "-" or ahead[1] == "]":
         return (low, low + 1)
     if ahead[1] in "[-" and cursor.rules.shorthands == "unicode":
-        return (low, low + 1)  # what follows is no range
+        return (low, low + 1)  # what follows is not a range
     back = cursor.at
     cursor.at += 1
     high = _code_or_set(cursor)

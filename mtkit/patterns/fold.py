@@ -13,7 +13,7 @@ def kinds_of(table: bytes, version: str) -> bytes:
     """Return the class of each character, given the class of each byte of the alphabet."""
     kinds = bytearray(unicode.LIMIT)
     for name, edges in unicode.ranges(f"gc.{version}").items():
-        # Line and paragraph separators are no space here.
+        # Line and paragraph separators are not white space here.
         kind = pattern_sets.KINDS["C" if name in {"Zl", "Zp"} else name[0]]
         for at in range(0, len(edges), 2):
             kinds[edges[at] : edges[at + 1]] = bytes((kind,)) * (edges[at + 1] - edges[at])

@@ -167,16 +167,16 @@ class Pipeline:
         return self.spec.vocab_size
 
     def first_outside(self, ids: Sequence[int]) -> int | None:
-        """Return the first number that is no id, None where all are."""
+        """Return the first number that is not an id, None where all are."""
         size = self.vocab_size
         return next((number for number in ids if not 0 <= number < size), None)
 
     def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
-        """Decode to bytes, which may be no UTF-8 where the tokens are bytes."""
+        """Decode to bytes, which may not be valid UTF-8 where the tokens are bytes."""
         return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """Decode to text, U+FFFD for bytes that are no UTF-8."""
+        """Decode to text, U+FFFD for bytes that are not valid UTF-8."""
         return self.decoding.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:

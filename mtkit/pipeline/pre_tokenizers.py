@@ -37,7 +37,7 @@ def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
     """Return the function of a pre-tokenizer.
 
     Raises:
-        UnsupportedError: It is no known component, or its pattern is beyond the matcher.
+        UnsupportedError: It is not a known component, or its pattern is beyond the matcher.
     """
     if isinstance(component, spec.Sequence):
         return _sequence([compile_pre_tokenizer(step) for step in component.steps])
@@ -45,7 +45,7 @@ def compile_pre_tokenizer(component: PreTokenizer) -> Cut:
 
 
 def _compile(component: PreTokenizer) -> Cut:
-    """Return the function of a pre-tokenizer that is no sequence."""
+    """Return the function of a pre-tokenizer that is not a sequence."""
     if isinstance(component, spec.ByteLevel):
         return _byte_level(component)
     if isinstance(component, spec.Metaspace):

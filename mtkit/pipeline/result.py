@@ -12,7 +12,7 @@ class Encoded(Record):
         ids: Token ids.
         tokens: How the reference spells each token: as in the vocabulary; an added token, or a
             part that a model of scores does not know, as the normalized text has it. Bytes that
-            are no UTF-8 are surrogate escapes.
+            are not valid UTF-8 are surrogate escapes.
         offsets: (start, end) in characters of the original text; (0, 0) for tokens that the
             post-processor added.
         type_ids: Segment numbers.

@@ -31,7 +31,7 @@ def read() -> dict[str, str]:
     """Return the settings in the file; empty where there is none.
 
     Raises:
-        FormatError: The file is no TOML or a value is not a string.
+        FormatError: The file is not valid TOML or a value is not a string.
     """
     try:
         with open(path(), "rb") as file:

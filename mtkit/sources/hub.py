@@ -98,11 +98,11 @@ def download(name: str) -> str:
 
     Raises:
         MissingExtra: The hub's client is not installed.
-        UsageError: The text is no name, or the hub does not give the repository.
+        UsageError: The text is not a name, or the hub does not give the repository.
     """
     parsed = parse(name)
     if parsed is None:
-        raise UsageError("is no name of a model repository", source=name, hint="ORG/NAME")
+        raise UsageError("is not a name of a model repository", source=name, hint="ORG/NAME")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

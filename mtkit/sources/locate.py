@@ -72,7 +72,7 @@ MODEL = Wanted(
     "the hub's own client fetches it",
 )
 _PROJECTOR = "mmproj"
-"""How llama.cpp's converter names the image half of a model, which is no model by itself."""
+"""How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
 
 def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = False) -> str:

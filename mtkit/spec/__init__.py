@@ -89,9 +89,10 @@ class TokenizerSpec(Record, hidden=("name",)):
         truncation: As the file asks.
         padding: As the file asks.
         chat_templates: In the file's order.
-        invalid_utf8: What bytes that are no UTF-8 become: an error, U+FFFD for each, or themselves.
-            ``loose``: as ``replace``, but overlong forms and surrogates are characters, and forms
-            above U+10FFFF are an error. ``wide``: as ``loose``, but those stay as they are.
+        invalid_utf8: What bytes that are not valid UTF-8 become: an error, U+FFFD for each, or
+            themselves. ``loose``: as ``replace``, but overlong forms and surrogates are
+            characters, and forms above U+10FFFF are an error. ``wide``: as ``loose``, but those
+            stay as they are.
         clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
             ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
             before the last six; ``on_request``: none, though the file asks for it, where

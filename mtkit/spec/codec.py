@@ -218,11 +218,11 @@ def numbers(code: object, data: bytes | memoryview, path: str) -> Numbers:
         FormatError: The code is none, or the bytes are not a whole number of them.
     """
     if not isinstance(code, str) or len(code) != 1 or code not in NUMBER_CODES:
-        raise FormatError(f"{code!r} is no type of number", field=path)
+        raise FormatError(f"{code!r} is not a type of number", field=path)
     try:
         return Numbers(code, data)
     except TypeError:
-        raise FormatError(f"{len(data)} bytes are no array of {code!r}", field=path) from None
+        raise FormatError(f"{len(data)} bytes are not an array of {code!r}", field=path) from None
 
 
 def pieces(blob: bytes | memoryview, ends: bytes | memoryview, path: str) -> Pieces:

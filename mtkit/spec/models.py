@@ -21,7 +21,7 @@ class Merges(Record):
     Attributes:
         pairs: left 0, right 0, left 1, … as ids, struct letter I; shape (2 * count,). A number
             from the vocabulary's size on is entry ``number - size`` of ``unlisted``.
-        unlisted: Parts that are no token.
+        unlisted: Parts that are not tokens.
     """
 
     pairs: Numbers
@@ -42,7 +42,7 @@ class BPE(Record):
         continuing_subword_prefix: In front of each character but the first of a word.
         end_of_word_suffix: Behind the last character of a word.
         dropout: Chance to skip a merge; nobody can encode exactly with it.
-        missing: When a character that is no token is dealt with: ``before`` the merges, so that
+        missing: When a character that is not a token is dealt with: ``before`` the merges, so that
             they never see it, or ``after`` them: it takes part in merges like any other, and what
             is still no token then is spelled byte by byte, bytes without a token being dropped.
         whole_newlines: A word of newlines only that is a token is that token.
@@ -67,9 +67,9 @@ class LooseBPE(Record):
     """Byte-pair encoding by a table of pairs that need not fit the vocabulary.
 
     The pair of the lowest rank merges, of equal ranks the leftmost; what it makes is looked up in
-    the vocabulary, and where that is no token the word is left as it is at that moment. A character
-    that is no token is spelled with the ``<0xHH>`` tokens of its bytes; those that do not exist
-    are dropped.
+    the vocabulary, and where that is not a token the word is left as it is at that moment. A
+    character that is not a token is spelled with the ``<0xHH>`` tokens of its bytes; those that do
+    not exist are dropped.
 
     Attributes:
         pairs: left 0, right 0, left 1, … as ids, struct letter I; shape (2 * count,).
@@ -99,7 +99,7 @@ class ScoreBPE(Record):
         whole: User-defined pieces in the text are one symbol from the start.
         symbols: What a character is: as long as its ``first_byte`` says, or a byte with the
             ``continuation`` bytes behind it, at most four together.
-        missing: When a character that is no token is dealt with: ``after`` the merges, or
+        missing: When a character that is not a token is dealt with: ``after`` the merges, or
             ``before`` them: then it takes part as the texts of its byte tokens.
         score_above: Only tokens with a score above this are made; None: any score will do.
     """

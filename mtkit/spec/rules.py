@@ -197,7 +197,7 @@ def _added(value: tuple[AddedToken, ...], *_: object) -> str:
 
 
 def _merges(value: models.Merges, record: models.BPE, spec: TokenizerSpec) -> str:
-    """Check merges; what is no token takes part only where characters that are none do."""
+    """Check merges; what is not a token takes part only where characters that are none do."""
     parts = len(spec.vocabulary) + (len(value.unlisted) if record.missing == "after" else 0)
     if _coded(value.pairs, "I") or len(value.pairs) % 2:
         return _coded(value.pairs, "I") or f"has {len(value.pairs)} numbers, which are no pairs"

@@ -95,7 +95,7 @@ def class_named(name: object, classes: tuple[type[Record], ...], path: str) -> t
     """Return the record class called ``name``.
 
     Raises:
-        FormatError: It is no name.
+        FormatError: It is not a name.
         UnsupportedError: No component is called so.
     """
     if not isinstance(name, str):

@@ -60,7 +60,7 @@ def _places(spec: TokenizerSpec, model: BPE) -> dict[bytes, int]:
     last = b""
     for rank, (left, right) in enumerate(zip(numbers, numbers, strict=True)):
         if max(left, right) >= len(pieces):
-            raise _no_scores(f"merge {rank} joins what is no token")
+            raise _no_scores(f"merge {rank} joins what is not a token")
         made = pieces[left] + pieces[right]
         if made != last and places.setdefault(made, len(places)) != len(places) - 1:
             raise _no_scores(f"merge {rank} makes {made!r} again, after others")

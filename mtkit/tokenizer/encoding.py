@@ -11,7 +11,8 @@ class Encoding(Record):
     Attributes:
         ids: Token ids.
         tokens: How the reference spells each token: as in the vocabulary, or as the normalized
-            text has what the vocabulary lacks. Bytes that are no UTF-8 are backslash escapes.
+            text has what the vocabulary lacks. Bytes that are not valid UTF-8 are backslash
+            escapes.
         offsets: (start, end) in characters of the original text.
         type_ids: Segment numbers.
         special_tokens_mask: 1 for tokens that encoding added.
@@ -27,7 +28,7 @@ class Encoding(Record):
 
 
 def shown(token: str) -> str:
-    """Return a token with bytes that are no UTF-8 as ``\\xNN``."""
+    """Return a token with bytes that are not valid UTF-8 as ``\\xNN``."""
     if token.isascii():
         return token
     return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -109,7 +109,7 @@ class Tokenizer:
         """Return the ids of a text.
 
         Args:
-            text: The text; bytes that are no UTF-8 are taken as the reference takes them.
+            text: The text; bytes that are not valid UTF-8 are taken as the reference takes them.
             add_special_tokens: Let the post-processor add its tokens.
             parse_special: Recognise special tokens written in the text; None: as the reference
                 does when called plainly.
@@ -216,7 +216,7 @@ class Tokenizer:
         )
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of ids; bytes that are no UTF-8 become U+FFFD.
+        """Return the text of ids; bytes that are not valid UTF-8 become U+FFFD.
 
         Raises:
             UsageError: An id is outside the vocabulary.
@@ -264,7 +264,7 @@ class Tokenizer:
     def id_to_token(self, token_id: int) -> str | None:
         """Return the vocabulary's spelling of an id, or None where there is no such token.
 
-        Bytes that are no UTF-8 are spelled as backslash escapes.
+        Bytes that are not valid UTF-8 are spelled as backslash escapes.
         """
         piece = self.id_to_piece(token_id)
         return None if piece is None else piece.decode("utf-8", "backslashreplace")

@@ -25,7 +25,7 @@ def to_letters(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes | None:
-    """Read bytes back; None where a character is no letter of the alphabet."""
+    """Read bytes back; None where a character is not a letter of the alphabet."""
     try:
         return bytes([BYTES[letter] for letter in text])
     except KeyError:

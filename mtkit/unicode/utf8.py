@@ -1,4 +1,4 @@
-"""Bytes to text and back, by what becomes of bytes that are no UTF-8.
+"""Bytes to text and back, by what becomes of bytes that are not valid UTF-8.
 
 Where they are kept, such bytes travel as surrogate escapes (U+DC80 for byte 80 and so on), one
 character a byte.
@@ -32,7 +32,7 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
             return bytes(data).decode("utf-8")
         except UnicodeDecodeError as error:
             raise UsageError(
-                f"is no UTF-8: byte {data[error.start]:02X}", field=field, offset=error.start
+                f"is not valid UTF-8: byte {data[error.start]:02X}", field=field, offset=error.start
             ) from None
     text = bytes(data).decode("utf-8", "surrogateescape")
     if rule == "keep" or text.isascii():

@@ -72,7 +72,7 @@ class Reader {
 template <typename Kind> void require_step(Reader next) {
     const auto kind = static_cast<Kind>(next.scalar<std::uint8_t>("step"));
     if (kind == Kind::NOTHING || kind == Kind::SEQUENCE)
-        throw FormatError("is no step of a sequence", "step", next.offset());
+        throw FormatError("is not a step of a sequence", "step", next.offset());
 }
 
 } // namespace mtkit

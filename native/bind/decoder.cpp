@@ -111,7 +111,7 @@ void bind_decoder(nb::module_ &m) {
             "vocab_size", [](const BoundDecoder &self) { return self.decoder().vocab_size(); },
             "Number of ids.")
         .def("first_outside", &first_outside, "ids"_a,
-             "Place of the first number that is no id, None where all are.")
+             "Place of the first number that is not an id, None where all are.")
         .def("decode", &decode, "ids"_a, "skip_special_tokens"_a, "Text of ids.")
         .def("decode_bytes", &decode_bytes, "ids"_a, "skip_special_tokens"_a, "Bytes of ids.");
 }

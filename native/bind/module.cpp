@@ -41,7 +41,7 @@ void translate(const std::exception_ptr &pending, void *) {
     } catch (const mtkit::InvalidText &error) {
         static constexpr const char *DIGITS = "0123456789ABCDEF";
         const std::string byte{DIGITS[error.byte >> 4], DIGITS[error.byte & 15]};
-        const std::string what = "is no UTF-8: byte " + byte;
+        const std::string what = "is not valid UTF-8: byte " + byte;
         raise("UsageError", what.c_str(), "field"_a = "text", "offset"_a = error.offset);
     } catch (const mtkit::NoToken &error) {
         // The pipeline words this error; both say the same.

@@ -16,7 +16,7 @@ class ReplaceStep final : public EachStep {
     explicit ReplaceStep(Reader &program)
         : from_(read_text(program, "from")), to_(read_text(program, "to")) {
         const auto edge = program.scalar<std::uint8_t>("edge");
-        if (edge > 2) throw FormatError("is no replacement", "step");
+        if (edge > 2) throw FormatError("is not a replacement", "step");
         edge_ = static_cast<Edge>(edge);
         at_edge_ = read_text(program, "at_edge");
         by_bytes_ = read_flag(program, "by_bytes");

@@ -1,4 +1,4 @@
-// What stands for text that is no piece: byte tokens or the unknown token.
+// What stands for text that is not a piece: byte tokens or the unknown token.
 #pragma once
 
 #include "models/models.hpp"

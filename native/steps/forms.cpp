@@ -39,7 +39,7 @@ class Form final : public Normalizer {
           classes_(read_numbers(program, "classes")),
           compositions_(read_numbers(program, "compositions")) {
         if (!std::is_sorted(classes_.begin(), classes_.end()) || compositions_.size() % 3 != 0)
-            throw FormatError("is no ascending table", "form");
+            throw FormatError("is not an ascending table", "form");
         for (std::size_t i = 0; i < classes_.size(); ++i) {
             const std::size_t end = i + 1 < classes_.size() ? classes_[i + 1] >> 8 : LIMIT;
             if ((classes_[i] & 0xFF) == 0) continue;

@@ -64,7 +64,7 @@ Pattern::Automaton Pattern::automaton(std::size_t at) const {
 
 Pattern::Pattern(std::span<const std::uint32_t> tables) : bytes_(std::as_bytes(tables)) {
     const auto head = part<std::uint32_t>(0, 4, "pattern");
-    if (head[0] != MAGIC) throw FormatError("is no pattern", "pattern");
+    if (head[0] != MAGIC) throw FormatError("is not a pattern", "pattern");
     classes_ = head[1];
     ignore_empty_ = (head[2] & IGNORE_EMPTY) != 0;
     if (classes_ > 256 || head[3] > MOST_ORACLES)

@@ -9,7 +9,7 @@ namespace mtkit {
 class Borders {
   public:
     Borders() = default;
-    // `crossed`: bytes behind which a run of U+2581 is no border, see sections.py.
+    // `crossed`: bytes behind which a run of U+2581 is not a border, see sections.py.
     explicit Borders(std::string_view crossed) {
         for (const char byte : crossed) crossed_[static_cast<unsigned char>(byte)] = true;
     }

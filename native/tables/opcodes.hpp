@@ -82,7 +82,7 @@ enum class Scheme : std::uint8_t {
     FIRST_BY_EXTENT = 3,
 };
 
-// What bytes that are no UTF-8 become; DEFER: the pipeline takes the text.
+// What bytes that are not valid UTF-8 become; DEFER: the pipeline takes the text.
 enum class InvalidUtf8 : std::uint8_t {
     ERROR = 0,
     REPLACE = 1,

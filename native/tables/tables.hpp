@@ -6,7 +6,7 @@
 //
 //   PROG            the program: what to do, see program.py
 //   PCSB PCSE       pieces: bytes, and u32 end of each
-//   XTRB XTRE       parts of merges that are no token: they are symbols behind the pieces
+//   XTRB XTRE       parts of merges that are not token: they are symbols behind the pieces
 //   WORD            u64 slots, a power of two: piece -> id; see WordTable
 //   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
 //   KIND            u8 type of each piece

@@ -71,7 +71,7 @@ class CodePointMap {
         if (keys_.size() != ends_.size() || !std::is_sorted(keys_.begin(), keys_.end()) ||
             !std::is_sorted(ends_.begin(), ends_.end()) ||
             (!ends_.empty() && ends_.back() > texts_.size()))
-            throw FormatError("is no ascending table", "map");
+            throw FormatError("is not an ascending table", "map");
         for (const auto key : keys_)
             if (key < low_.size()) low_[key] = true;
     }

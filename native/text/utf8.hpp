@@ -1,6 +1,6 @@
 // UTF-8, one code point at a time.
 //
-// Bytes that are no valid UTF-8 come out as the code points U+DC80..U+DCFF, one for each byte, as
+// Bytes that are not valid UTF-8 come out as the code points U+DC80..U+DCFF, one for each byte, as
 // Python's "surrogateescape" decodes them; encode() turns them back.
 #pragma once
 
@@ -93,7 +93,7 @@ inline std::size_t ascii_end(std::string_view text, std::size_t at) {
     return at;
 }
 
-// Offset of the first byte that is no valid UTF-8, or text.size().
+// Offset of the first byte that is not valid UTF-8, or text.size().
 inline std::size_t valid_prefix(std::string_view text) {
     std::size_t at = 0;
     while ((at = ascii_end(text, at)) < text.size()) {

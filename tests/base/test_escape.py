@@ -24,7 +24,7 @@ from mtkit.base.escape import as_text, byte_escapes, escape, is_utf8, printable
         ("\ufeff\u2028".encode(), "\\ufeff\\u2028"),
         ("\U000e0041".encode(), "\\U000e0041"),
         (b"[bold]markup[/bold]", "[bold]markup[/bold]"),
-        (b"\xed\xa0\x80", "\\xed\\xa0\\x80"),  # a surrogate is no UTF-8
+        (b"\xed\xa0\x80", "\\xed\\xa0\\x80"),  # a surrogate is not valid UTF-8
     ],
 )  # fmt: skip
 def test_examples(raw: bytes, shown: str) -> None:

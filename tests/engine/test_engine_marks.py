@@ -91,7 +91,7 @@ SCORES = models.ScoreBPE(unk=0)
 CASES: dict[str, tuple[TokenizerSpec, bytes | None]] = {
     "no piece has a mark inside": (bpe(vocabulary(*PLAIN), **UNK), b""),
     "some have": (bpe(vocabulary(*PLAIN, "b▁", "b▁a", "ab▁▁"), **UNK), b"b"),
-    "a symbol has that is no token": (
+    "a symbol has that is not a token": (
         bpe(vocabulary(*PLAIN), "a▁", missing="after", **UNK),
         b"a",
     ),
@@ -118,7 +118,7 @@ CASES: dict[str, tuple[TokenizerSpec, bytes | None]] = {
         bpe(vocabulary(*PLAIN, "ae"), end_of_word_suffix="e", **UNK),
         None,
     ),
-    "the mark is no token": (bpe(vocabulary("a", "b", "ab"), fuse_unk=True, **UNK), None),
+    "the mark is not a token": (bpe(vocabulary("a", "b", "ab"), fuse_unk=True, **UNK), None),
     "the mark is a token of another kind": (
         TokenizerSpec(vocabulary(*PLAIN, roles={"▁": UNUSED}), SCORES),
         None,

@@ -74,7 +74,7 @@ def outcome(name: str, data: bytes, what: object) -> str:
 
 
 def use(spec: TokenizerSpec) -> str:
-    """Encode and decode; bytes that are no UTF-8 may be refused."""
+    """Encode and decode; bytes that are not valid UTF-8 may be refused."""
     verdict = "read"
     try:
         pipeline = Pipeline(spec)

@@ -200,7 +200,7 @@ def test_no_two_settings_share_a_spelling(kind: type[Settings]) -> None:
 
 
 def test_every_field_of_a_record_is_declared() -> None:
-    """Hidden states alone are no setting: a program asks for them."""
+    """Hidden states alone are not setting: a program asks for them."""
     known = set(SETTINGS) | {"context", "load", "sampler"}
     own = [*map(fields, (LoadSettings, ContextSettings, SamplerSettings, GenerateSettings))]
     assert {name for names in own for name in names} - known == {"embeddings"}

@@ -158,10 +158,10 @@ def test_merging_after_the_fact() -> None:
         spec_models.BPE(merges, missing="after", byte_fallback=True, whole_newlines=True),
     )
     encoder = build(spec)
-    # "é" and "a" become "éa" first, which is no token: nothing is left but dropped bytes.
+    # "é" and "a" become "éa" first, which is not a token: nothing is left but dropped bytes.
     assert encoder.encode("éab") == [(1, 2, 3)]
     assert encoder.encode("ab") == [(2, 0, 2)]
-    assert encoder.encode("baab") == [(2, 2, 4)]  # "ba" merges last and is no token either
+    assert encoder.encode("baab") == [(2, 2, 4)]  # "ba" merges last and is not a token either
     assert encoder.encode("\u2581") == [(3, 0, 1)]
     assert encoder.encode("\n\n") == [(5, 0, 2)]
     assert encoder.encode("\n") == []

@@ -140,7 +140,7 @@ def tokenizer_model(chance: random.Random, draft: Draft) -> None:
 
 
 def merges(chance: random.Random, draft: Draft) -> None:
-    """Change merges: no space, many spaces, pieces that are no tokens."""
+    """Change merges: no space, many spaces, pieces that are not tokens."""
     found = draft.value("tokenizer.ggml.merges")
     listed = found if isinstance(found, list) and found else ["a b"]
     for _ in range(chance.choice((1, 5, 100))):

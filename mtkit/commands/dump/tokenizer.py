@@ -110,7 +110,7 @@ def _shown(cell: object) -> object:
 
 
 def _entry(keys: list[str], row: tuple[object, ...]) -> dict[str, object]:
-    """Return a row as a JSON object; bytes that are no UTF-8 are escaped, with a key in hex."""
+    """Return a row as a JSON object; bytes that are not valid UTF-8 escaped, with a key in hex."""
     entry: dict[str, object] = {}
     for key, cell in zip(keys, row, strict=True):
         if not isinstance(cell, bytes):

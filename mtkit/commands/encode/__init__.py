@@ -141,7 +141,7 @@ def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator
     if text is not None and text != "-":
         if os.path.isfile(text):
             sys.stderr.write("mtkit: the text is the name of a file; --input reads the file\n")
-        # Bytes of the command line that are no UTF-8 arrive as surrogate escapes.
+        # Bytes of the command line that are not valid UTF-8 arrive as surrogate escapes.
         raw = text.encode("utf-8", "surrogateescape")
         yield from raw.splitlines() if lines else [raw]
         return

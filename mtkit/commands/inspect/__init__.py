@@ -83,7 +83,9 @@ def inspect(
             )
         recognise(source)
         if metadata or tensors or layers or sort:
-            raise UsageError("is no GGUF: it has no metadata, tensors, layers", source=source.name)
+            raise UsageError(
+                "is not a GGUF: it has no metadata, tensors, layers", source=source.name
+            )
         inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
         return
     from mtkit.commands.inspect import gguf as inspect_gguf

@@ -22,7 +22,7 @@ def show_plan(
     from mtkit.memory_plan.plan import PlanSettings
 
     if n_ctx is not None and n_ctx < 1:
-        raise UsageError(f"--ctx {n_ctx}: is no number of tokens")
+        raise UsageError(f"--ctx {n_ctx}: is not a number of tokens")
     settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers)
     plan = ModelHeader(path).plan(settings)
     allowed = limits()

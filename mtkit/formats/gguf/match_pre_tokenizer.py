@@ -110,7 +110,7 @@ def name_for(
 
 
 def _patterns(found: PreTokenizer | None) -> Iterator[str]:
-    """Yield the patterns of all steps; what is no pattern yields something that no rule has."""
+    """Yield the patterns of all steps; what is not a pattern yields something that no rule has."""
     for step in flat(found):
         yield from _patterns_of(step)
 

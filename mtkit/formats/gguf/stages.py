@@ -201,7 +201,7 @@ def _rwkv(frame: Frame) -> dict[str, Any]:
     first = {piece[:1] for piece in ids} - {b""}
     alone = sorted(byte for byte in first if byte not in ids)
     if alone:
-        raise _error(f"begin with byte 0x{alone[0][0]:02x}, which is no token by itself")
+        raise _error(f"begin with byte 0x{alone[0][0]:02x}, which is not a token by itself")
     return {
         "model": models.Trie(frame.ids.get("unk")),
         "decoder": decoders.Pieces("bytes", drop_first_space=frame.space_prefix),

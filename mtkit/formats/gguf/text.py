@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SPELLED = frozenset({"bert", "rwkv"})
-"""Values of ``tokenizer.ggml.model`` whose texts are no pieces."""
+"""Values of ``tokenizer.ggml.model`` whose texts are not pieces."""
 
 MARK = "\u2581".encode()
 _ESCAPED = {0x09: b"\\t", 0x0A: b"\\n", 0x0D: b"\\r", 0x5C: b"\\\\"}

@@ -95,7 +95,9 @@ def adapt(spec: TokenizerSpec) -> Adapted:
         "prefix_ids": (),
     }
     if spec.invalid_utf8 != "error":
-        losses.add("ids-special", "invalid_utf8", "bytes that are no UTF-8 cannot be encoded")
+        losses.add(
+            "ids-special", "invalid_utf8", "bytes that are not valid UTF-8 cannot be encoded"
+        )
     if spec.clean_up_spaces not in ("none", "on_request"):
         losses.add("decoding", "clean_up_spaces", "spaces stay unless the caller cleans up")
     if spec.prefix_ids:

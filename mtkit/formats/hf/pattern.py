@@ -42,7 +42,7 @@ def for_oniguruma(pattern: str, *, anchors: bool) -> str:
                 made[atom:] = ["(?>", *made[atom:], count, ")"]
                 end += 1
             elif follows == "?" and "," not in count:
-                raise UnsupportedError(f"the pattern has {count}?, which is no lazy count here")
+                raise UnsupportedError(f"the pattern has {count}?, which is not a lazy count here")
             else:
                 made.append(count)
             at = end

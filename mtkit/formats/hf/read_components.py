@@ -84,7 +84,9 @@ def _precompiled(at: Fields) -> Normalizer:
     try:
         charsmap = b64decode(at.string("precompiled_charsmap"), validate=True)
     except ValueError as error:
-        raise FormatError(f"is no base64: {error}", field=at.path("precompiled_charsmap")) from None
+        raise FormatError(
+            f"is not valid base64: {error}", field=at.path("precompiled_charsmap")
+        ) from None
     return normalizers.Precompiled(charsmap)
 
 

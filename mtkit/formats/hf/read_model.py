@@ -175,7 +175,7 @@ def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> 
         for part in (left, right, left + right[cut:]):
             if part not in tokens or len(right) < cut:
                 return FormatError(
-                    f"{shown(part.decode('utf-8', 'replace'))} is no token", field=where
+                    f"{shown(part.decode('utf-8', 'replace'))} is not a token", field=where
                 )
     return FormatError("are damaged", field=at.path("merges"))
 

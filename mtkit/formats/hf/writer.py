@@ -159,7 +159,7 @@ def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Ite
     if len(spec.model.merges.unlisted):
         raise UnsupportedError(
             f"a merge joins {shown(spec.model.merges.unlisted[0].decode('utf-8', 'replace'))}, "
-            "which is no token"
+            "which is not a token"
         )
     numbers = spec.model.merges.pairs.view.tolist()
     merges = zip(numbers[::2], numbers[1::2], strict=True)

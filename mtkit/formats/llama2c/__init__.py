@@ -163,8 +163,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a vocabulary.
 
     Raises:
-        UnsupportedError: The model is no byte-pair encoding by score, or its special or byte tokens
-            have other ids than the program that uses the file takes for granted.
+        UnsupportedError: The model is not a byte-pair encoding by score, or its special or byte
+            tokens have other ids than the program that uses the file takes for granted.
     """
     tokens = list(_spelled(by_score(spec)))
     longest = max(len(raw) for _, raw in tokens)

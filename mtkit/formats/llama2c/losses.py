@@ -29,7 +29,7 @@ PLAIN: dict[str, tuple[LossCode, str]] = {
     "truncation": ("metadata", "there is no place for it"),
     "padding": ("metadata", "there is no place for it"),
     "chat_templates": ("chat", "there is no place for them"),
-    "invalid_utf8": ("ids-special", "bytes that are no UTF-8 are encoded as they are"),
+    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8 are encoded as they are"),
     "clean_up_spaces": ("decoding", "spaces are not cleaned up"),
     "join": ("decoding", "nothing stands between tokens"),
     "prefix_ids": ("ids", "only BOS stands in front"),
@@ -42,7 +42,7 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
     """Return the specification with scores, or refuse what would not be this tokenizer any more.
 
     Raises:
-        UnsupportedError: It is no byte-pair encoding by score, or an id is not where the program
+        UnsupportedError: It is not a byte-pair encoding by score, or an id is not where the program
             that uses the file takes it from.
     """
     if isinstance(spec.model, BPE) and space_rule(spec):
@@ -53,7 +53,7 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
             field="model",
         )
     if spec.vocabulary.scores is None or spec.vocabulary.scores.code != "f":
-        raise UnsupportedError("are no float32 numbers", field="vocabulary.scores")
+        raise UnsupportedError("are not float32 numbers", field="vocabulary.scores")
     types = spec.vocabulary.types or ()
     if TokenType.ABSENT in types:
         raise UnsupportedError("has holes, the format numbers tokens by place", field="vocabulary")
@@ -79,7 +79,7 @@ def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterato
     """Yield what is lost in a field that does not come back equal."""
     if name == "vocabulary":
         if spec.vocabulary.pieces != back.vocabulary.pieces:
-            yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no space any more")
+            yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no longer a space")
         if spec.vocabulary.scores != back.vocabulary.scores:
             yield Loss("ids-possible", "vocabulary.scores", "stand for the order of merges")
         if spec.vocabulary.types != back.vocabulary.types:
@@ -118,4 +118,4 @@ def _normalizer_loss(spec: TokenizerSpec) -> Loss:
         return Loss("ids", "normalizer.remove_extra_whitespaces", "no space is dropped")
     if not rule.add_dummy_prefix or rule.suffix:
         return Loss("ids", "normalizer.add_dummy_prefix", "a space stands in front of every text")
-    return Loss("ids-special", "normalizer", "U+2581 is no space, bad UTF-8 is not replaced")
+    return Loss("ids-special", "normalizer", "U+2581 is not a space, bad UTF-8 is not replaced")

@@ -127,7 +127,7 @@ class Fetcher:
             FormatError: The reference is none, or what it names is not there.
         """
         if not isinstance(reference, dict):
-            raise FormatError("is no reference", field=path)
+            raise FormatError("is not a reference", field=path)
         code = reference.get("code")
         if "base" in reference:
             return self._from_base(reference, path)
@@ -198,7 +198,7 @@ def _narrowed(scores: Numbers, code: str, count: int, path: str = "") -> Numbers
     from array import array
 
     if code not in {"f", "d"}:
-        raise FormatError(f"{code!r} is no float", field=path)
+        raise FormatError(f"{code!r} is not a float", field=path)
     try:
         return Numbers.of(code, array(code, scores.view[:count].tolist()))
     except OverflowError:
@@ -226,7 +226,7 @@ def _expand(runs: Any, code: Any, path: str) -> bytes:
     from array import array
 
     if not isinstance(code, str) or len(code) != 1 or code not in "BbHhIiQq":
-        raise FormatError(f"{code!r} is no type of integer", field=path)
+        raise FormatError(f"{code!r} is not a type of integer", field=path)
     out = array(code)
     try:
         for value, length in runs:

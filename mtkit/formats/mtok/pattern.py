@@ -5,7 +5,7 @@ engine for wide characters, every other one to a scanner of the loader's own: te
 byte a character, and a small syntax that reads some patterns as nobody else does. They are
 rewritten here so that everybody reads them so:
 
-* a sign behind a count is no possessive (``a++`` is ``a+`` and a plus sign), and a question mark
+* a sign behind a count is not a possessive (``a++`` is ``a+`` and a plus sign), and a question mark
   there says nothing (``a+?`` is ``a+``);
 * ``^`` and ``$`` are plain characters;
 * an alternative at the top level that uses what the scanner lacks (look-around but ``(?!``, word

@@ -143,7 +143,7 @@ def _read_added(reader: Reader) -> list[AddedToken]:
         at = reader.offset
         token_id = reader.u32("added token id")
         if token_id >= 1 << 31:
-            raise FormatError(f"{token_id} is no token id", field="added token id", offset=at)
+            raise FormatError(f"{token_id} is not a token id", field="added token id", offset=at)
         special, lstrip, rstrip = (reader.u8("added token flags") != 0 for _ in range(3))
         content = string(reader, "added token content")
         tokens.append(AddedToken(token_id, content, lstrip=lstrip, rstrip=rstrip, special=special))

@@ -40,7 +40,7 @@ BERT_PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 
 
 def text(reader: Reader, field: str) -> str:
-    """Read u16 length and bytes as text; bytes that are no UTF-8 are kept as escapes."""
+    """Read u16 length and bytes as text; bytes that are not valid UTF-8 are kept as escapes."""
     return string(reader, field).decode("utf-8", "surrogateescape")
 
 
@@ -71,7 +71,7 @@ def read_normalizer(reader: Reader, depth: int = 0) -> Normalizer | None:
             return _bert(flags, Numbers.of("I", ()), Pieces.of(()))
         case 6:
             code_points, values = _table(reader)
-            # An empty table is no normalizer at all: controls are kept then, too.
+            # An empty table is not a normalizer at all: controls are kept then, too.
             return normalizers.CodePointTable(code_points, values) if len(values) else None
         case 7:
             flags = [reader.u8("normalizer flags") != 0 for _ in range(4)]

@@ -224,7 +224,7 @@ def _note_rest(spec: TokenizerSpec, losses: Losses) -> None:
     if spec.padding is not None:
         losses.add("metadata", "padding", "is not kept")
     if spec.invalid_utf8 != "keep":
-        losses.add("ids-special", "invalid_utf8", "bytes that are no UTF-8 are kept")
+        losses.add("ids-special", "invalid_utf8", "bytes that are not valid UTF-8 are kept")
     roles = [
         name
         for name in fields(spec.special_ids)

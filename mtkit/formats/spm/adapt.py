@@ -33,7 +33,7 @@ PLAIN: dict[str, tuple[LossCode, str]] = {
     "truncation": ("metadata", "there is no place for it"),
     "padding": ("metadata", "there is no place for it"),
     "chat_templates": ("chat", "there is no place for them"),
-    "invalid_utf8": ("ids-special", "each byte that is no UTF-8 becomes U+FFFD"),
+    "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
     "clean_up_spaces": ("decoding", "spaces are not cleaned up"),
     "join": ("decoding", "nothing stands between tokens"),
     "prefix_ids": ("ids", "nothing stands in front"),
@@ -190,4 +190,6 @@ def space_loss(name: str, spec: TokenizerSpec) -> Loss:
         return Loss(
             "ids-possible", name, "spaces and user-defined pieces as sentencepiece has them"
         )
-    return Loss("ids-special", name, "U+2581 is a space, bytes that are no UTF-8 become U+FFFD")
+    return Loss(
+        "ids-special", name, "U+2581 is a space, bytes that are not valid UTF-8 become U+FFFD"
+    )

@@ -135,7 +135,7 @@ def apply_step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
         case decoders.Strip():
             return _strip(tokens, step)
         case _:
-            raise AssertionError(f"{type(step).__name__} is no bytewise step")
+            raise AssertionError(f"{type(step).__name__} is not a bytewise step")
 
 
 def _byte(token: bytes) -> bytes:

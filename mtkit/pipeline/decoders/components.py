@@ -1,8 +1,8 @@
 """Decoders: what each member of ``spec.decoders`` makes of the tokens of a sequence.
 
-A decoder maps a list of texts to a list of texts; in the end they are joined. Bytes that are no
-UTF-8 travel as surrogate escapes where ``lossy`` is off; where it is on, the components that make
-characters out of bytes write U+FFFD for them, as their reference does.
+A decoder maps a list of texts to a list of texts; in the end they are joined. Bytes that are not
+valid UTF-8 travel as surrogate escapes where ``lossy`` is off; where it is on, the components that
+make characters out of bytes write U+FFFD for them, as their reference does.
 
 Source: huggingface/tokenizers 0.23, decoders/.
 """
@@ -41,7 +41,7 @@ def compile_decoder(component: Decoder, *, lossy: bool) -> Decode:
     """Return the function of a decoder.
 
     Raises:
-        UnsupportedError: It is no known component.
+        UnsupportedError: It is not a known component.
     """
     if isinstance(component, spec.Sequence):
         steps = [compile_decoder(step, lossy=lossy) for step in component.steps]

@@ -89,7 +89,7 @@ def piece_of(
 
 
 def _byte(piece: bytes) -> bytes:
-    """Return the byte of a ``<0xHH>`` token; what is no digit ends the number."""
+    """Return the byte of a ``<0xHH>`` token; what is not a digit ends the number."""
     value = 0
     for digit in piece[3:5].lower():
         place = _DIGITS.find(digit)

@@ -4,7 +4,7 @@ Two orders of events, by ``missing``:
 
 * ``before``: characters become ids first (unknown ones the unknown token or byte tokens), then
   pairs of ids merge. Of a pair that is listed twice the later rank counts.
-* ``after``: characters merge as text, token or not; what is no token in the end is spelled with
+* ``after``: characters merge as text, token or not; what is not a token in the end is spelled with
   the tokens of its bytes, bytes without one being dropped. Of a pair listed twice the first counts.
 
 Source: huggingface/tokenizers 0.23, models/bpe/model.rs (``merge_word``) and word.rs

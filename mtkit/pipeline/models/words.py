@@ -1,8 +1,8 @@
 """What every model needs: the bytes of a word, places in it, and pieces that begin at a place.
 
-Models look pieces up as bytes; a word is a ``str`` in which bytes that are no UTF-8 are surrogate
-escapes. Tokens are laid end to end by their size in bytes; a token that covers only some bytes of
-a character covers the whole character in code points.
+Models look pieces up as bytes; a word is a ``str`` in which bytes that are not valid UTF-8 are
+surrogate escapes. Tokens are laid end to end by their size in bytes; a token that covers only some
+bytes of a character covers the whole character in code points.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def compile_normalizer(component: Normalizer, pieces: tuple[bytes, ...] = ()) ->
 
     Raises:
         FormatError: A table of it is damaged.
-        UnsupportedError: It is no known component.
+        UnsupportedError: It is not a known component.
     """
     if isinstance(component, spec.Sequence):
         steps = [compile_normalizer(step, pieces) for step in component.steps]
@@ -58,7 +58,7 @@ def compile_normalizer(component: Normalizer, pieces: tuple[bytes, ...] = ()) ->
 
 
 def _compile(component: Normalizer, pieces: tuple[bytes, ...]) -> Apply:
-    """Return the function of a normalizer that is no sequence."""
+    """Return the function of a normalizer that is not a sequence."""
     if isinstance(component, spec.UnicodeForm):
         form = component.form
         return lambda text: text.transform(normal_form(text.text, form))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def plain(value: object) -> Any:
-    r"""Return records as JSON values, bytes that are no UTF-8 as ``\xNN``."""
+    r"""Return records as JSON values, bytes that are not valid UTF-8 as ``\xNN``."""
     if isinstance(value, Record):
         return {name: plain(getattr(value, name)) for name in fields(value)}
     if isinstance(value, (list, tuple)):

@@ -129,7 +129,7 @@ def _part(word: Aligned, token_id: int | None) -> Part:
 
 
 def _each(words: Words, cut: Callable[[Aligned], Words]) -> Words:
-    """Cut all words that are no added tokens."""
+    """Cut all words that are not added tokens."""
     return [
         part
         for word, token_id in words

@@ -209,8 +209,8 @@ def test_a_fixture_with_damage_in_its_middle() -> None:
 
 def test_a_number_that_is_none_is_shown_with_its_place() -> None:
     for number, what in (
-        ("NaN", "NaN is no JSON number"),
-        ("-Infinity", "-Infinity is no JSON number"),
+        ("NaN", "NaN is not a JSON number"),
+        ("-Infinity", "-Infinity is not a JSON number"),
         ("1e999", "the number 1e999 is out of range"),
         ("9" * 5000, "(5000 digits) is out of range"),
     ):

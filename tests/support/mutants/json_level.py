@@ -29,7 +29,7 @@ MARK = "\ue000"
 
 
 def mutate(rng: Random, data: bytes) -> bytes:
-    """Change a document; what is no JSON has its bytes changed."""
+    """Change a document; what is not valid JSON has its bytes changed."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
