@@ -29,8 +29,8 @@ struct UnsupportedError : std::runtime_error {
 // Bytes that are not valid UTF-8, where the tokenizer takes none.
 struct InvalidText : std::runtime_error {
     InvalidText(std::string_view bytes, std::size_t offset_)
-        : std::runtime_error("is not valid UTF-8"), byte(static_cast<unsigned char>(bytes[offset_])),
-          offset(offset_) {}
+        : std::runtime_error("is not valid UTF-8"),
+          byte(static_cast<unsigned char>(bytes[offset_])), offset(offset_) {}
     unsigned byte;
     std::size_t offset;
 };

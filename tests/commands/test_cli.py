@@ -144,7 +144,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
         (["dump", "merges", str(SPM)], 4, "no merge list"),
         (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
-        (["inspect", str(BBPE), "--tensors"], 2, "no GGUF"),
+        (["inspect", str(BBPE), "--tensors"], 2, "not a GGUF"),
         (["inspect", "--plan"], 2, "needs the FILE"),
         (["config", "colour"], 2, "no setting"),
         (["completion", "tcsh"], 2, "bash"),
