@@ -58,8 +58,8 @@ def answer(
     process = _taken(template)
     if process is None:
         process = Process()
-        # However slowly it started, the template gets half of its time.
-        deadline = max(deadline, monotonic() + limits.seconds / 2)
+        # The start counts; however slow it was, the template gets a second.
+        deadline = max(deadline, monotonic() + min(limits.seconds, 1.0))
     try:
         found = process.ask(request, limits, deadline)
     except BaseException:  # Ctrl-C, too: nobody waits for its answer any more
@@ -76,7 +76,7 @@ def _taken(template: str) -> Process | None:
     with _lock:
         place = next((i for i, (known, _) in enumerate(_waiting) if known == template), None)
         found = None if place is None else _waiting.pop(place)[1]
-    if found is not None and not found.is_alive:
+    if found is not None and not found.is_waiting:
         found.end()
         found = None
     return found

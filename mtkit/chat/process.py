@@ -105,9 +105,9 @@ class Process:
             raise
 
     @property
-    def is_alive(self) -> bool:
-        """It did not end by itself."""
-        return self._popen.poll() is None
+    def is_waiting(self) -> bool:
+        """It has not ended, and has not written what nobody asked for."""
+        return self._popen.poll() is None and not (self._to_read and self._to_read.poll(0))
 
     def ask(self, request: bytes, limits: Limits, deadline: float) -> Answer:
         """Send a request and read the answer.
