@@ -45,7 +45,6 @@ def small_models() -> list[tuple[str, TokenizerSpec]]:
         "Trie": models.Trie(unk=0),
         "ShortestPath": models.ShortestPath(),
         "SectionBPE": models.SectionBPE(bpe, pre.WhitespaceSplit(), ids["<|"], ids["7"], 0),
-        "Checksum": models.Checksum(),
     }
     found = [(name, TokenizerSpec(vocabulary, model)) for name, model in made.items()]
     raw = Vocabulary(Pieces.of([bytes([byte]) for byte in range(256)]))

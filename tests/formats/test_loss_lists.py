@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from rank_cases import random_ranks
 from small_files import sources
-from test_rank_formats import random_ranks
 
 from mtkit.base.packed import Pieces
 from mtkit.commands.convert import MOST_LOSSES, _loss_lines

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rank_cases import NASTY, PATTERNS, random_ranks
 from support import golden_inputs, reference, shared_tokenizer
-from test_rank_formats import NASTY, PATTERNS, random_ranks
 
 import mtkit
 from mtkit.base.binary import Source

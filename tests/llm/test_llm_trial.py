@@ -11,9 +11,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from changed_models import changed
 from llm_models import chatting, latent, tiny
 from support import one_line, reference
-from test_llm_odd_models import changed
 
 from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf import open_gguf

@@ -9,6 +9,7 @@ from mtkit.base.binary import Source
 from mtkit.errors import UsageError
 from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
+from mtkit.pipeline.trace.trace import trace, trace_decode
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def seed() -> Pipeline:
 
 def test_trace_is_the_articles(seed: Pipeline) -> None:
     expected = json.loads(shared("tokenizers/seed-example/trace.json").read_text("utf-8"))
-    walked = seed.trace(expected["text"])
+    walked = trace(seed, expected["text"])
     assert walked.ids == expected["ids"] == seed.encode_ids(expected["text"])
     assert walked.tokens == expected["tokens"]
     words = walked.to_json()["words"]
@@ -30,7 +31,7 @@ def test_trace_is_the_articles(seed: Pipeline) -> None:
 
 
 def test_trace_of_decoding_ends_in_the_text(seed: Pipeline) -> None:
-    walked = seed.trace_decode([9419, 11, 380, 9455, 0])
+    walked = trace_decode(seed, [9419, 11, 380, 9455, 0])
     assert walked.text == "Hello, MNN!"
     assert walked.tokens == ("Hello", ",", "ĠM", "NN", "!")
     assert [step.name for step in walked.steps] == ["ByteLevel"]

@@ -91,7 +91,6 @@ DECODERS = [
     (decoders.Pieces("marks"), [1, 2, 4], b" ab\xc3"),
     (decoders.Pieces("marks", drop_first_space=True), [1, 1], b"a a"),
     (decoders.Pieces("byte_alphabet"), [7, 1], b" d[UNK_BYTE_0xe29681\xe2\x96\x81a]a"),
-    (decoders.Pieces("ids"), [1, 7], b"17"),
     (decoders.Subwords(), [1, 2, 4, 5, 4], "ab\u00e9\ufffd".encode()),
     (decoders.AfterBos(), [0, 3, 3], b"c c"),
 ]

@@ -19,6 +19,7 @@ from mtkit.errors import FormatError, ResourceError, UnsupportedError
 from mtkit.formats import get_format, mnn_text, mtok, tekken
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
+from mtkit.pipeline.trace.trace import trace
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -41,10 +42,10 @@ WORDS = mnn_text.read(Source("tokenizer.txt", _mnn_text(2)), {}).spec
 def test_an_unknown_word_whose_id_has_no_token_can_be_traced() -> None:
     assert WORDS.model == models.WordPiece(100, max_chars=None, gap="rest")
     for engine in (load_engine(WORDS), Pipeline(WORDS)):
-        trace = engine.trace("zz")
-        assert trace.ids == engine.encode_ids("zz")
-        assert 100 in trace.ids
-        json.dumps(trace.to_json())
+        walked = trace(engine.pipeline, "zz")
+        assert walked.ids == engine.encode_ids("zz")
+        assert 100 in walked.ids
+        json.dumps(walked.to_json())
 
 
 def test_an_unknown_word_without_a_token_is_a_loss_of_a_tokenizer_json() -> None:

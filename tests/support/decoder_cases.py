@@ -71,7 +71,7 @@ DECODERS: list[decoders.Decoder | None] = [
     decoders.Sequence((decoders.Fuse(), decoders.Replace(Text("a b"), "-"), decoders.BPE("b"))),
     *(
         decoders.Pieces(spelling, drop_first_space=drop)
-        for spelling in ("marks", "byte_alphabet", "words", "plain", "bytes", "ids")
+        for spelling in ("marks", "byte_alphabet", "words", "plain", "bytes")
         for drop in (False, True)
     ),
     *(decoders.Subwords(drop_marks=drop) for drop in ("none", "first", "all")),

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from made_files import Made
 from support import FIXTURES, SHARED, absent, reference, shared_json_lines, shared_tokenizer
-from test_hf_write import Made
 
 from mtkit import formats
 from mtkit.base.binary import Source

@@ -10,6 +10,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from made_files import Made
 from support import FIXTURES, SHARED, reference, shared_tokenizer
 
 from mtkit.base.binary import Source
@@ -23,17 +24,6 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 OWN = ["bbpe-8k", "spm-bpe", "spm-unigram-id", "wordpiece"]
-
-
-class Made(Source):
-    """Written files as a source."""
-
-    def __init__(self, written: Written) -> None:
-        super().__init__("made", written.files["tokenizer.json"])
-        self.files = written.files
-
-    def beside(self, name: str) -> bytes | None:
-        return self.files.get(name)
 
 
 def read(path: Path) -> TokenizerSpec:
