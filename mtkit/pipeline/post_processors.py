@@ -8,7 +8,8 @@ Source: huggingface/tokenizers 0.23, processors/.
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
+from mtkit.errors import ResourceError, UnsupportedError
+from mtkit.pipeline.normalizers.growth import GROWTH_FACTOR
 from mtkit.pipeline.tokens import Tokens, truncate
 from mtkit.spec import post_processors as spec
 from mtkit.unicode.byte_alphabet import LETTERS
@@ -16,11 +17,14 @@ from mtkit.unicode.characters import is_white_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Literal
 
     from mtkit.spec import TokenizerSpec
-    from mtkit.spec.post_processors import PostProcessor
+    from mtkit.spec.post_processors import PostProcessor, Slot
 
+GROWTH_TOKENS = 1 << 20
+"""A template may add so many tokens, or ``GROWTH_FACTOR`` times those of its texts."""
 _SPACE = LETTERS[0x20]
 
 
@@ -68,20 +72,21 @@ def post_process(
     Raises:
         UnsupportedError: A template does not fit the number of texts.
     """
+    runs: Iterable[Tokens] = texts
     if component is not None:
         for number, tokens in enumerate(texts):
             tokens.set_type(number)
-        texts = _process(component, texts, add_special_tokens)
+        runs = _process(component, texts, add_special_tokens)
     result = Tokens([], [], [])
-    for tokens in texts:
+    for tokens in runs:
         result.extend(tokens)
     return result
 
 
-def _process(component: PostProcessor, runs: list[Tokens], add: bool) -> list[Tokens]:
+def _process(component: PostProcessor, runs: list[Tokens], add: bool) -> Iterable[Tokens]:
     if isinstance(component, spec.Sequence):
         for step in component.steps:
-            runs = _process(step, runs, add)
+            runs = list(_process(step, runs, add))
         return runs
     if isinstance(component, spec.Template):
         return _template(component, runs, add)
@@ -102,25 +107,37 @@ def _process(component: PostProcessor, runs: list[Tokens], add: bool) -> list[To
     raise UnsupportedError(f"does not know the post-processor {type(component).__name__}")
 
 
-def _template(component: spec.Template, runs: list[Tokens], add: bool) -> list[Tokens]:
+def _template(component: spec.Template, runs: list[Tokens], add: bool) -> Iterator[Tokens]:
     if len(runs) > 2:
         raise UnsupportedError("a template follows a post-processor that has added tokens already")
     if not add and component.without == "text":
-        return runs
-    result = []
-    for slot in component.pair if len(runs) == 2 else component.single:
-        if slot.text is None:
-            if add:
-                result.append(Tokens.added(slot.ids, [slot.name] * len(slot.ids), slot.type_id))
-            continue
-        if slot.text >= len(runs):
-            raise UnsupportedError("the template for one text uses a second one")
-        run = runs[slot.text]
-        run.set_type(slot.type_id)
-        copied = run.part(0, len(run))
-        copied.overflow = list(run.overflow)
-        result.append(copied)
-    return result
+        yield from runs
+        return
+    slots = component.pair if len(runs) == 2 else component.single
+    if any(slot.text is not None and slot.text >= len(runs) for slot in slots):
+        raise UnsupportedError("the template for one text uses a second one")
+    slots = slots if add else tuple(slot for slot in slots if slot.text is not None)
+    _check_growth(slots, runs)
+    for slot in slots:
+        if slot.text is not None:
+            run = runs[slot.text]
+            run.set_type(slot.type_id)
+            copied = run.part(0, len(run))
+            copied.overflow = list(run.overflow)
+            yield copied
+        else:
+            yield Tokens.added(slot.ids, [slot.name] * len(slot.ids), slot.type_id)
+
+
+def _check_growth(slots: tuple[Slot, ...], runs: list[Tokens]) -> None:
+    """Stop a template that multiplies its texts or its special tokens, before it does."""
+    given = sum(map(len, runs))
+    made = sum(len(slot.ids) if slot.text is None else len(runs[slot.text]) for slot in slots)
+    most = max(GROWTH_TOKENS, GROWTH_FACTOR * given)
+    if made - given > most:
+        raise ResourceError(
+            f"adds {made - given} tokens to {given}, at most {most} can be", field="post_processor"
+        )
 
 
 def _surrounded(

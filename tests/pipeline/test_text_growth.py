@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from pathlib import Path
@@ -10,15 +11,18 @@ import pytest
 from support import FIXTURES
 
 import mtkit
+from mtkit.base.binary import Source
 from mtkit.base.native import native
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import load_engine
 from mtkit.errors import ResourceError
+from mtkit.formats import hf
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.normalizers import growth
 from mtkit.spec import models, replace
 from mtkit.spec import normalizers as norm
 from mtkit.spec import pre_tokenizers as pre
+from mtkit.spec.post_processors import Slot, Template
 from mtkit.spec.text import Text
 
 SPEC = mtkit.load(FIXTURES / "spm-bpe" / "tokenizer.model").spec
@@ -95,3 +99,44 @@ def test_both_sides_have_the_same_limit() -> None:
     (size,) = re.findall(r"GROWTH_BYTES = (\d+)U << 20;", header)
     (factor,) = re.findall(r"GROWTH_FACTOR = (\d+);", header)
     assert (int(size) << 20, int(factor)) == (growth.GROWTH_BYTES, growth.GROWTH_FACTOR)
+
+
+def template(*slots: Slot, single: int = 1) -> mtkit.TokenizerSpec:
+    """Return a tokenizer that puts slots in front of its text, which stands there so often."""
+    texts = (Slot(text=0),) * single
+    return replace(SPEC, post_processor=Template((*slots, *texts)))
+
+
+@pytest.mark.parametrize("make", [load_engine, Pipeline])
+def test_a_template_that_multiplies_is_named(make) -> None:
+    """One token of many ids many times, a text many times: before a list of them is made."""
+    many = Slot(ids=(1,) * (1 << 10))
+    for spec in (template(*[many] * (1 << 11)), template(single=1 << 21)):
+        engine = make(spec)
+        for encode in (engine.encode_ids, engine.encode, engine.encode_array):
+            with pytest.raises(ResourceError, match="at most 1048576 can be") as found:
+                encode("a b")
+            assert found.value.field == "post_processor"
+        if spec.post_processor.single[0].text is None:
+            plain = make(SPEC).encode_ids("a b", add_special_tokens=False)
+            assert engine.encode_ids("a b", add_special_tokens=False) == plain
+
+
+@pytest.mark.parametrize("make", [load_engine, Pipeline])
+def test_a_template_up_to_the_limit_is_run(make) -> None:
+    spec = template(*[Slot(ids=(1,) * 1000)] * 300)
+    ids = make(SPEC).encode_ids("a b", add_special_tokens=False)
+    assert make(spec).encode_ids("a b") == [1] * 300_000 + ids
+    assert make(template(single=100)).encode_ids("a b") == ids * 100
+
+
+def test_what_a_template_repeats_is_kept_once() -> None:
+    """300,000 entries are not as many objects (13 s and 470 MB before the first id)."""
+    special = {"SpecialToken": {"id": "[SEP]", "type_id": 0}}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    document = json.loads((FIXTURES / "wordpiece" / "tokenizer.json").read_bytes())
+    document["post_processor"]["single"] = [special] * 3000 + [text]
+    spec = hf.read(Source("tokenizer.json", json.dumps(document).encode()), {}).spec
+    assert len(spec.post_processor.single) == 3001
+    assert len({id(slot) for slot in spec.post_processor.single}) == 2
+    assert load_engine(spec).encode_ids("") == [3] * 3000

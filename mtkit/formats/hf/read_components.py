@@ -187,25 +187,30 @@ def _token(at: Fields, key: str) -> tuple[str, int]:
 
 
 def _slots(at: Fields, key: str, special: Fields) -> tuple[post_processors.Slot, ...]:
+    """Read a template; what it repeats is read and kept once."""
+    made: dict[str, post_processors.Slot] = {}
     slots = []
     for i, item in enumerate(at.items(key)):
-        place = Fields(item, f"{at.path(key)}[{i}]")
-        if len(place.values) != 1 or not ("Sequence" in place or "SpecialToken" in place):
-            raise FormatError("is neither a Sequence nor a SpecialToken", field=place.where)
-        kind = next(iter(place.values))
-        inner = place.object(kind)
-        type_id = inner.integer("type_id")
-        if kind == "Sequence":
-            text = inner.choice("id", {"A": 0, "B": 1})
-            slots.append(post_processors.Slot(text=text, type_id=type_id))
-            continue
-        name = inner.string("id")
-        if name not in special:
-            raise FormatError(f"has no {shown(name)}, a template uses it", field=special.where)
-        slots.append(
-            post_processors.Slot(ids=_ids(special.object(name)), type_id=type_id, name=name)
-        )
+        spelled = repr(item)
+        if spelled not in made:
+            made[spelled] = _slot(Fields(item, f"{at.path(key)}[{i}]"), special)
+        slots.append(made[spelled])
     return tuple(slots)
+
+
+def _slot(place: Fields, special: Fields) -> post_processors.Slot:
+    if len(place.values) != 1 or not ("Sequence" in place or "SpecialToken" in place):
+        raise FormatError("is neither a Sequence nor a SpecialToken", field=place.where)
+    kind = next(iter(place.values))
+    inner = place.object(kind)
+    type_id = inner.integer("type_id")
+    if kind == "Sequence":
+        text = inner.choice("id", {"A": 0, "B": 1})
+        return post_processors.Slot(text=text, type_id=type_id)
+    name = inner.string("id")
+    if name not in special:
+        raise FormatError(f"has no {shown(name)}, a template uses it", field=special.where)
+    return post_processors.Slot(ids=_ids(special.object(name)), type_id=type_id, name=name)
 
 
 def _ids(token: Fields) -> tuple[int, ...]:
