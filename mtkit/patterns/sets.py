@@ -85,7 +85,7 @@ class Sets:
         for title in ("script=", "sc=", "generalcategory=", "gc="):
             key = key.removeprefix(title)
         short = GROUPS.get(key) or LONG.get(key)
-        if short is None and len(key) <= 2 and key[:1] in "lmnpszc":
+        if short is None and 0 < len(key) <= 2 and key[0] in "lmnpszc":
             short = key[0].upper() + key[1:]
             short = "LC" if key in {"lc", "l&"} else short
         if short is not None:

@@ -15,7 +15,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.commands import output
 from mtkit.conversion.convert import memory_source
 from mtkit.engine import Engine, load_engine
-from mtkit.errors import FormatError, ResourceError, UnsupportedError
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.formats import get_format, mnn_text, mtok, tekken
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
@@ -31,6 +31,7 @@ from mtkit.spec import (
     pre_tokenizers,
     replace,
 )
+from mtkit.spec.text import Regex
 
 if TYPE_CHECKING:
     from mtkit.spec import normalizers
@@ -127,6 +128,45 @@ def test_an_added_token_without_an_id_is_not_for_the_base_of_a_mtok() -> None:
     odd = replace(spec("bpe"), added_tokens=AddedTokens((AddedToken(-1, b"<x>"),)))
     with pytest.raises(UnsupportedError, match="32 bits"):
         mtok.write(odd, WriteOptions())
+
+
+def test_an_added_token_behind_the_pieces_has_no_subword() -> None:
+    pieces = Vocabulary(Pieces.of((b"a", b"b")))
+    token = AddedTokens((AddedToken(2, b"<x>"),))
+    odd = TokenizerSpec(pieces, models.Unigram(0), decoder=decoders.Subwords(), added_tokens=token)
+    for engine in (load_engine(odd), Pipeline(odd)):
+        assert engine.encode_ids("<x>") == [2]
+        stream = engine.decode_stream()
+        assert stream.push(1) == "b"
+        with pytest.raises(UsageError, match="0 to 1"):
+            stream.push(2)
+        for decode in (engine.decode, engine.decode_bytes):
+            with pytest.raises(UsageError, match="0 to 1"):
+                decode([2])
+
+
+def test_a_part_of_merges_that_is_no_token_is_never_given() -> None:
+    merges = models.Merges(Numbers.of("I", (0, 3)), Pieces.of((b"b",)))
+    pieces = Vocabulary(Pieces.of((b"a", b"c", b"ab")))
+    letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    for before in (letters, None):
+        odd = TokenizerSpec(pieces, models.BPE(merges, missing="after"), pre_tokenizer=before)
+        engine = load_engine(odd)
+        assert isinstance(engine, Engine)
+        for text in ("b", "ab", "bab", "cb"):
+            assert engine.encode_ids(text) == Pipeline(odd).encode_ids(text)
+        assert engine.encode_ids("bcab") == [1, 2]
+
+
+def test_a_split_pattern_that_ends_inside_an_escape_is_written_as_it_stands() -> None:
+    odd = replace(
+        spec("bpe"),
+        pre_tokenizer=pre_tokenizers.Split(Regex(r"a\p{L", anchors="text"), "isolated"),
+    )
+    written = get_format("hf").write(odd, WriteOptions())
+    assert b"a\\\\p{L" in written.files["tokenizer.json"]
+    with pytest.raises(UnsupportedError, match="without"):
+        load_engine(odd).encode_ids("a")
 
 
 @pytest.mark.parametrize("ids", [(20, 9), (9, 20), (-1,), (1 << 30,)])

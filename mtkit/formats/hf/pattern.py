@@ -69,7 +69,7 @@ def _atom_end(pattern: str, at: int) -> int:
     """Return where the character, escape or class ends that begins here."""
     if pattern[at] == "\\":
         if pattern[at + 1 : at + 2] in {"p", "P", "x", "u"} and pattern[at + 2 : at + 3] == "{":
-            return pattern.index("}", at) + 1
+            return pattern.find("}", at) + 1 or len(pattern)
         size = {"x": 4, "u": 6}.get(pattern[at + 1 : at + 2], 2)
         return min(at + size, len(pattern))
     if pattern[at] != "[":
