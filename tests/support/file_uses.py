@@ -27,12 +27,14 @@ from mtkit.pipeline import Pipeline
 from mtkit.tokenizer import load as loading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from mtkit.base.binary import Source
     from mtkit.engine import AnyEngine
     from mtkit.tokenizer.tokenizer import Tokenizer
+
+    Answer = tuple[str, tuple[list[int], bytes, str]]
 
 TEXTS = (
     "ab abc\n \u2581 b <x>",
@@ -68,7 +70,8 @@ def _use(source: Source, rng: Random | None) -> str:
         with clear():
             formats.recognise(source)
         return "refused"
-    steps: list[Callable[[Tokenizer], None]] = [looked_at, listed, encoded, traced]
+    steps: list[Callable[[Tokenizer], None]] = [looked_at, listed, traced]
+    steps.append(lambda tokenizer: encoded(tokenizer, rng))
     targets = list(TARGETS)
     if rng is not None:
         targets = rng.sample(targets, 2)
@@ -131,45 +134,52 @@ def listed(tokenizer: Tokenizer) -> None:
     output.write_json({one.name: one.text for one in tokenizer.spec.chat_templates})
 
 
-def encoded(tokenizer: Tokenizer) -> None:
-    """Encode and decode with the engine and with the pipeline."""
-    engines: list[AnyEngine] = []
-    with clear():
-        engines.append(tokenizer.engine)
-    if isinstance(tokenizer.engine, Engine):
-        with clear():
-            engines.append(Pipeline(tokenizer.spec))
-        if tokenizer.format_name == "mtok":  # perhaps the file's own tables
-            with clear():
-                engines.append(load_engine(tokenizer.spec))
-    for engine in engines:
-        for text in TEXTS:
-            with clear():
-                decoded(engine, engine.encode_ids(text))
-        with clear():
-            engine.encode_ids(TEXTS[0], add_special_tokens=False, parse_special=True)
-        with clear():
-            engine.encode(TEXTS[0], TEXTS[3], padding="file", truncation="file")
-        with clear():
-            engine.encode_batch([TEXTS[0], (TEXTS[1], TEXTS[0])], padding="file")
-        ids = list(range(min(engine.vocab_size, IDS)))
-        with clear():
-            decoded(engine, ids)
-        with clear():
-            for number in ids[:20]:
-                engine.decode_bytes([number], skip_special_tokens=False)
+def encoded(tokenizer: Tokenizer, rng: Random | None) -> None:
+    """Encode and decode with the engine and with the pipeline: the same where both answer."""
+    texts = TEXTS if rng is None else rng.sample(TEXTS, 3)
     with clear():
         tokenizer.encode(TEXTS[0])
+    if tokenizer.format_name == "mtok":  # perhaps with tables of its own, which may be forged
+        answers(tokenizer.engine, texts)
+    engine = load_engine(tokenizer.spec)
+    found = answers(engine, texts)
+    if isinstance(engine, Engine):
+        for text, (name, expected) in answers(Pipeline(tokenizer.spec), texts).items():
+            said = found.get(text, (name, expected))[1]
+            assert said == expected, f"{text!r}: {engine.name} {said}, {name} {expected}"
 
 
-def decoded(engine: AnyEngine, ids: list[int]) -> None:
+def answers(engine: AnyEngine, texts: Sequence[str | bytes]) -> dict[str | bytes, Answer]:
+    """Use an engine in every way; return ids and decoded text of the texts that it takes."""
+    found: dict[str | bytes, Answer] = {}
+    for text in texts:
+        with clear():
+            ids = engine.encode_ids(text)
+            found[text] = engine.name, (ids, *decoded(engine, ids))
+    with clear():
+        engine.encode_ids(TEXTS[0], add_special_tokens=False, parse_special=True)
+    with clear():
+        engine.encode_array(TEXTS[0])
+    with clear():
+        engine.encode(TEXTS[0], TEXTS[3], padding="file", truncation="file")
+    with clear():
+        engine.encode_batch([TEXTS[0], (TEXTS[1], TEXTS[0])], padding="file")
+    ids = list(range(min(engine.vocab_size, IDS)))
+    with clear():
+        decoded(engine, ids)
+    with clear():
+        for number in ids[:20]:
+            engine.decode_bytes([number], skip_special_tokens=False)
+    return found
+
+
+def decoded(engine: AnyEngine, ids: list[int]) -> tuple[bytes, str]:
     """Decode at once and as a stream."""
-    engine.decode_bytes(ids)
-    engine.decode(ids)
     stream = engine.decode_stream()
     for number in ids:
         stream.push(number)
     stream.finish()
+    return engine.decode_bytes(ids), engine.decode(ids)
 
 
 def traced(tokenizer: Tokenizer) -> None:

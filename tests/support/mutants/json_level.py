@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 LONE, BYTE = "\ud800", "a\udc80"
 """A surrogate that no UTF-8 has, and one that stands for a byte inside mtkit."""
+PATTERNS = (r"\p{}", r"\p{^", "(?", "{9,", r"\x{D800}", r"\x{110000}", "[^", "&&", "(?i:", "*+",
+            r"\u", "|", ")", "]", r"\Q", r"[[:alpha:", "(?<n>", r"\k<n>", "$^", "{2}{3}", "a-",
+            r"\p{Lu}", "(?=", "(?<!", r"\b", "{1000}")  # fmt: skip
+"""Parts of split patterns."""
 STRINGS = ("", " ", "a", "ab", "\u2581", "##", "</w>", "<unk>", LONE, BYTE, "\0", "\n",
            "\U0010ffff", "<0x41>", "\u0120a", r"\p{L}+|\s", "(", "(a*)*b", "[^a]", "\u0130",
            "x" * 400)  # fmt: skip
@@ -87,6 +91,8 @@ def tweaked(rng: Random, value: Any) -> Any:
         return rng.choice((value + 1, value - 1, -value, value * 2, rng.choice(NUMBERS)))
     if isinstance(value, str):
         at = rng.randrange(len(value) + 1)
+        if len(value) > 5 and rng.random() < 0.5:
+            return value[:at] + rng.choice(PATTERNS) + value[at:]
         return rng.choice(
             (
                 value[:at] + rng.choice(STRINGS) + value[at:],
