@@ -1,9 +1,10 @@
 """Hostile chat templates, rendered by the library and by the command, each measured by itself.
 
-Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer
-than its limit and a second, or more memory than ``--mebibytes`` (the process that renders and its
-child together), write what only the interpreter has, or end in anything but a text or one of
-mtkit's errors. What does is printed on one line; exit status 1.
+Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer than
+its limit, a second and what an empty template takes just before (its process has to start, which a busy
+machine does slowly), or more memory than ``--mebibytes`` (the process that renders and its child
+together), write what only the interpreter has, or end in anything but a text or one of mtkit's
+errors. What does is printed on one line; exit status 1.
 
     python -m tools.fuzz_templates --count 340 --seed 1
 """
@@ -83,15 +84,18 @@ def _render(family: str, mode: str, seconds: float) -> int:
     """Render what stands on standard input; print time, memory and what is wrong as JSON."""
     text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
     hostile = hostile_templates.Hostile(family, text)
-    if mode == "library":
-        from mtkit.chat.template import MEMORY
+    from mtkit.chat.template import MEMORY, render
 
+    began = time.monotonic()
+    render("", hostile_templates.MESSAGES, seconds=60)
+    start = time.monotonic() - began
+    if mode == "library":
         wrong, took = hostile_templates.attempt(hostile, seconds, MEMORY)
     else:
         wrong, took = _by_command(text)
     chat_pool: Any = importlib.import_module("mtkit.chat.pool")
     chat_pool.end_all()
-    sys.stdout.write(json.dumps([took, hostile_templates.peak(), wrong]) + "\n")
+    sys.stdout.write(json.dumps([max(took - start, 0.0), hostile_templates.peak(), wrong]) + "\n")
     return 0
 
 

@@ -8,51 +8,22 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support import absent
+from child_processes import alone, children  # noqa: F401  alone is a fixture
 
 from mtkit.chat import pool as chat_pool
-from mtkit.chat import process as chat_process
-from mtkit.chat.child import HEAD, SPAN
-from mtkit.chat.process import Process
 from mtkit.chat.rendering import TemplateRefusal
 from mtkit.chat.template import render
-from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.errors import MtkitError, ResourceError, UsageError
 
 USER = [{"role": "user", "content": "hi"}]
 MEMORY = 48 << 20
 MANY, END = "{% for a in range(999) %}", "{% endfor %}"
 ENDLESS = f"{MANY}{MANY}{MANY}{MANY}{END}{END}{END}{END}"
-
-
-def children() -> dict[int, str]:
-    """Processes that this one has started, and their states; Z is a zombie."""
-    if not os.path.isdir("/proc/self/task"):
-        absent("the system has no /proc", "MTKIT_REQUIRE_REFERENCE")
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid():
-            found[int(folder.name)] = fields[0]
-    return found
-
-
-@pytest.fixture(autouse=True)
-def alone():
-    """No process is there before a test, and none after it."""
-    chat_pool.end_all()
-    before = set(children())
-    yield
-    chat_pool.end_all()
-    assert set(children()) == before
 
 
 HOSTILE = """
@@ -189,97 +160,6 @@ def test_nothing_outlives_its_parent(end: signal.Signals) -> None:
     while os.path.exists(f"/proc/{child}") and time.monotonic() < limit:
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{child}")
-
-
-def test_the_process_has_nothing_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET", "s3cret")
-    inherited = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(inherited, True)
-    process = Process()
-    try:
-        pid = next(iter(children()))
-        assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"]
-        assert b"s3cret" not in Path(f"/proc/{pid}/environ").read_bytes()
-        limits = Path(f"/proc/{pid}/limits").read_text("utf-8")
-        for name, most in (("open files", 3), ("file size", 0), ("processes", 0)):
-            assert re.search(rf"Max {name} +{most} +{most} ", limits)
-        assert os.getsid(pid) == pid
-    finally:
-        process.end()
-        os.close(inherited)
-
-
-DONE = HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(0, 2)
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (b"+" + DONE, None),
-        (b"+" + HEAD.pack(b"d", 1 << 40, 0), UnsupportedError),
-        (b"+" + HEAD.pack(b"d", 2, 1 << 30) + b"hi", UnsupportedError),
-        (b"+" + HEAD.pack(b"x", 2, 0) + b"hi", UnsupportedError),
-        (b"+" + HEAD.pack(b"d", 2, 0) + b"\xff\xff", UnsupportedError),
-        (b"+" + HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(0, 3), UnsupportedError),
-        (b"+" + HEAD.pack(b"d", 2, 1) + b"hi" + SPAN.pack(2, 1), UnsupportedError),
-        (b"+" + DONE[:-1], ResourceError),
-        (b"+", ResourceError),
-        (b"", ResourceError),
-    ],
-)
-def test_an_answer_that_is_none_is_refused(
-    answer: bytes, error: type[MtkitError] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"import os; os.write(1, {answer!r}) and os.read(0, 1 << 20)"
-    monkeypatch.setattr(chat_process, "_START", script)
-    if error is None:
-        assert render("", USER).text == "hi"
-    else:
-        with pytest.raises(error):
-            render("", USER)
-        assert not children()
-
-
-def test_what_was_written_unasked_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = f"import os; os.write(1, {b'+' + DONE + DONE!r}); os.read(0, 1 << 20); os.read(0, 1)"
-    monkeypatch.setattr(chat_process, "_START", script)
-    assert render("", USER).text == "hi"
-    first = set(children())
-    assert render("", USER).text == "hi"
-    assert not first & set(children())
-
-
-def test_a_process_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for script in (
-        "import time; time.sleep(99)",
-        "import os, time; os.write(1, b'+'); time.sleep(99)",
-    ):
-        monkeypatch.setattr(chat_process, "_START", script)
-        monkeypatch.setattr(chat_process, "START_SECONDS", 1.0)
-        chat = [{"role": "user", "content": "more than a pipe holds" * 9999}]
-        with pytest.raises(ResourceError):
-            render("", chat, seconds=0.2)
-        assert not children()
-
-
-def test_where_pipes_cannot_be_waited_for_a_thread_holds_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As on Windows."""
-    monkeypatch.setattr(chat_process, "_poll", lambda *_: None)
-    threads = threading.active_count()
-    for _ in range(2):
-        assert render("{{ messages[0].content }}", USER).text == "hi"
-    with pytest.raises(ResourceError, match=r"more than 0.5 seconds"):
-        render(ENDLESS, USER, seconds=0.5)
-    assert threading.active_count() == threads
-
-
-def test_without_an_interpreter_there_is_no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program made of Python and its modules would start itself."""
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with pytest.raises(UnsupportedError, match="interpreter"):
-        render("", USER)
 
 
 def test_what_cannot_be_given_to_a_template_is_said() -> None:
