@@ -185,7 +185,7 @@ def keyword_stub() -> str:
         "",
         "from typing import TypedDict",
         "",
-        "from mtkit.memory_plan.plan import KvType",
+        "from mtkit.inspection.kv_types import KvType",
         "from mtkit.settings import Flash, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",

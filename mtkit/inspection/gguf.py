@@ -14,7 +14,7 @@ from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
 from mtkit.inspection.hyperparameters import count, hyperparameters
 from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
-from mtkit.memory_plan.plan import cache_per_token
+from mtkit.memory_plan.layers import cache_per_token
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.memory_plan.plan import KV_TYPES
+from mtkit.inspection.kv_types import element_type
 from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
     params.n_batch = min(settings.n_batch, params.n_ctx)
     params.n_ubatch = min(settings.n_ubatch, params.n_batch)
     params.n_threads = params.n_threads_batch = settings.threads
-    params.type_k = params.type_v = KV_TYPES[settings.kv_type].number
+    params.type_k = params.type_v = element_type(settings.kv_type).number
     params.flash_attn_type = _FLASH[settings.flash_attention]
     params.embeddings = settings.embeddings
     params.swa_full = settings.swa_full

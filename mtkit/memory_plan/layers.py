@@ -11,6 +11,7 @@ llama-model.cpp ``load_hparams`` and llama-kv-cache.cpp of llama.cpp.
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.inspection.kv_types import stored_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +84,14 @@ def layers(metadata: Any) -> tuple[Layer, ...]:
     if not 0 < count <= MOST_LAYERS or not keys.number("embedding_length"):
         return ()
     return tuple(_layer(keys, index) for index in range(count))
+
+
+def cache_per_token(metadata: Any) -> int | None:
+    """Return what one more token of context takes in 16 bits; None where the metadata lacks it.
+
+    A layer with a window takes it only as long as the window is not full, or with ``swa_full``.
+    """
+    return stored_bytes(sum(layer.key + layer.value for layer in layers(metadata)), "f16") or None
 
 
 def _layer(keys: _Keys, index: int) -> Layer:

@@ -6,11 +6,9 @@ llama.cpp will allocate; the room to compute is an estimate.
 
 from __future__ import annotations
 
-from typing import Literal, get_args  # at run time: the types are read from the choices
-
 from mtkit.base.record import Record
-from mtkit.errors import ResourceError, UsageError
-from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.errors import ResourceError
+from mtkit.inspection.kv_types import stored_bytes
 from mtkit.memory_plan.compute import compute_bytes
 from mtkit.memory_plan.layers import Layer, layers
 from mtkit.memory_plan.limits import limits
@@ -21,13 +19,6 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import Tensor
 
-KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
-KV_TYPES = {
-    kind.name.lower(): kind
-    for kind in TENSOR_TYPES.values()
-    if kind.name.lower() in get_args(KvType)
-}
-"""Types that llama.cpp stores keys and values in, by name."""
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
 _FIXED = 16 << 20
@@ -115,8 +106,6 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
         tensors: Of all shards.
         settings: What it is to run with.
     """
-    if settings.kv_type not in KV_TYPES:
-        raise UsageError(f"--kv-type {settings.kv_type}: one of {', '.join(KV_TYPES)}")
     found = layers(metadata)
     architecture = metadata.get("general.architecture")
     trained = metadata.get(f"{architecture}.context_length")
@@ -145,24 +134,10 @@ def _layer_plan(layer: Layer, n_ctx: int, settings: PlanSettings, *, is_on_gpu: 
     if layer.window and not settings.swa_full:
         wanted = layer.window * settings.n_seq + settings.n_ubatch
         cells = min(n_ctx, -(-wanted // CELLS) * CELLS)
-    cache = _stored((layer.key + layer.value) * cells, settings.kv_type)
+    cache = stored_bytes((layer.key + layer.value) * cells, settings.kv_type)
     state = layer.state * 4 * settings.n_seq
     shown = cells if layer.key else settings.n_seq
     return LayerPlan(layer, shown, cache + state, is_on_gpu)
-
-
-def _stored(elements: int, kv_type: str) -> int:
-    """Return the bytes of keys and values."""
-    kind = KV_TYPES[kv_type]
-    return elements * kind.block_bytes // kind.block
-
-
-def cache_per_token(metadata: Any) -> int | None:
-    """Return what one more token of context takes in 16 bits; None where the metadata lacks it.
-
-    A layer with a window takes it only as long as the window is not full, or with ``swa_full``.
-    """
-    return _stored(sum(layer.key + layer.value for layer in layers(metadata)), "f16") or None
 
 
 def _first_on_gpu(count: int, gpu_layers: int) -> int:
