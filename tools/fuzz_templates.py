@@ -1,10 +1,10 @@
 """Hostile chat templates, rendered by the library and by the command, each measured by itself.
 
-Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer than
-its limit, a second and what an empty template takes just before (its process has to start, which a busy
-machine does slowly), or more memory than ``--mebibytes`` (the process that renders and its child
-together), write what only the interpreter has, or end in anything but a text or one of mtkit's
-errors. What does is printed on one line; exit status 1.
+Templates are drawn from the families in tests/support/hostile_templates.py. None may take longer
+than its limit, a second and what an empty template takes just before (its process has to start,
+which a busy machine does slowly), or more memory than ``--mebibytes`` (the process that renders and
+its child together), write what only the interpreter has, or end in anything but a text or one of
+mtkit's errors. What does is printed on one line; exit status 1.
 
     python -m tools.fuzz_templates --count 340 --seed 1
 """

@@ -144,7 +144,7 @@ class Bpe final : public Model {
             // Other bytes are two in the pipeline's word, none of them a token.
             if (vocabulary_.raw && ALPHABET.letter[byte] >= 0x80) continue;
             const std::uint32_t id = (byte_fallback_ ? named_ : literal_).id[byte];
-            // A part of merges that is no token has a number behind those of the tokens.
+            // A part of merges that is not a token has a number behind those of the tokens.
             if (id < vocabulary_.pieces.size()) out.push_back({id, at, at + 1});
         }
     }
