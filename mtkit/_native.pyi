@@ -36,6 +36,9 @@ def build_offers(
 def crossed(blob: object, ends: object, names: list[bytes]) -> bytes | None:
     """The bytes that some piece has in front of a run of U+2581; None: one of the names."""
 
+class Deferred(Exception):
+    """A text or an id that is left to the pipeline."""
+
 class Engine:
     """A tokenizer from its tables; used by any thread."""
 

@@ -3,8 +3,9 @@
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
 ``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
 the worst of that for every file and format, ``docs/settings.md`` the settings of running models,
-``mtkit/llm/keywords.pyi`` their types as keywords. ``--check`` compares instead of writing and ends
-with 1 where a document is out of date.
+``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
+program (tools/opcodes.py). ``--check`` compares instead of writing and ends with 1 where one is out
+of date.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
+from tools.opcodes import header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
@@ -208,6 +210,7 @@ DOCUMENTS = {
     "docs/loss-matrix.md": loss_matrix,
     "docs/settings.md": setting_table,
     "mtkit/llm/keywords.pyi": keyword_stub,
+    "native/tables/opcodes.hpp": header,
 }
 
 

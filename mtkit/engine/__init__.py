@@ -7,8 +7,6 @@ until somebody asks for a trace. Both have the pipeline's methods; ``name`` says
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +30,7 @@ class Engine:
     Attributes:
         name: "native".
         gives_places: Whether ``encode`` is native, too; else it is the pipeline's.
+        deferred: How many texts and sequences of ids went to the pipeline, one by one.
     """
 
     name = "native"
@@ -55,6 +54,8 @@ class Engine:
         self._pipeline: Pipeline | None = None
         self._builder: Builder | None = None
         self.gives_places = self._native.aligns
+        self.deferred = 0
+        self._deferred = (native.Deferred, UnicodeEncodeError)  # a str with a lone surrogate
 
     @property
     def pipeline(self) -> Pipeline:
@@ -82,8 +83,8 @@ class Engine:
             return self._native.encode_ids(
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
             )
-        except (NotImplementedError, UnicodeEncodeError):
-            # Rare input: broken UTF-8 for a tokenizer with rules of its own, a lone surrogate.
+        except self._deferred:
+            self.deferred += 1
             return self.pipeline.encode_ids(
                 text, add_special_tokens=add_special_tokens, parse_special=parse_special
             )
@@ -100,7 +101,8 @@ class Engine:
             packed = self._native.encode_bytes(
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
             )
-        except (NotImplementedError, UnicodeEncodeError):
+        except self._deferred:
+            self.deferred += 1
             return self.pipeline.encode_array(
                 text, add_special_tokens=add_special_tokens, parse_special=parse_special
             )
@@ -158,7 +160,8 @@ class Engine:
         for entry in entries:
             columns = [part for part in islice(answers, len(entry)) if part]
             if len(columns) < len(entry):
-                # Rare input, or an error, which the pipeline words.
+                # Rare input, or an error that the pipeline words.
+                self.deferred += 1
                 tokens = self.pipeline.tokens(
                     entry[0],
                     entry[1] if len(entry) > 1 else None,
@@ -203,17 +206,20 @@ class Engine:
         """Decode to bytes; see ``Pipeline.decode_bytes``."""
         ids = ids if isinstance(ids, list) else list(ids)
         if self._decoder:
-            # An id that the core does not take (none at all, or one that the pipeline refuses).
-            with suppress(NotImplementedError):
+            try:
                 return self._decoder.decode_bytes(ids, skip_special_tokens)
+            except self._deferred:
+                self.deferred += 1
         return self.pipeline.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Decode to text; see ``Pipeline.decode``."""
         ids = ids if isinstance(ids, list) else list(ids)
         if self._decoder:
-            with suppress(NotImplementedError):
+            try:
                 return self._decoder.decode(ids, skip_special_tokens)
+            except self._deferred:
+                self.deferred += 1
         return self.pipeline.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:

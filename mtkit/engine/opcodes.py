@@ -1,4 +1,4 @@
-"""The numbers of the program; native/tables/opcodes.hpp has the same ones.
+"""The numbers of the program; ``python -m tools.generate`` makes native/tables/opcodes.hpp of them.
 
 Another meaning of one is another version: ``PROGRAM_VERSION`` or ``DECODER_VERSION``.
 """

@@ -27,6 +27,7 @@ class Cursor:
     Attributes:
         at: Index of the next character.
         crossing: Whether the bracket that is open has a range from ASCII to beyond it.
+        behind: Look-behinds that are open.
     """
 
     def __init__(self, rules: Regex) -> None:
@@ -34,6 +35,7 @@ class Cursor:
         self.text = rules.pattern
         self.at = 0
         self.crossing = False
+        self.behind = 0
         self.sets = pattern_sets.Sets(rules)
 
     def peek(self, length: int = 1) -> str:

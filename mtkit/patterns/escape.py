@@ -49,6 +49,8 @@ def escape(cursor: Cursor, flags: Flags) -> Node:
         last = Look(Chain((Set(pattern_sets.NEWLINE), Edge(after=END))), False, False)
         return Choice((Edge(after=END), last))
     if letter == "R":
+        if cursor.behind:
+            raise refuse("\\R in a look-behind")  # Oniguruma sees nothing but \r\n there
         cursor.at += 1
         one = union(((10, 14), (0x85, 0x86), (0x2028, 0x202A)))
         pair = Chain((Set((13, 14)), Set(pattern_sets.NEWLINE)))

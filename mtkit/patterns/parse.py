@@ -160,7 +160,10 @@ class Parser(Cursor):
                 if inner is None:
                     return None
                 flags = inner
+        behind = wrap is not None and wrap[1].get("behind", False)
+        self.behind += behind
         node = self.alternatives(flags)
+        self.behind -= behind
         if not self.take(")"):
             raise refuse("a ( without )")
         if wrap is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mtkit.pipeline.added_tokens import Cutter
 from mtkit.pipeline.decoders.decode import Decoding
 from mtkit.pipeline.models import build
+from mtkit.pipeline.models.words import beyond
 from mtkit.pipeline.normalizers.aligned import Aligned
 from mtkit.pipeline.normalizers.components import compile_normalizer
 from mtkit.pipeline.post_processors import assemble
@@ -206,8 +207,8 @@ class Pipeline:
                 words += [(word, None) for word in cut if word.text]
         return words
 
-    def word_tokens(self, word: Aligned, token_id: int | None) -> Tokens:
-        """Return the tokens of one word."""
+    def word_tokens(self, word: Aligned, token_id: int | None, whole: str) -> Tokens:
+        """Return the tokens of one word of a text."""
         if token_id is not None:
             return Tokens([token_id], [word.text], [word.offsets(0, len(word))])
         symbols = self.model.encode(word.text)
@@ -217,7 +218,7 @@ class Pipeline:
         return Tokens(
             [i for i, _, _ in symbols],
             [word.text[a:b] if i == unknown else self._spelling(i) for i, a, b in symbols],
-            [word.offsets(a, b) for _, a, b in symbols],
+            [word.offsets(a, b) if b >= 0 else beyond(whole, ~a, ~b) for _, a, b in symbols],
         )
 
     def _spelling(self, token_id: int) -> str:
@@ -251,7 +252,7 @@ class Pipeline:
         prefix = list(self.spec.prefix_ids) if number == 0 else []
         tokens = Tokens(prefix, [self._spelling(i) for i in prefix], [(0, 0)] * len(prefix))
         for word, token_id in self.words(text, parse_special=parse_special):
-            tokens.extend(self.word_tokens(word, token_id))
+            tokens.extend(self.word_tokens(word, token_id, text))
         tokens.set_type(number)
         tokens.sequence = [number] * len(tokens)
         return tokens

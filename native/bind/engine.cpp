@@ -163,7 +163,7 @@ Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
     return Columns(nb::make_tuple(engine.to_list(tokens.ids), offsets, spelled));
 }
 
-// Every other failure leaves the text to the pipeline, which words it.
+// A text that is left to the pipeline, or is an error that the pipeline words, has no answer.
 Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special) {
     std::vector<Answer> answers(texts.size());
     std::size_t number = 0;
@@ -183,9 +183,9 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special
             try {
                 engine.encode_tokens(answer.text->text(), parse_special, tokens);
                 answer.tokens = std::move(tokens);
-            } catch (const mtkit::ResourceError &) {
-                throw; // the pipeline would need more
-            } catch (const std::runtime_error &) {
+            } catch (const mtkit::Deferred &) {
+            } catch (const mtkit::InvalidText &) {
+            } catch (const mtkit::NoToken &) {
             }
         }
     }

@@ -36,8 +36,6 @@ void translate(const std::exception_ptr &pending, void *) {
         raise("UnsupportedError", error.what());
     } catch (const mtkit::ResourceError &error) {
         raise("ResourceError", error.what(), "field"_a = error.field.c_str());
-    } catch (const mtkit::Deferred &error) {
-        PyErr_SetString(PyExc_NotImplementedError, error.what());
     } catch (const mtkit::InvalidText &error) {
         static constexpr const char *DIGITS = "0123456789ABCDEF";
         const std::string byte{DIGITS[error.byte >> 4], DIGITS[error.byte & 15]};
@@ -53,7 +51,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 5;
+constexpr int INTERFACE = 6;
 
 } // namespace
 
@@ -63,6 +61,7 @@ NB_MODULE(_native, m) {
     // An interpreter may end while tokenizers are alive; their memory goes with the process.
     nb::set_leak_warnings(false);
     nb::register_exception_translator(translate);
+    nb::exception<mtkit::Deferred>(m, "Deferred");
     bind_build(m);
     bind_decoder(m);
     bind_engine(m);

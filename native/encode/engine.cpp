@@ -1,6 +1,7 @@
 #include "base/scratch_lease.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
+#include "walk.hpp"
 
 namespace mtkit {
 
@@ -15,6 +16,37 @@ Frame read_frame(Reader &program, const char *field) {
 }
 
 } // namespace
+
+// Takes ids alone.
+class Engine::Ids {
+  public:
+    Ids(const Engine &engine, Scratch &scratch, std::vector<std::uint32_t> &out)
+        : engine_(engine), scratch_(scratch), out_(out) {}
+
+    void added(const Piece &piece) { out_.push_back(piece.id); }
+
+    void word(std::string_view word, const Extent *) {
+        const bool cached = engine_.cacheable_ && word.size() <= WordCache::LONGEST;
+        if (cached) {
+            std::size_t count = 0;
+            if (const auto *ids = scratch_.cache.find(word, count)) {
+                for (std::size_t i = 0; i < count; ++i) out_.push_back(ids[i]);
+                return;
+            }
+        }
+        auto &tokens = scratch_.tokens;
+        tokens.clear();
+        engine_.encode_word(word, scratch_);
+        for (const auto &token : tokens) out_.push_back(token.id);
+        if (cached)
+            scratch_.cache.put(word, out_.data() + (out_.size() - tokens.size()), tokens.size());
+    }
+
+  private:
+    const Engine &engine_;
+    Scratch &scratch_;
+    std::vector<std::uint32_t> &out_;
+};
 
 Engine::~Engine() = default;
 
@@ -81,13 +113,9 @@ void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch
                       std::vector<std::uint32_t> &out) const {
     out.insert(out.end(), prefix_.begin(), prefix_.end());
     const auto valid = checked(text, scratch);
-    if (pre_tokenizer_ && pre_tokenizer_->needs_extents()) {
-        Tokens tokens;
-        text_tokens(aligned(valid, scratch), parse_special, scratch, tokens);
-        out.insert(out.end(), tokens.ids.begin(), tokens.ids.end());
-    } else {
-        text_ids(valid, parse_special, scratch, out);
-    }
+    const bool extents = pre_tokenizer_ && pre_tokenizer_->needs_extents();
+    const Part whole = extents ? aligned(valid, scratch) : Part{valid, nullptr, {0, 0}, true, true};
+    walk(whole, parse_special, scratch, Ids(*this, scratch, out));
 }
 
 std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {
@@ -111,49 +139,6 @@ std::string_view Engine::checked(std::string_view text, Scratch &scratch) const 
     return valid;
 }
 
-void Engine::text_ids(std::string_view text, int parse_special, Scratch &scratch,
-                      std::vector<std::uint32_t> &out) const {
-    auto &cut = scratch.cut;
-    cut.clear();
-    added_->cut({text, nullptr, {0, 0}, true, true}, parse_special, cut);
-    for (const auto &raw : cut) {
-        if (raw.id != NONE) {
-            out.push_back(raw.id);
-            continue;
-        }
-        Part part = raw.part;
-        if (part.text.empty()) continue; // no reference gives tokens for nothing
-        if (normalizer_) normalizer_->run(part, scratch.arena);
-        auto &pieces = scratch.pieces;
-        pieces.clear();
-        added_->cut_normalized(part, parse_special, pieces);
-        for (const auto &piece : pieces) {
-            if (piece.id != NONE)
-                out.push_back(piece.id);
-            else
-                part_ids(piece.part, scratch, out);
-        }
-    }
-}
-
-void Engine::part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const {
-    if (!pre_tokenizer_) {
-        unit_ids(part.text, scratch, out);
-        return;
-    }
-    pre_tokenizer_->run(part, scratch.arena,
-                        [&](const Part &word) { unit_ids(word.text, scratch, out); });
-}
-
-void Engine::unit_ids(std::string_view text, Scratch &scratch,
-                      std::vector<std::uint32_t> &out) const {
-    while (!text.empty()) {
-        const std::size_t end = word_end(text, scratch);
-        word_ids(text.substr(0, end), scratch, out);
-        text.remove_prefix(end);
-    }
-}
-
 void Engine::encode_word(std::string_view word, Scratch &scratch) const {
     try {
         model_->encode(word, scratch.model, scratch.tokens);
@@ -164,23 +149,6 @@ void Engine::encode_word(std::string_view word, Scratch &scratch) const {
             append(letters, ALPHABET.letter[static_cast<unsigned char>(c)]);
         throw NoToken(letters);
     }
-}
-
-void Engine::word_ids(std::string_view word, Scratch &scratch,
-                      std::vector<std::uint32_t> &out) const {
-    const bool cached = cacheable_ && word.size() <= WordCache::LONGEST;
-    if (cached) {
-        std::size_t count = 0;
-        if (const auto *ids = scratch.cache.find(word, count)) {
-            for (std::size_t i = 0; i < count; ++i) out.push_back(ids[i]);
-            return;
-        }
-    }
-    auto &tokens = scratch.tokens;
-    tokens.clear();
-    encode_word(word, scratch);
-    for (const auto &token : tokens) out.push_back(token.id);
-    if (cached) scratch.cache.put(word, out.data() + (out.size() - tokens.size()), tokens.size());
 }
 
 } // namespace mtkit

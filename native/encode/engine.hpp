@@ -71,30 +71,23 @@ class Engine {
     };
     class Borrowed;
 
+    class Ids;
+    class Rows;
+
     void one_text(std::string_view text, int parse_special, Scratch &scratch,
                   std::vector<std::uint32_t> &out) const;
     std::string_view checked(std::string_view text, Scratch &scratch) const;
-    void text_ids(std::string_view text, int parse_special, Scratch &scratch,
-                  std::vector<std::uint32_t> &out) const;
-    void part_ids(const Part &part, Scratch &scratch, std::vector<std::uint32_t> &out) const;
-    void unit_ids(std::string_view text, Scratch &scratch, std::vector<std::uint32_t> &out) const;
+    static Part aligned(std::string_view text, Scratch &scratch);
+    // The way of a text to its words; see walk.hpp.
+    template <typename Sink>
+    void walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const;
+    template <typename Sink> void unit(const Part &part, const Scratch &scratch, Sink &sink) const;
     // Where no token reaches over a border, what lies before it is a word of its own.
     [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
         const bool cut = cut_at_marks_ && scratch.model.whole_characters;
         return cut ? borders_.first(text) : text.size();
     }
     void encode_word(std::string_view word, Scratch &scratch) const;
-    void word_ids(std::string_view word, Scratch &scratch, std::vector<std::uint32_t> &out) const;
-    static Part aligned(std::string_view text, Scratch &scratch);
-    void text_tokens(const Part &whole, int parse_special, Scratch &scratch, Tokens &out) const;
-    void part_tokens(const Part &part, Scratch &scratch, Tokens &out) const;
-    void unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const;
-    void word_tokens(std::string_view word, const Extent *extents, Scratch &scratch,
-                     Tokens &out) const;
-    void find_tokens(std::string_view word, Scratch &scratch) const;
-    void put_token(std::string_view word, const Extent *extents, const Token &token,
-                   Tokens &out) const;
-    static void put_added(const Piece &piece, Tokens &out);
 
     Tables tables_;
     Vocabulary vocabulary_;

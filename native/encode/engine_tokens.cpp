@@ -1,10 +1,10 @@
-// Text to tokens with their places: the walk of engine.cpp with extents.
+// Text to tokens with their offsets.
 #include <algorithm>
 
 #include "base/scratch_lease.hpp"
-#include "text/alignment.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
+#include "walk.hpp"
 
 namespace mtkit {
 
@@ -35,6 +35,79 @@ std::size_t character_start(std::string_view text, std::size_t at) {
 
 } // namespace
 
+// Takes ids, offsets and spellings.
+class Engine::Rows {
+  public:
+    Rows(const Engine &engine, Scratch &scratch, Tokens &out)
+        : engine_(engine), scratch_(scratch), out_(out) {}
+
+    void added(const Piece &piece) {
+        const auto &part = piece.part;
+        const auto size = part.text.size();
+        out_.spelled.push_back({out_.ids.size(), std::string(part.text)});
+        out_.ids.push_back(piece.id);
+        out_.offsets.push_back(
+            size == 0 ? nowhere(part) : Extent{part.extents[0].start, part.extents[size - 1].end});
+    }
+
+    void word(std::string_view word, const Extent *extents) {
+        find_tokens(word);
+        for (const auto &token : scratch_.tokens) put(word, extents, token);
+    }
+
+  private:
+    // The tokens of a word, in the scratch memory.
+    void find_tokens(std::string_view word) {
+        auto &tokens = scratch_.tokens;
+        tokens.clear();
+        const bool cached = engine_.cacheable_ && word.size() <= WordCache::LONGEST;
+        std::size_t count = 0;
+        if (cached) {
+            if (const auto *packed = scratch_.places.find(word, count)) {
+                std::uint32_t at = 0;
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::uint32_t end = at + (packed[i] >> ID_BITS);
+                    tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
+                    at = end;
+                }
+                return;
+            }
+        }
+        engine_.encode_word(word, scratch_);
+        if (cached && pack(word, tokens, scratch_.packed))
+            scratch_.places.put(word, scratch_.packed.data(), scratch_.packed.size());
+    }
+
+    void put(std::string_view word, const Extent *extents, const Token &token) {
+        const std::size_t last = word.size() - 1;
+        const std::size_t first = std::min<std::size_t>(token.start, last);
+        const std::size_t end = std::min<std::size_t>(token.end, word.size()) - 1;
+        if (token.id == engine_.model_->spelled_as_found() && token.id != NONE)
+            out_.spelled.push_back({out_.ids.size(), spelling(word, first, end)});
+        out_.ids.push_back(token.id);
+        out_.offsets.push_back({extents[first].start, extents[end].end});
+    }
+
+    // A part of a word as it stands there, in whole characters; `end` is its last byte.
+    [[nodiscard]] std::string spelling(std::string_view word, std::size_t first,
+                                       std::size_t end) const {
+        std::string text;
+        if (engine_.vocabulary_.raw) {
+            for (const char c : word.substr(first, end + 1 - first))
+                append(text, ALPHABET.letter[static_cast<unsigned char>(c)]);
+            return text;
+        }
+        const std::size_t from = character_start(word, first);
+        const std::size_t at = character_start(word, end);
+        text = word.substr(from, at + decode(word, at).size - from);
+        return text;
+    }
+
+    const Engine &engine_;
+    Scratch &scratch_;
+    Tokens &out_;
+};
+
 bool Engine::aligns() const {
     return (!normalizer_ || normalizer_->aligns()) && (!pre_tokenizer_ || pre_tokenizer_->aligns());
 }
@@ -44,7 +117,8 @@ void Engine::encode_tokens(std::string_view text, int parse_special, Tokens &out
     Borrowed borrowed(*this);
     Scratch &scratch = *borrowed;
     scratch.model.places = true;
-    text_tokens(aligned(checked(text, scratch), scratch), parse_special, scratch, out);
+    walk(aligned(checked(text, scratch), scratch), parse_special, scratch,
+         Rows(*this, scratch, out));
 }
 
 // A text that stands for itself.
@@ -59,110 +133,6 @@ Part Engine::aligned(std::string_view text, Scratch &scratch) {
         at += size;
     }
     return {text, extents.data(), {0, character}, true, true};
-}
-
-void Engine::text_tokens(const Part &whole, int parse_special, Scratch &scratch,
-                         Tokens &out) const {
-    auto &cut = scratch.cut;
-    cut.clear();
-    added_->cut(whole, parse_special, cut);
-    for (const auto &raw : cut) {
-        if (raw.id != NONE) {
-            put_added(raw, out);
-            continue;
-        }
-        Part part = raw.part;
-        if (part.text.empty()) continue; // no reference gives tokens for nothing
-        if (normalizer_) normalizer_->run(part, scratch.arena);
-        auto &pieces = scratch.pieces;
-        pieces.clear();
-        added_->cut_normalized(part, parse_special, pieces);
-        for (const auto &piece : pieces) {
-            if (piece.id != NONE)
-                put_added(piece, out);
-            else
-                part_tokens(piece.part, scratch, out);
-        }
-    }
-}
-
-void Engine::part_tokens(const Part &part, Scratch &scratch, Tokens &out) const {
-    if (!pre_tokenizer_) {
-        unit_tokens(part, scratch, out);
-        return;
-    }
-    pre_tokenizer_->run(part, scratch.arena,
-                        [&](const Part &word) { unit_tokens(word, scratch, out); });
-}
-
-void Engine::unit_tokens(const Part &word, Scratch &scratch, Tokens &out) const {
-    // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
-    if (vocabulary_.raw) require_whole(word);
-    auto text = word.text;
-    for (const Extent *extents = word.extents; !text.empty();) {
-        const std::size_t end = word_end(text, scratch);
-        word_tokens(text.substr(0, end), extents, scratch, out);
-        text.remove_prefix(end);
-        extents += end;
-    }
-}
-
-// The tokens of a word, in the scratch memory.
-void Engine::find_tokens(std::string_view word, Scratch &scratch) const {
-    auto &tokens = scratch.tokens;
-    tokens.clear();
-    // A model that is asked for ids alone may give any places.
-    const bool cached = cacheable_ && scratch.model.places && word.size() <= WordCache::LONGEST;
-    std::size_t count = 0;
-    if (cached) {
-        if (const auto *packed = scratch.places.find(word, count)) {
-            std::uint32_t at = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::uint32_t end = at + (packed[i] >> ID_BITS);
-                tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
-                at = end;
-            }
-            return;
-        }
-    }
-    encode_word(word, scratch);
-    if (cached && pack(word, tokens, scratch.packed))
-        scratch.places.put(word, scratch.packed.data(), scratch.packed.size());
-}
-
-void Engine::word_tokens(std::string_view word, const Extent *extents, Scratch &scratch,
-                         Tokens &out) const {
-    find_tokens(word, scratch);
-    for (const auto &token : scratch.tokens) put_token(word, extents, token, out);
-}
-
-void Engine::put_token(std::string_view word, const Extent *extents, const Token &token,
-                       Tokens &out) const {
-    const std::size_t last = word.size() - 1;
-    const std::size_t first = std::min<std::size_t>(token.start, last);
-    const std::size_t end = std::min<std::size_t>(token.end, word.size()) - 1;
-    if (token.id == model_->spelled_as_found() && token.id != NONE) {
-        const std::size_t from = character_start(word, first);
-        const std::size_t at = character_start(word, end);
-        std::string text(word.substr(from, at + decode(word, at).size - from));
-        if (vocabulary_.raw) {
-            text.clear();
-            for (const char c : word.substr(first, end + 1 - first))
-                append(text, ALPHABET.letter[static_cast<unsigned char>(c)]);
-        }
-        out.spelled.push_back({out.ids.size(), std::move(text)});
-    }
-    out.ids.push_back(token.id);
-    out.offsets.push_back({extents[first].start, extents[end].end});
-}
-
-void Engine::put_added(const Piece &piece, Tokens &out) {
-    const auto &part = piece.part;
-    const auto size = part.text.size();
-    out.spelled.push_back({out.ids.size(), std::string(part.text)});
-    out.ids.push_back(piece.id);
-    out.offsets.push_back(size == 0 ? nowhere(part)
-                                    : Extent{part.extents[0].start, part.extents[size - 1].end});
 }
 
 } // namespace mtkit

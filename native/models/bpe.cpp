@@ -99,7 +99,7 @@ class Bpe final : public Model {
             if (after_ || id < vocabulary_.pieces.size()) {
                 flush(unknown, scratch.symbols);
                 add(scratch.symbols, id, size);
-            } else if (!spell(text, scratch.symbols)) {
+            } else if (!spell(text, scratch)) {
                 put_unknown(unknown, text, size, scratch);
             }
             at = end;
@@ -126,11 +126,13 @@ class Bpe final : public Model {
         unknown = 0;
     }
 
-    bool spell(std::string_view text, std::vector<Symbol> &symbols) const {
+    bool spell(std::string_view text, ModelScratch &scratch) const {
         if (!byte_fallback_) return false;
         for (const char c : text)
             if (named_.id[static_cast<unsigned char>(c)] == NONE) return false;
-        for (const char c : text) add(symbols, named_.id[static_cast<unsigned char>(c)], 1);
+        // An affix has bytes of its own, and what follows may lie beyond the word.
+        if (scratch.places && !(prefix_.empty() && suffix_.empty())) throw Deferred();
+        for (const char c : text) add(scratch.symbols, named_.id[static_cast<unsigned char>(c)], 1);
         return true;
     }
 

@@ -114,10 +114,6 @@ std::unique_ptr<Model> make_section_bpe(Reader &program, Tables &tables,
 std::unique_ptr<Model> make_word_piece(Reader &program, const Vocabulary &vocabulary);
 std::unique_ptr<Model> make_word_level(Reader &program, const Vocabulary &vocabulary);
 
-// Stands for an id that is none, for example an unknown token of number -1: where a text needs it,
-// the pipeline says what is wrong.
-inline constexpr std::uint32_t OUTSIDE = 0xFFFFFFFE;
-
 // A string of the program: u32 length, bytes.
 inline std::string_view read_text(Reader &program, const char *field) {
     const auto size = program.scalar<std::uint32_t>(field);

@@ -1,6 +1,6 @@
-// The numbers of the program, see mtkit/engine/program.py; mtkit/engine/opcodes.py has the same
-// ones, and tests/engine/test_engine_steps.py compares both. Another meaning of one is another
-// version.
+// The numbers of the program: versions, kinds of steps, flags.
+//
+// Made from mtkit/engine/opcodes.py by `python -m tools.generate`; change it there.
 #pragma once
 
 #include <cstdint>
@@ -159,5 +159,10 @@ enum class Edge : std::uint8_t {
     FIRST = 1,
     LAST = 2,
 };
+
+// No id.
+inline constexpr std::uint32_t NONE = 0xffffffff;
+// An id that is none: where a text needs it, the pipeline says what is wrong.
+inline constexpr std::uint32_t OUTSIDE = 0xfffffffe;
 
 } // namespace mtkit

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "tables/opcodes.hpp"
 
 namespace mtkit {
 
@@ -82,8 +83,6 @@ class PieceTable {
     std::string_view blob_;
     std::span<const std::uint32_t> ends_;
 };
-
-inline constexpr std::uint32_t NONE = 0xFFFFFFFF;
 
 // Byte string -> number of the first piece that equals it.
 //

@@ -23,10 +23,7 @@ from mtkit.base.binary import Source
 from mtkit.engine import load_engine
 from mtkit.errors import FormatError, MtkitError
 from mtkit.pipeline import Pipeline
-from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, fields, models, normalizers, replace
-from mtkit.spec import post_processors as post
-from mtkit.spec import pre_tokenizers as pre
-from mtkit.spec.vocabulary import Vocabulary
+from mtkit.spec import TokenizerSpec, models, replace
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine, tables
@@ -163,44 +160,6 @@ def test_the_default_tokenizer_carries_its_tables() -> None:
     assert callable(loaded._spec)
     for text in TEXTS[:-2]:
         assert loaded.encode_ids(text) == Pipeline(spec).encode_ids(text)
-
-
-def test_the_compiler_knows_every_field_of_what_it_takes() -> None:
-    """A new field of a component must be taught to mtkit/engine (or refused there) first."""
-    known = {
-        models.BPE: "merges unk fuse_unk byte_fallback ignore_merges continuing_subword_prefix"
-        " end_of_word_suffix dropout missing whole_newlines without_unk",
-        models.RankBPE: "",
-        models.ScoreBPE: "unk byte_fallback mergeable whole symbols missing score_above",
-        models.Unigram: "unk byte_fallback fuse_unk candidates user_defined precision",
-        models.Characters: "unk byte_fallback",
-        models.Words: "unk byte_fallback",
-        models.WordPiece: "unk prefix max_chars unit too_long gap restart",
-        models.WordLevel: "unk",
-        models.Trie: "unk",
-        normalizers.Bert: "clean_text handle_chinese_chars strip_accents lowercase per_character",
-        normalizers.Lowercase: "mapping",
-        normalizers.Strip: "left right white_space",
-        normalizers.Prepend: "text empty",
-        normalizers.Replace: "pattern content",
-        normalizers.Spaces: "charsmap add_dummy_prefix remove_extra_whitespaces"
-        " escape_whitespaces suffix keep prefix",
-        normalizers.CodePointTable: "code_points values blank_controls",
-        pre.ByteLevel: "add_prefix_space use_regex trim_offsets",
-        pre.Metaspace: "replacement prepend_scheme split",
-        pre.MarkSpaces: "replacement prefix",
-        pre.Bert: "unicode",
-        pre.Split: "pattern behavior invert",
-        pre.Punctuation: "behavior",
-        pre.Digits: "individual",
-        post.Template: "single pair without",
-        post.Bert: "sep cls",
-        Vocabulary: "pieces types scores hidden",
-        AddedToken: "id content single_word lstrip rstrip normalized special",
-        AddedTokens: "tokens match strip parse_special first",
-    }
-    for record, names in known.items():
-        assert fields(record) == tuple(names.split()), record
 
 
 def test_what_the_core_lacks_is_done_by_the_pipeline() -> None:

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 Symbol = tuple[int, int, int]
-"""(id, start, end); start and end count code points of the word."""
+"""(id, start, end); start and end count code points of the word.
+
+A token that reaches over the end of the word has ~start and ~end in bytes.
+"""
 
 MODULES = {
     "BPE": "bpe",

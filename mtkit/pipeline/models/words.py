@@ -57,15 +57,31 @@ def lay_out(word: str, tokens: Iterable[tuple[int, int]]) -> list[Symbol]:
 
 
 def in_characters(word: str, spans: list[Symbol]) -> list[Symbol]:
-    """Turn (id, start, end) in bytes into code points of the word."""
-    if word.isascii():
-        return spans
+    """Turn (id, start, end) in bytes into code points of the word, ``Symbol``."""
     places = character_of_bytes(word)
-    last = len(places) - 1
+    size = len(places)
     return [
-        (token_id, places[min(start, last)], places[min(end, last + 1) - 1] + 1)
+        (token_id, places[min(start, size - 1)], places[end - 1] + 1)
+        if end <= size
+        else (token_id, ~start, ~end)
         for token_id, start, end in spans
     ]
+
+
+def beyond(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the offsets of a token that reaches over the end of its word.
+
+    The library takes its place in the word, in bytes, for one in the whole text, and gives it
+    back as it is where the text has no such byte.
+
+    Source: huggingface/tokenizers 0.23, tokenizer/pre_tokenizer.rs, ``BytesToCharOffsetConverter``.
+    """
+    places = character_of_bytes(text)
+    if start >= len(places):
+        return start, end
+    if end < len(places):
+        return places[start], places[end]
+    return places[start], (places[end - 1] if end == len(places) else places[start] + 1) + 1
 
 
 def spell_unknown(
@@ -126,8 +142,8 @@ def piece_steps(vocabulary: Vocabulary, symbols: Iterable[Symbol]) -> tuple[Piec
             token_id,
             pieces[token_id] if token_id in known else b"",
             scores[token_id] if scores is not None and token_id in known else None,
-            start,
-            end,
+            max(start, 0),
+            max(end, 0),
         )
         for token_id, start, end in symbols
     )

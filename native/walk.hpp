@@ -1,0 +1,53 @@
+// The walk of a text: added tokens, normalizer, pre-tokenizer, words.
+//
+// A sink takes what comes out, in order: `added(piece)` for a token that was found in the text,
+// `word(text, extents)` for what the model has to encode (extents only where the part has them).
+#pragma once
+
+#include "encode/engine.hpp"
+#include "text/alignment.hpp"
+
+namespace mtkit {
+
+template <typename Sink>
+void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const {
+    auto &cut = scratch.cut;
+    cut.clear();
+    added_->cut(whole, parse_special, cut);
+    for (const auto &raw : cut) {
+        if (raw.id != NONE) {
+            sink.added(raw);
+            continue;
+        }
+        Part part = raw.part;
+        if (part.text.empty()) continue; // no reference gives tokens for nothing
+        if (normalizer_) normalizer_->run(part, scratch.arena);
+        auto &pieces = scratch.pieces;
+        pieces.clear();
+        added_->cut_normalized(part, parse_special, pieces);
+        for (const auto &piece : pieces) {
+            if (piece.id != NONE)
+                sink.added(piece);
+            else if (pre_tokenizer_)
+                pre_tokenizer_->run(piece.part, scratch.arena,
+                                    [&](const Part &word) { unit(word, scratch, sink); });
+            else
+                unit(piece.part, scratch, sink);
+        }
+    }
+}
+
+template <typename Sink>
+void Engine::unit(const Part &part, const Scratch &scratch, Sink &sink) const {
+    // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
+    if (vocabulary_.raw) require_whole(part);
+    auto text = part.text;
+    for (const Extent *extents = part.extents; !text.empty();) {
+        const std::size_t end = word_end(text, scratch);
+        sink.word(text.substr(0, end), extents);
+        text.remove_prefix(end);
+        if (extents != nullptr) extents += end;
+    }
+}
+
+} // namespace mtkit
