@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtkit.errors import FormatError
 from mtkit.gguf import strings
-from mtkit.gguf.arrays import LENGTHS, ArrayReader
+from mtkit.gguf.array_reader import LENGTHS, ArrayReader
 
 if TYPE_CHECKING:
     from types import ModuleType
