@@ -1,7 +1,7 @@
 """Mutants of small files of every format, used as people use files, until stopped or done.
 
-Each mutant (tests/mutants) is read, inspected, listed, encoded, decoded, traced and converted
-(tests/file_uses), in a worker with limits on memory and time. Whatever is not an error of mtkit's
+Each mutant (tests/support/mutants) is read, inspected, listed, encoded, decoded, traced and converted
+(tests/support/file_uses.py), in a worker with limits on memory and time. Whatever is not an error of mtkit's
 own is printed on one line whose ``--seed`` and ``--only`` make it again, then with its traceback.
 Exit status 1 if there was any.
 
@@ -29,7 +29,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
@@ -58,7 +58,9 @@ def main() -> int:
         "--from", type=int, default=0, dest="first", help="number of the first case"
     )
     parser.add_argument("--only", type=int, help="number of one case, shown with its traceback")
-    parser.add_argument("--file", help="name of the file that is changed (see tests/mutants)")
+    parser.add_argument(
+        "--file", help="name of the file that is changed (see tests/support/mutants)"
+    )
     asked = parser.parse_args()
     if asked.only is not None:
         asked.first, asked.cases = asked.only, 1

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 SECONDS = 120
 MOST_BYTES = 2 << 30

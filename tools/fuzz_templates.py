@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 RENDER = (sys.executable, "-m", "tools.fuzz_templates")
 hostile_templates: Any = importlib.import_module("hostile_templates")
 

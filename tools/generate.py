@@ -187,7 +187,7 @@ def keyword_stub() -> str:
         "",
         "from typing import TypedDict",
         "",
-        "from mtkit.inspection.kv_types import KvType",
+        "from mtkit.memory_plan.kv_types import KvType",
         "from mtkit.settings import Flash, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",

@@ -109,7 +109,7 @@ def _answer(
 
 
 def _time(fields: tuple[int, ...], offset: float | None, name: str | None) -> datetime:
-    """Put together what ``chat_process`` took apart."""
+    """Put together what ``process`` took apart."""
     from datetime import datetime, timedelta, timezone
 
     made = datetime(*fields)  # type: ignore[arg-type]

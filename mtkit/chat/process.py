@@ -2,7 +2,7 @@
 
 A template that loops, sorts, multiplies or nests without end does so inside one step of the
 interpreter, where nothing can count. So it runs in a process of its own, which holds its limit of
-memory itself (``chat_child``) and is killed at its limit of time.
+memory itself (``child``) and is killed at its limit of time.
 
 It is a fresh interpreter, not a fork: a fork would begin with all that this process has in memory
 and with whatever locks the threads of llama.cpp hold. Its start takes as long as importing jinja2,
@@ -113,7 +113,7 @@ class Process:
         """Send a request and read the answer.
 
         Args:
-            request: As ``chat_child`` takes it.
+            request: As ``child`` takes it.
             limits: What the template may use; the time is known already.
             deadline: When the answer has to be there, as ``time.monotonic`` counts.
 

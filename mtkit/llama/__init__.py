@@ -1,18 +1,17 @@
 """llama.cpp through llama-cpp-python's low-level functions.
 
-This module and its parts (``backend_*``) are the only ones that call llama.cpp. They guard what
-would end the process in C: batches are split; ids, grammars and sizes are checked before they get
-there.
+This package is the only one that calls llama.cpp. It guards what would end the process in C:
+batches are split; ids, grammars and sizes are checked before they get there.
 
-* ``backend_library``  loading the library, its log, its devices
-* ``backend_load``     how a model is loaded
-* ``backend_model``    a model with its vocabulary
-* ``backend_text``     what its tokenizer can be given
-* ``backend_context``  a context: batches, logits, hidden states
-* ``backend_memory``   its memory and state
-* ``backend_settings`` its parameters
-* ``backend_sampler``  samplers and grammars
-* ``backend_trial``    what a child process does that tries a model file
+* ``shared_library``  loading the library, its log, its devices
+* ``load``            how a model is loaded
+* ``model``           a model with its vocabulary
+* ``text``            what its tokenizer can be given
+* ``context``         a context: batches, logits, hidden states
+* ``memory``          its memory and state
+* ``settings``        its parameters
+* ``sampler``         samplers and grammars
+* ``trial``           what the child process does that tries a model file
 
 Whatever is opened closes what depends on it first: closing a model closes its contexts.
 Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.inspection.kv_types import element_type
+from mtkit.memory_plan.kv_types import element_type
 from mtkit.settings import MOST_THREADS
 
 TYPE_CHECKING = False

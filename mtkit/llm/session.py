@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.inspection.kv_types import KvType
+    from mtkit.memory_plan.kv_types import KvType
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
     from mtkit.settings import Flash

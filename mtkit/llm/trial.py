@@ -164,7 +164,7 @@ def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
 
 
 def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, bytes] | None:
-    """Run ``backend_trial.main`` in a new process.
+    """Run ``llama.trial.main`` in a new process.
 
     Returns:
         Its exit code (negative for a signal, 1 where there can be no process), stdout and stderr;

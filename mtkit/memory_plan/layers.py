@@ -11,7 +11,7 @@ llama-model.cpp ``load_hparams`` and llama-kv-cache.cpp of llama.cpp.
 from __future__ import annotations
 
 from mtkit.base.record import Record
-from mtkit.inspection.kv_types import stored_bytes
+from mtkit.memory_plan.kv_types import stored_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,13 +28,13 @@ ENDLESS = f"{MANY}{MANY}{MANY}{MANY}{END}{END}{END}{END}"
 
 HOSTILE = """
 import hostile_templates, json, sys
-from mtkit import chat_pool
+from mtkit.chat import pool
 count = 2 * len(hostile_templates.FAMILIES)
 found = []
 for one in hostile_templates.drawn(1, count):
     wrong, seconds = hostile_templates.attempt(one, 0.3, int(sys.argv[1]))
     found.append((one.family, wrong, seconds))
-chat_pool.end_all()
+pool.end_all()
 print(json.dumps([found, hostile_templates.peak() >> 20]))
 """
 

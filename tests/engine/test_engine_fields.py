@@ -129,7 +129,6 @@ BASES: dict[str, list[Record]] = {
         models.Trie(),
         models.ShortestPath(),
         models.SectionBPE(models.BPE(MERGES), pre.Digits(), 7, 8, 0),
-        models.Checksum(),
     ],
     "Pattern": [Text("a"), PATTERN],
 }

@@ -54,5 +54,5 @@ def test_forged_programs_are_refused() -> None:
         "nothing": before + empty + u8(0) + u8(2) + u32(1) + u8(0) + good["PROG"][at + 17 :],
     }
     for program in forged.values():
-        with pytest.raises(FormatError, match=r"nested too deep|no step of a sequence"):
+        with pytest.raises(FormatError, match=r"nested too deep|not a step of a sequence"):
             Engine({**good, "PROG": program}, lambda: None)  # type: ignore[arg-type,return-value]

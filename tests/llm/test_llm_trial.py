@@ -20,7 +20,7 @@ from mtkit.gguf import open_gguf
 from mtkit.llama import LoadSettings
 from mtkit.llm import trial
 from mtkit.llm.generate import generate
-from mtkit.llm.preflight import Examined
+from mtkit.llm.preflight import ModelHeader
 from mtkit.llm.trial import try_out
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = trial._passes
 
-    def counted(examined: Examined, settings: LoadSettings) -> bool:
+    def counted(examined: ModelHeader, settings: LoadSettings) -> bool:
         found.append(examined.path)
         return real(examined, settings)
 
@@ -100,15 +100,15 @@ def test_what_passed_is_not_tried_again(
     assert marker.stat().st_size == 0
     assert generate("Hello", model=str(model), n_predict=2).ids
     copy = shutil.copy2(model, tmp_path / "copy.gguf")
-    try_out(Examined(str(copy)), SETTINGS)
+    try_out(ModelHeader(str(copy)), SETTINGS)
     assert len(tries) == 1
     os.utime(model, ns=(1, 1))
-    try_out(Examined(str(model)), SETTINGS)
+    try_out(ModelHeader(str(model)), SETTINGS)
     assert len(tries) == 2
     changed(copy, copy.with_name("other.gguf"), general__name="another head")
     copy.with_name("other.gguf").replace(copy)
     os.utime(copy, ns=(1, 1))
-    try_out(Examined(str(copy)), SETTINGS)
+    try_out(ModelHeader(str(copy)), SETTINGS)
     assert len(tries) == 3
     assert len(list(cache.iterdir())) == 3
 
@@ -125,9 +125,9 @@ def test_what_did_not_pass_is_tried_again(tmp_path: Path, cache: Path, tries: li
 def test_no_trial_where_none_is_wanted(
     model: Path, tries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try_out(Examined(str(model)), LoadSettings(trial=False))
+    try_out(ModelHeader(str(model)), LoadSettings(trial=False))
     monkeypatch.setenv("MTKIT_TRIAL", "0")
-    try_out(Examined(str(model)), SETTINGS)
+    try_out(ModelHeader(str(model)), SETTINGS)
     assert tries == []
 
 
@@ -136,7 +136,7 @@ def test_a_cache_that_cannot_be_written(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
     for count in (1, 2):
-        try_out(Examined(str(model)), SETTINGS)
+        try_out(ModelHeader(str(model)), SETTINGS)
         assert len(tries) == count
 
 
@@ -148,18 +148,18 @@ def test_the_cache_stays_small(
     for number in range(8):
         (cache / f"{number}").touch()
         os.utime(cache / f"{number}", (number, number))
-    try_out(Examined(str(model)), SETTINGS)
+    try_out(ModelHeader(str(model)), SETTINGS)
     names = {path.name for path in cache.iterdir()}
     assert len(names) == 7
     assert not names & {"0", "1"}
-    try_out(Examined(str(model)), SETTINGS)
+    try_out(ModelHeader(str(model)), SETTINGS)
     assert len(tries) == 1
 
 
 def test_a_file_that_is_replaced_meanwhile(
     model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(examined: Examined, _: LoadSettings) -> bool:
+    def slow(examined: ModelHeader, _: LoadSettings) -> bool:
         part = model.with_name("part")
         shutil.copy2(model, part)
         part.replace(model)
@@ -167,7 +167,7 @@ def test_a_file_that_is_replaced_meanwhile(
 
     monkeypatch.setattr(trial, "_passes", slow)
     with pytest.raises(UsageError, match="was changed while it was tried; wait"):
-        try_out(Examined(str(model)), SETTINGS)
+        try_out(ModelHeader(str(model)), SETTINGS)
     assert not cache.exists()
 
 
@@ -189,17 +189,17 @@ def test_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("make", [chatting, latent, lambda: tiny("t5"), lambda: tiny("mamba")])
 def test_the_graph_alone(make: Any, monkeypatch: pytest.MonkeyPatch, tries: list[str]) -> None:
     """Weights that do not fit the memory are left out, and a sound model passes so, too."""
-    monkeypatch.setattr(Examined, "fits_memory", lambda _: False)
+    monkeypatch.setattr(ModelHeader, "fits_memory", lambda _: False)
     path = str(make())
-    try_out(Examined(path), SETTINGS)
-    try_out(Examined(path), SETTINGS)
+    try_out(ModelHeader(path), SETTINGS)
+    try_out(ModelHeader(path), SETTINGS)
     assert tries == [path]
 
 
 def test_the_graph_alone_finds_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Examined, "fits_memory", lambda _: False)
+    monkeypatch.setattr(ModelHeader, "fits_memory", lambda _: False)
     with pytest.raises(FormatError, match=r"llama-vocab\.cpp"):
-        try_out(Examined(str(twin_tokens(tmp_path / "twins.gguf"))), SETTINGS)
+        try_out(ModelHeader(str(twin_tokens(tmp_path / "twins.gguf"))), SETTINGS)
 
 
 def test_an_architecture_is_refused_in_llama_cpps_words(tmp_path: Path, mtkit: Run) -> None:
