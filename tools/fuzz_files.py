@@ -1,9 +1,9 @@
 """Mutants of small files of every format, used as people use files, until stopped or done.
 
-Each mutant (tests/support/mutants) is read, inspected, listed, encoded, decoded, traced and converted
-(tests/support/file_uses.py), in a worker with limits on memory and time. Whatever is not an error of mtkit's
-own is printed on one line whose ``--seed`` and ``--only`` make it again, then with its traceback.
-Exit status 1 if there was any.
+Each mutant (tests/support/mutants) is read, inspected, listed, encoded, decoded, traced and
+converted (tests/support/file_uses.py), in a worker with limits on memory and time. Whatever is not
+an error of mtkit's own is printed on one line whose ``--seed`` and ``--only`` make it again, then
+with its traceback. Exit status 1 if there was any.
 
     python -m tools.fuzz_files --cases 100000 --seed 7
 """

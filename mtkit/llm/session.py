@@ -23,9 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.memory_plan.kv_types import KvType
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.runner import Runner
+    from mtkit.memory_plan.kv_types import KvType
     from mtkit.settings import Flash
 
 MAGIC = b"MTKITSES"

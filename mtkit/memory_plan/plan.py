@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError
-from mtkit.memory_plan.kv_types import stored_bytes
 from mtkit.memory_plan.compute import compute_bytes
+from mtkit.memory_plan.kv_types import stored_bytes
 from mtkit.memory_plan.layers import Layer, layers
 from mtkit.memory_plan.limits import limits
 

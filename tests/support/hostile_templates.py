@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 MESSAGES = [
     {"role": "system", "content": "be brief"},
     {"role": "user", "content": "hello there"},
