@@ -39,6 +39,8 @@ SPAN = struct.Struct("<QQ")
 READY = b"+"
 """The first byte that is written: everything is imported."""
 MOST_SPANS = 100_000
+ROOM_TO_ANSWER = 16 << 20
+"""Bytes beyond the limit for what is written of a rendering that has all but reached it."""
 MOST_WORDS = 4096
 """Characters of an error's text."""
 
@@ -69,8 +71,10 @@ def serve() -> None:
         length, memory = ASK.unpack(head)
         _limit("RLIMIT_AS", memory)
         kind, text, spans = _answer(sandbox, compiled, memory, _read(length))
-        parts = (SPAN.pack(*span) for span in spans)
-        _write(b"".join((HEAD.pack(kind, len(text), len(spans)), text, *parts)))
+        _limit("RLIMIT_AS", memory + ROOM_TO_ANSWER)
+        _write(HEAD.pack(kind, len(text), len(spans)))
+        _write(text)
+        _write(b"".join(SPAN.pack(*span) for span in spans))
 
 
 def _answer(
