@@ -287,6 +287,13 @@ def attempt(hostile: Hostile, seconds: float, memory: int) -> tuple[str, float]:
 
 
 def peak() -> int:
-    """Bytes that this process and the largest of its ended children have held at most."""
-    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return (own.ru_maxrss + children.ru_maxrss) * 1024
+    """Bytes that this process and the largest of its ended children have held at most.
+
+    Linux counts what a process held before it became another program: for one that was started by
+    a large process ``ru_maxrss`` begins with what that one held. /proc tells them apart.
+    """
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    status = Path("/proc/self/status")
+    if status.exists():
+        return (children + int(status.read_text().split("VmHWM:")[1].split()[0])) * 1024
+    return (children + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024
