@@ -16,6 +16,7 @@ import argparse
 import collections
 import importlib
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from unittest.mock import patch
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-SECONDS = 120
+CPU_SECONDS, SECONDS = 60, 900
 MOST_BYTES = 2 << 30
 CODES = (0, 2, 3, 4, 5)
 COMMANDS = (
@@ -131,7 +132,7 @@ def _tried(
 
 def _fault(code: int, peak: int, said: bytes) -> str:
     """Return what is wrong with how a run ended; empty for nothing."""
-    if code == -signal.SIGALRM:
+    if code in (-signal.SIGALRM, -signal.SIGXCPU):
         return "no end"
     if code < 0:
         return signal.Signals(-code).name
@@ -189,6 +190,7 @@ def _become(args: tuple[str, ...], folder: str, errors: str) -> None:
     code = 70
     try:
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         message = os.path.join(folder, "message")
         Path(message).write_bytes(b"Hello there\n")
         for number, name, flags in (

@@ -6,7 +6,7 @@ vocabulary, more memory than there is. Everything else is for llama.cpp to refus
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, ResourceError, UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
@@ -50,14 +50,6 @@ class ModelHeader:
     def plan(self, settings: PlanSettings) -> Plan:
         """Say what running it takes."""
         return make_plan(self.file.metadata, self.tensors, settings)
-
-    def fits_memory(self) -> bool:
-        """Whether all its weights fit the main memory, with a small context."""
-        try:
-            self.check(PlanSettings(n_ctx=1, n_ubatch=1))
-        except ResourceError:
-            return False
-        return True
 
     def check(self, settings: PlanSettings) -> Plan:
         """Say what running it takes.

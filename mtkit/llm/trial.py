@@ -2,9 +2,9 @@
 
 Where a file contradicts itself llama.cpp asserts, or reads beyond its arrays: either ends the
 process, and no check of ours can know every such place. The child loads the file, maps it, and
-computes a prompt and a token on the CPU; where the weights do not fit the main memory (they go to
-GPUs), it builds the graph without them. What passed is remembered, as an empty file in the cache
-folder that is named by a hash of llama.cpp's library and of header, size and time of every shard.
+computes a prompt and a token on the CPU; where layers are for GPUs, it builds the graph without the
+weights, which need not fit the main memory. What passed is remembered as an empty file in the cache
+folder, named by a hash of llama.cpp's library and of header, size and time of every shard.
 
 ``LoadSettings.trial`` or ``MTKIT_TRIAL=0`` leaves it out.
 """
@@ -53,10 +53,11 @@ def try_out(header: ModelHeader, settings: LoadSettings) -> None:
     before = _stamps(header)
     if not settings.trial or os.environ.get("MTKIT_TRIAL") == "0" or not _has_interpreter():
         return
-    marker = _marker(header, before)
+    weights = settings.gpu_layers == 0
+    marker = _marker(header, before, weights=weights)
     if os.path.exists(marker):
         return
-    if not _passes(header, settings):
+    if not _passes(header, settings.backends, weights=weights):
         return
     if _stamps(header) != before:
         raise UsageError(
@@ -100,13 +101,14 @@ def folder() -> str:
     return os.path.join(base or os.path.join(os.path.expanduser("~"), ".cache"), "mtkit", "tried")
 
 
-def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]]) -> str:
+def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, weights: bool) -> str:
     import hashlib
 
     from mtkit.llama import library_file
 
     library = os.stat(library_file())
-    whole = hashlib.sha256(repr((_VERSION, library.st_size, library.st_mtime_ns)).encode())
+    tested = _VERSION, library.st_size, library.st_mtime_ns, weights
+    whole = hashlib.sha256(repr(tested).encode())
     for file, (size, time_ns, *_) in zip(header.files, stamps, strict=True):
         head = file.data[: file.data_offset]
         whole.update(repr((size, time_ns, len(head))).encode())
@@ -130,7 +132,7 @@ def _remember(marker: str) -> None:
 # -- the child
 
 
-def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
+def _passes(header: ModelHeader, backends: str | None, *, weights: bool) -> bool:
     """Run the child; returns False where there can be none.
 
     Raises:
@@ -143,8 +145,8 @@ def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
     ended = run_child(
         (
             header.path,
-            settings.backends or "",
-            "1" if header.fits_memory() else "",
+            backends or "",
+            "1" if weights else "",
             str(cores()),
             str(seconds),
             str(_ROOM + size),
@@ -157,8 +159,8 @@ def _passes(header: ModelHeader, settings: LoadSettings) -> bool:
     said = raw.decode("utf-8", "replace").strip()
     if code in _KINDS:
         raise _KINDS[code](said.removeprefix("mtkit: "))
-    if code not in (0, 1):
-        stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
+    stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
+    if code not in (0, 1) or (code == 0 and stage != "done"):
         raise _ended(header.path, code, stage, said, seconds)
     return not code
 
