@@ -61,7 +61,7 @@ def main() -> int:
                 sys.stdout.flush()
             if sys.stderr.isatty() and number % 10 == 0:
                 seconds = time.monotonic() - began
-                sys.stderr.write(f"\r{number} of {len(numbers)}, {seconds:.0f} s, {found} found ")
+                sys.stderr.write(f"\r{number} of {asked.count}, {seconds:.0f} s, {found} found ")
     for name, count in sorted(counts.items()):
         sys.stdout.write(f"{count:7} {name}\n")
     sys.stdout.write(f"{found:7} found in {time.monotonic() - began:.0f} s\n")
@@ -117,10 +117,10 @@ def _tried(
     for command in COMMANDS:
         if command[0] == "chat" and code and number % 4:
             break
-        with patch.object(trial, "run_child", child):
+        with patch.object(trial, "run_child", child), patch.object(trial, "_SECONDS", 3):
             code, peak, said = _run((*command, "-q", "-m", path), folder)
         wrong = _fault(code, peak, said)
-        counts[f"{command[0]}: {wrong or f'exit code {code}'}"] += 1
+        counts[f"{command[0]}: {wrong or f'exit code {code}' + _refusal(code, said)}"] += 1
         if wrong:
             end = said.decode("utf-8", "replace").strip().split("\n")[-1][:300]
             lines.append(f"--seed {seed} --only {number} ({what}): {command[0]}: {wrong}: {end}")
@@ -128,6 +128,22 @@ def _tried(
         Path(keep).mkdir(parents=True, exist_ok=True)
         Path(keep, f"{seed}-{number}.gguf").write_bytes(content)
     return lines
+
+
+def _refusal(code: int, said: bytes) -> str:
+    """Return who refused a file, or what ended the child of its trial; empty for neither."""
+    if not code:
+        return ""
+    for mark, what in (
+        (b"gives up", ", assertion"),
+        (b"ends llama.cpp with ", ", "),
+        (b"llama.cpp says", ", llama.cpp"),
+        (b"llama.cpp does not load", ", endless"),
+    ):
+        _, found, after = said.partition(mark)
+        if found:
+            return what + (after.split()[0].decode() if what == ", " else "")
+    return ", mtkit"
 
 
 def _fault(code: int, peak: int, said: bytes) -> str:
