@@ -43,7 +43,7 @@ def run() -> int:
     """Run the command line of this process, which ends with it; returns the exit code."""
     try:
         return _run_process()
-    except KeyboardInterrupt:  # in front of a command or behind it
+    except KeyboardInterrupt:  # before or after a command
         return INTERRUPTED
 
 

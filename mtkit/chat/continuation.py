@@ -1,7 +1,7 @@
 """A rendering that ends inside its last message, for the model to go on with it.
 
-A mark is put behind the text of the message, and the rendering is cut where the mark stands. A
-template that takes the message apart may leave a part of a mark in front of the cut: so there are
+A mark is put after the text of the message, and the rendering is cut where the mark stands. A
+template that takes the message apart may leave a part of a mark before the cut: so there are
 two renderings with marks that differ in each letter, and they have to be equal once cut.
 
 Source: huggingface/transformers 5.23, utils/chat_template_utils.py (``continue_final_message``).
@@ -24,7 +24,7 @@ REASONING = ("reasoning_content", "thinking", "reasoning")
 _LETTERS = ("BCDFGHJK", "LMNPQRST")
 """Of the marks: capitals, as those of the reference's mark, that make no word."""
 _LENGTH = 26
-"""Of a mark, as of the reference's without the blank behind it: a template may count."""
+"""Of a mark, as of the reference's without its trailing blank: a template may count."""
 
 
 def continued(
@@ -82,7 +82,7 @@ def _marks() -> tuple[str, str]:
 
 
 def _marked(message: dict[str, Any], names: list[str], mark: str) -> dict[str, Any]:
-    """Return a message with a mark and a blank behind the text of some fields."""
+    """Return a message with a mark and a blank after the text of some fields."""
     marked = dict(message)
     for name in names:
         if isinstance(message[name], str):

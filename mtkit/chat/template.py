@@ -114,7 +114,7 @@ def apply(
         raise UsageError("the conversation has no messages", field="messages")
     continued = options.get("continue_final_message")
     if continued and options.get("add_generation_prompt"):
-        raise UsageError("a message cannot be continued behind a generation prompt")
+        raise UsageError("a message cannot be continued after a generation prompt")
     text = choose(spec, template, has_tools=options.get("tools") is not None)
     kept = [
         {key: value for key, value in message.items() if value is not None}

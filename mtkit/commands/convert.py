@@ -60,10 +60,10 @@ def convert(
     ] = None,
     bos: Annotated[
         bool | None,
-        typer.Option("--bos/--no-bos", help="BOS in front of a text; else as in SRC."),
+        typer.Option("--bos/--no-bos", help="BOS before a text; else as in SRC."),
     ] = None,
     eos: Annotated[
-        bool | None, typer.Option("--eos/--no-eos", help="EOS behind a text; else as in SRC.")
+        bool | None, typer.Option("--eos/--no-eos", help="EOS after a text; else as in SRC.")
     ] = None,
     tables: Annotated[
         bool, typer.Option("--tables", help="mtok: the engine's tables too; loads in no time.")
@@ -102,7 +102,7 @@ def convert(
             raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
-        raise UsageError(what, hint="name a file, or a folder with / behind it")
+        raise UsageError(what, hint="name a file, or a folder that ends in /")
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
     if (tables or no_extension) and (to != "mtok" or (tables and no_extension)):

@@ -32,7 +32,7 @@ def logits(
     file: FILE = None,
     top: Annotated[int, typer.Option("--top", metavar="K", help="The K most likely tokens.")] = 10,
     every: Annotated[
-        bool, typer.Option("--all", help="Behind every token, not the last alone.")
+        bool, typer.Option("--all", help="After every token, not only the last.")
     ] = False,
     save: Annotated[
         str | None, typer.Option("-o", "--output", metavar="NPY", help="All logits, as .npy.")
@@ -42,7 +42,7 @@ def logits(
     as_json: AS_JSON = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
-    """Show which tokens a model expects behind a text, with their logits and probabilities.
+    """Show which tokens a model expects after a text, with their logits and probabilities.
 
     In a pipe: position, rank, id, token, logit, probability, one a line.
 
@@ -87,7 +87,7 @@ def logits(
         for rank, (i, raw, value, p) in enumerate(found)
     )
     if output.is_terminal():
-        columns = ("behind>", "rank>", "id>", "token", "logit>", "probability>")
+        columns = ("after>", "rank>", "id>", "token", "logit>", "probability>")
         console = output.console()
         console.print(output.table(console, columns, shown, elastic=3))
     else:

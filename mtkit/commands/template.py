@@ -30,7 +30,7 @@ def template(
         str | None, typer.Option("--user", metavar="TEXT", help="A message of the user.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="A system message in front.")
+        str | None, typer.Option("--system", metavar="TEXT", help="A system message, put first.")
     ] = None,
     tools: Annotated[
         str | None, typer.Option("--tools", metavar="JSON", help="File with tools' JSON schemas.")

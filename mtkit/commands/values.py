@@ -26,7 +26,7 @@ def whole(value: object, type_name: str = "") -> str:
 
 
 def shortened(value: object, type_name: str = "") -> str:
-    """Return a value as one line; of a long array the first elements behind its true length."""
+    """Return a value as one line; of a long array its true length and the first elements."""
     if not isinstance(value, GgufArray) or len(value) <= FIRST:
         return whole(value, type_name)
     from itertools import islice

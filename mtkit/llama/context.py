@@ -99,7 +99,7 @@ class Context(Memory):
         *,
         outputs: Literal["last", "all", "none"] = "last",
     ) -> None:
-        """Compute tokens behind those in the memory, in as many batches as it takes.
+        """Compute tokens after those in the memory, in as many batches as it takes.
 
         Args:
             ids: The tokens.
@@ -214,7 +214,7 @@ class Context(Memory):
         return self._view
 
     def hidden(self, row: int = -1) -> Any:
-        """Return a view of a hidden state: float32 of shape (n_embd,), behind the last norm.
+        """Return a view of a hidden state: float32 of shape (n_embd,), after the last norm.
 
         Raises:
             UsageError: The context was not asked to keep them.
@@ -260,9 +260,3 @@ class Context(Memory):
         self._finalizer()
         self._is_computed = False
         self.handle, self.n_ctx = 0, -1  # no step passes its first test any more
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

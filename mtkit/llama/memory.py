@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
+from mtkit.base.closing import Closing
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
 from mtkit.llama.shared_library import log
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.settings import ContextSettings
 
 
-class Memory:
+class Memory(Closing):
     """The part of a context that remembers.
 
     Attributes:
@@ -36,7 +37,7 @@ class Memory:
     _is_computed: bool
 
     def end(self) -> int:
-        """Return the position behind the last token."""
+        """Return the position after the last token."""
         self.check_open()
         if not self._memory:
             return 0
@@ -68,7 +69,7 @@ class Memory:
         return True
 
     def _has_hole(self, end: int) -> bool:
-        """Whether tokens are gone that a window in front of ``end`` would need."""
+        """Whether tokens are gone that a window before ``end`` would need."""
         first = self._library.llama_memory_seq_pos_min(self._memory, 0)
         window = self._library.llama_model_n_swa(self.model.handle)
         return bool(window and first > max(0, end - window))

@@ -6,6 +6,7 @@ import ctypes
 import os
 import weakref
 
+from mtkit.base.closing import Closing
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.llama.interrupts import Interrupts
 from mtkit.llama.load import parameters
@@ -25,7 +26,7 @@ _MOST_TEXT_BYTES = (1 << 31) - 1
 """llama_tokenize takes the length as a signed 32-bit number."""
 
 
-class Model:
+class Model(Closing):
     """A loaded model; close it, or use it in ``with``.
 
     Attributes:
@@ -38,8 +39,6 @@ class Model:
         n_layer: Number of its layers.
         has_encoder: It encodes a prompt first (T5).
         has_decoder: It generates.
-        is_recurrent: Its memory is a state that cannot be cut (Mamba, RWKV).
-        is_hybrid: Part of its memory is such a state.
         decoder_start: The token that a decoder begins with.
         eog_ids: All tokens that end a generation.
     """
@@ -104,10 +103,7 @@ class Model:
         self.n_layer: int = lib.llama_model_n_layer(handle)
         self.has_encoder = bool(lib.llama_model_has_encoder(handle))
         self.has_decoder = bool(lib.llama_model_has_decoder(handle))
-        self.is_recurrent = bool(lib.llama_model_is_recurrent(handle))
-        self.is_hybrid = bool(lib.llama_model_is_hybrid(handle))
         self.size_bytes: int = lib.llama_model_size(handle)
-        self.n_params: int = lib.llama_model_n_params(handle)
         self.bos: int = lib.llama_vocab_bos(self.vocab)
         self.eos: int = lib.llama_vocab_eos(self.vocab)
         self.add_bos = bool(lib.llama_vocab_get_add_bos(self.vocab))
@@ -140,7 +136,7 @@ class Model:
         return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
 
     def strips(self, token_id: int) -> tuple[bool, bool]:
-        """Whether a special token takes the white space in front of it, and that behind it."""
+        """Whether a special token takes the white space before it, and that after it."""
         found = self._attributes(token_id)
         return bool(found & _STRIPS_LEFT), bool(found & _STRIPS_RIGHT)
 
@@ -247,9 +243,3 @@ class Model:
         """
         if not self.handle:
             raise UsageError("the model is closed", source=self.path)
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 
+from mtkit.base.closing import Closing
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llama.schema import ANY, MOST_REPEATS, prepared
 from mtkit.llama.shared_library import library, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from mtkit.llama.context import Context
@@ -26,7 +26,7 @@ _DEEPEST_GRAMMAR = 200
 """Parentheses within each other; llama.cpp's parser and matcher are recursive."""
 
 
-class Chain:
+class Chain(Closing):
     """A chain of samplers; close it, or use it in ``with``."""
 
     def __init__(self) -> None:
@@ -48,14 +48,6 @@ class Chain:
         if not made:  # a NULL pointer object is not None, and kills the process in a chain
             raise UsageError(f"the sampler {name} cannot be made{log.reason()}")
         self._library.llama_sampler_chain_add(self.handle, made)
-
-    def names(self) -> list[str]:
-        """Return the samplers by llama.cpp's names, in order."""
-        lib = self._library
-        return [
-            lib.llama_sampler_name(lib.llama_sampler_chain_get(self.handle, i)).decode()
-            for i in range(lib.llama_sampler_chain_n(self.handle))
-        ]
 
     def sample(self, context: Context, row: int = -1) -> int:
         """Choose a token from a row of logits and remember it.
@@ -87,12 +79,6 @@ class Chain:
     def close(self) -> None:
         """Free it."""
         self._finalizer()
-
-    def __enter__(self) -> Chain:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Candidates:
@@ -127,7 +113,7 @@ class _Candidates:
         return int(self._array.data[selected].id) if selected >= 0 else -1
 
 
-class Grammar:
+class Grammar(Closing):
     """A grammar in GBNF that tokens have to follow; close it, or use it in ``with``."""
 
     def __init__(self, model: Model, text: str, root: str = "root") -> None:
@@ -171,7 +157,7 @@ class Grammar:
         return bool(logits.max() > float("-inf"))
 
     def accept(self, token_id: int) -> None:
-        """Go on behind a token that ``allows`` has taken."""
+        """Go on after a token that ``allows`` has taken."""
         self._library.llama_sampler_accept(self.handle, token_id)
 
     def reset(self) -> None:
@@ -268,11 +254,3 @@ class _Stderr:
         self._file.seek(0)
         self.text = self._file.read().decode("utf-8", "replace")
         self._file.close()
-
-
-def biases(pairs: Sequence[tuple[int, float]]) -> Any:
-    """Return (ids, values) as numpy arrays, to add to logits."""
-    import numpy as np
-
-    ids = np.array([token_id for token_id, _ in pairs], np.int64)
-    return ids, np.array([value for _, value in pairs], np.float32)

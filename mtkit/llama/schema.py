@@ -113,7 +113,7 @@ def _pattern(pattern: str) -> str:
     if pattern[:1] != "^" or not re.search(r"(?<!\\)(?:\\\\)*\$\Z", pattern):
         raise refused("a part of a text", "begin with ^ and end with $")
     if re.search(r"(?<!\\)[*+?}][*+?]", pattern):
-        raise refused("a quantifier behind another")
+        raise refused("a quantifier after another")
     if any(int(number) > MOST_REPEATS for number in re.findall(r"\d+(?=[},])", pattern)):
         raise refused(f"a repetition above {MOST_REPEATS}")
     made, depth = ["^"], 0

@@ -71,7 +71,7 @@ class TextGuard:
         if len(self._bytes) == 256:
             return
         text = raw.decode("utf-8", "surrogateescape").replace(" ", _SPACE)
-        for character in sorted({_SPACE, *text}):  # most tokenizers put a space in front
+        for character in sorted({_SPACE, *text}):  # most tokenizers put a space first
             spelled = character.encode("utf-8", "surrogateescape")
             if spelled not in self._texts and any(
                 number not in self._bytes and bytes((number,)) not in self._texts

@@ -1,4 +1,4 @@
-"""``mtkit.generate``: text that a model writes behind a prompt.
+"""``mtkit.generate``: text that a model writes after a prompt.
 
 The walk of llama.cpp's ``simple`` example: load the back ends, load the model, tokenize, make a
 context of n_prompt + n_predict - 1 tokens and a sampler, compute the prompt, then decode, sample,
@@ -147,7 +147,7 @@ def take(
     settings: GenerateSettings,
     watcher: Watcher,
 ) -> Generation:
-    """Take the tokens behind a prompt that has been fed."""
+    """Take the tokens after a prompt that has been fed."""
     context = runner.context
     assert context is not None
     limit = settings.n_predict if settings.n_predict >= 0 else context.n_ctx - len(runner.ids) + 1

@@ -1,8 +1,8 @@
 """Perplexity: how well a model predicts a text.
 
-The text is cut into windows of the context's length, each ``stride`` tokens behind the one before.
+The text is cut into windows of the context's length, each ``stride`` tokens after the one before.
 A token counts once: in the first window that holds it. With a stride of half a window every token
-but the first ones has at least half a window in front of it. BOS, where the model adds one, begins
+but the first ones has at least half a window before it. BOS, where the model adds one, begins
 every window and does not count; where it adds none, a token that begins a window and has not
 counted before never does.
 """
@@ -114,7 +114,7 @@ def _losses(context: Context, ids: list[int], first: int) -> Iterator[float]:
     whole = [model.bos, *ids] if model.add_bos else ids
     first += model.add_bos
     context.clear()
-    quiet = first - 1  # rows in front of these predict tokens that have counted
+    quiet = first - 1  # rows before these predict tokens that have counted
     context.decode(whole[:quiet], outputs="none")
     for at in range(quiet, len(whole) - 1, context.n_batch):
         part = whole[at : min(at + context.n_batch, len(whole) - 1)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from mtkit.base.closing import Closing
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
 from mtkit.llama import Context, Model, library
@@ -47,7 +48,7 @@ class Token:
         self.logprob = logprob
 
 
-class Runner:
+class Runner(Closing):
     """A model, its context and the tokens in it; close it, or use it in ``with``.
 
     ``mtkit.llm.open_model`` makes one.
@@ -251,12 +252,6 @@ class Runner:
         """Free context and model."""
         self.close_context()
         self.model.close()
-
-    def __enter__(self) -> Runner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _logprob(row: Any, token_id: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.closing import Closing
 from mtkit.base.record import replace
 from mtkit.llama import Chain, Grammar, schema_grammar
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
-class Sampler:
+class Sampler(Closing):
     """Chooses tokens of one context; close it, or use it in ``with``.
 
     Attributes:
@@ -128,12 +129,6 @@ class Sampler:
             self._chain.close()
         if self._grammar:
             self._grammar.close()
-
-    def __enter__(self) -> Sampler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _biases(model: Model, settings: SamplerSettings) -> list[tuple[int, float]]:

@@ -235,7 +235,7 @@ class GenerateSettings(AnswerSettings, heading="Text"):
     logprobs: bool = setting(False, "Compute the probability of each token.", option=None)
     check_tokenizer: bool = setting(False, "Compare the prompt's ids with mtkit's own tokenizer.")
     load_session: str | None = setting(
-        None, "Go on from this session; the prompt comes behind its text.", metavar="FILE",
+        None, "Go on from this session; the prompt follows its text.", metavar="FILE",
         heading="Session",
     )  # fmt: skip
     save_session: str | None = setting(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     Ids = tuple[list[int], memoryview, list[int]]
-    """What stands in front, the ids of a text (not each a Python object), what stands behind."""
+    """Ids before a text, of the text (not each a Python object), and after it."""
 
 app = application()
 
@@ -58,10 +58,10 @@ def encode(
         bool, typer.Option("--parse-special", help="Recognise special tokens in the text.")
     ] = False,
     bos: Annotated[
-        bool, typer.Option("--bos", help="BOS in front, instead of the file's template.")
+        bool, typer.Option("--bos", help="BOS before the text, instead of the file's template.")
     ] = False,
     eos: Annotated[
-        bool, typer.Option("--eos", help="EOS behind, instead of the file's template.")
+        bool, typer.Option("--eos", help="EOS after the text, instead of the file's template.")
     ] = False,
     encoding: Annotated[
         str | None,

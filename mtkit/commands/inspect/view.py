@@ -21,7 +21,6 @@ class View:
         names = set(values.chosen([tensor.name for tensor in file.tensors], pattern))
         self.keys = values.chosen(file.metadata, pattern)
         self.tensors = [tensor for tensor in file.tensors if tensor.name in names]
-        self.is_filtered = pattern is not None
         if sort == "name":
             self.keys.sort()
             self.tensors.sort(key=lambda tensor: tensor.name)
