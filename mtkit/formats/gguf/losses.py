@@ -118,6 +118,11 @@ def _lost_forms(found: object) -> bool:
 
 def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     old, new = spec.model, back.model
+    if isinstance(new, models.BPE) and _whole_words(old) != new.ignore_merges:
+        unmade = _unmade(back, new)
+        if unmade:
+            effect = f"{unmade} tokens that no merge makes are found as whole words or not at all"
+            return [Loss("ids", "model.ignore_merges", effect)]
     if "model" not in plan.known or type(old) is not type(new):
         code: LossCode = "ids-possible" if "model" in plan.known else "ids"
         return [Loss(code, "model", "llama.cpp's algorithm differs")]
@@ -132,6 +137,22 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     if isinstance(old, models.ScoreBPE) and TokenType.UNUSED not in (spec.vocabulary.types or ()):
         return [Loss("ids-special", "model", "any token's text can be made by merging")]
     return [Loss("ids-possible", "model", "run by llama.cpp's own code")]
+
+
+def _whole_words(model: object) -> bool:
+    """Tell whether a word that is a token is that token, whatever merging makes of it."""
+    return isinstance(model, models.RankBPE) or getattr(model, "ignore_merges", False)
+
+
+def _unmade(spec: TokenizerSpec, model: models.BPE) -> int:
+    """Count the tokens of several characters that no merge makes."""
+    pieces = list(spec.vocabulary.pieces)
+    numbers = iter(model.merges.pairs.view.tolist())
+    pairs = zip(numbers, numbers, strict=True)
+    size = len(pieces)
+    made = {pieces[one] + pieces[two] for one, two in pairs if one < size and two < size}
+    normal = [p for i, p in enumerate(pieces) if spec.vocabulary.type_of(i) == TokenType.NORMAL]
+    return sum(piece not in made and len(piece.decode("utf-8", "replace")) > 1 for piece in normal)
 
 
 _FALLBACK: dict[bool, tuple[LossCode, str]] = {

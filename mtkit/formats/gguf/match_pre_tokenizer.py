@@ -6,6 +6,8 @@ to the letter, or the way in which tokenizer.json files write the same rule.
 
 from __future__ import annotations
 
+import re
+
 from mtkit.errors import UnsupportedError
 from mtkit.formats.gguf.pre_tokenizers import (
     CJK,
@@ -37,21 +39,40 @@ _SPELLINGS = (
 )
 """Ways to write the same thing."""
 
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_POSSESSIVE = r"([?*+]|\{\d+(?:,\d*)?\})\+"
+"""That it never gives back what it took makes no difference in the patterns below."""
+_KEEPING = (("isolated", False), ("removed", True))
+"""A pattern that finds every character keeps the text whole in either way."""
+
+_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _LEAD = r"[^\r\n\p{L}\p{N}]?"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_TAIL = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _TAIL
 _BETWEEN_SPACES = "words between white space"
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s+$|\s*[\r\n]|\s+(?!\S)|\s"
+)
 _DIGITS3 = "[0-9][0-9][0-9]"
 _FROM_0800 = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 
 
-def _cased(tail: str) -> str:
-    return f"{_LEAD}{_UPPER}*{_LOWER}+{tail}|{_LEAD}{_UPPER}+{_LOWER}*{tail}"
+def _cased(tail: str, but: str = "") -> str:
+    upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
+    return f"{_LEAD}{upper}*{lower}+{tail}|{_LEAD}{upper}+{lower}*{tail}"
 
 
 OTHERS: dict[tuple[str, ...], str] = {
     (_cased("") + r"|\p{N}" + _REST,): "tekken",
     (_cased(f"{SHORT}?") + r"|\p{N}{1,3}" + _REST,): "gpt-4o",
+    (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$|\s+(?!\S)|\s",): "gpt-2",
+    (_CL100K,): "llama-bpe",
+    (
+        r"[\p{Han}]+|"
+        + _cased(f"{SHORT}?", but=r"&&[^\p{Han}]")
+        + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        + _TAIL,
+    ): "kimi-k2",
     ("punctuation", GPT2, r"\p{N}+", _DIGITS3): "falcon",
     (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _FROM_0800, r"\p{N}"): "deepseek-coder",
     (r"\p{N}{1,3}", CJK, RULES["deepseek-v3"][2]): "deepseek-v3",
@@ -75,7 +96,7 @@ def name_for(
 
     Args:
         found: Pre-tokenizer in front of the byte alphabet.
-        ignore_merges: As the model has it.
+        ignore_merges: As the model has it; where no name has it so, another does, and it shows.
         clean_spaces: Whether decoding cleans spaces.
         bos: Whether there is a BOS; where there is none a name that supplies none fits better.
         wish: Name to take if it fits.
@@ -84,27 +105,23 @@ def name_for(
         UnsupportedError: llama.cpp has no name for this.
     """
     rule = rule_of(found)
-    if rule is None:
+    names = [name for name, pre in NAMES.items() if pre.rule == rule and pre.byte_alphabet]
+    if not names:
         shown = " then ".join(_patterns(found)) or "nothing"
         raise UnsupportedError(
             f"llama.cpp has no name for the split {shown}",
             field="pre_tokenizer",
             hint="it runs built-in patterns only",
         )
-    names = [
-        name
-        for name, pre in NAMES.items()
-        if pre.rule == rule and pre.byte_alphabet and pre.ignore_merges == ignore_merges
-    ]
-    if not names:
-        word = "whole words that are tokens" if ignore_merges else "merging every word"
-        raise UnsupportedError(
-            f"llama.cpp has no name for this split with {word}", field="model.ignore_merges"
-        )
 
-    def rank(name: str) -> tuple[bool, bool, bool]:
+    def rank(name: str) -> tuple[bool, ...]:
         pre = NAMES[name]
-        return pre.clean_spaces != clean_spaces, name != wish, pre.default_bos != bos
+        return (
+            pre.ignore_merges != ignore_merges,
+            pre.clean_spaces != clean_spaces,
+            name != wish,
+            pre.default_bos != bos,
+        )
 
     return min(names, key=rank)
 
@@ -133,10 +150,11 @@ def _patterns_of(found: PreTokenizer) -> Iterator[str]:
         isinstance(found, steps.Split)
         and isinstance(found.pattern, Regex)
         and found.pattern.alphabet == "characters"
-        and found.behavior == "isolated"
-        and not found.invert
+        and (found.behavior, found.invert) in _KEEPING
     ):
         pattern = found.pattern.pattern
+        if found.pattern.counted == "modified":
+            pattern = re.sub(_POSSESSIVE, r"\1", pattern)
         for old, new in _SPELLINGS:
             pattern = pattern.replace(old, new)
         yield pattern

@@ -15,6 +15,7 @@ from mtkit.formats.gguf.merges import BYTE_TEXTS, write_merges
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.roles import extras_of, family_of, model_of
 from mtkit.formats.gguf.scores import scores_of
+from mtkit.formats.rank_merges import merges_by_rank
 from mtkit.spec import decoders, models, normalizers, pre_tokenizers
 from mtkit.spec.marks import MARK_SPACES, drops_first_space, taken_together
 from mtkit.spec.text import Regex
@@ -65,6 +66,9 @@ def plan_of(spec: TokenizerSpec) -> Plan:
     if isinstance(model, models.SectionBPE):
         plain = replace(spec, model=model.bpe, pre_tokenizer=model.words)
         return replace(_bpe(plain, model.bpe), model="hybriddna")
+    if isinstance(model, models.RankBPE):
+        special = {token.id for token in spec.added_tokens.tokens}
+        return _bpe(spec, models.BPE(merges_by_rank(spec.vocabulary, special), ignore_merges=True))
     if isinstance(model, models.BPE):
         return _bpe(spec, model)
     if isinstance(model, models.ScoreBPE):
@@ -100,7 +104,8 @@ def _bpe(spec: TokenizerSpec, model: models.BPE) -> Plan:
         known = frozenset({"pre_tokenizer", "model"})
         return Plan(kind, pre, (flag,) if flag[1] else (), merges, known=known)
     rule = rule_of(spec.pre_tokenizer)
-    if kind == "whitespace" or rule == "whitespace":
+    plain = model.unk is None and not model.ignore_merges
+    if kind == "whitespace" or (rule == "whitespace" and plain):
         low = any(isinstance(step, normalizers.Lowercase) for step in flat(spec.normalizer))
         flags = (("normalizer.lowercase", low),)
         return Plan("whitespace", wish or "whitespace", flags, merges, known=_RULES_KEPT)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FAMILIES: dict[str, Family] = {
     "BPE": "bpe",
+    "RankBPE": "bpe",
     "SectionBPE": "bpe",
     "ScoreBPE": "spm",
     "Unigram": "ugm",

@@ -13,12 +13,13 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import UnsupportedError
 from mtkit.formats.hf.numbers import piece_text
+from mtkit.formats.rank_merges import all_cuts, merges_by_rank
 from mtkit.spec import TokenType, models, replace
 from mtkit.spec.normalizers import Spaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from mtkit.formats.contract import AddLoss
     from mtkit.spec import TokenizerSpec, Vocabulary
@@ -93,7 +94,7 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
     ]
     made.sort(key=lambda number: -values[number])
     return models.BPE(
-        _cuts(made, usable),
+        all_cuts(made, usable),
         unk=model.unk,
         fuse_unk=True,
         byte_fallback=model.byte_fallback,
@@ -179,31 +180,7 @@ def _rank_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mode
     """Give every token its merges, lowest id first; a word that is a token is that token."""
     add("ids-possible", "model", "merges by a list: overlapping cuts can differ")
     special = {token.id for token in spec.added_tokens.tokens}
-    usable = {
-        piece: number
-        for number, piece in enumerate(vocabulary.pieces)
-        if piece and number not in special
-    }
-    return models.BPE(_cuts(usable.values(), usable), ignore_merges=True)
-
-
-def _cuts(made: Iterable[int], usable: dict[bytes, int]) -> models.Merges:
-    """Return the merges that make the given tokens, in their order."""
-    texts = {number: piece_text(piece) for piece, number in usable.items()}
-    ids = {text: number for number, text in texts.items()}
-    flat: list[int] = []
-    for number in made:
-        text = texts[number]
-        cuts = []
-        for cut in range(1, len(text)):
-            left = ids.get(text[:cut])
-            if left is not None:
-                right = ids.get(text[cut:])
-                if right is not None:
-                    cuts.append((left, right))
-        for pair in sorted(cuts):
-            flat += pair
-    return models.Merges(Numbers.of("I", flat), Pieces.of([]))
+    return models.BPE(merges_by_rank(vocabulary, special), ignore_merges=True)
 
 
 def _loose_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
