@@ -42,6 +42,7 @@ def small_gguf(
     numbers: Mapping[str, int] | None = None,
     flags: Mapping[str, bool] | None = None,
     words_of: str = "",
+    architecture: str = "llama",
     **texts: str,
 ) -> bytes:
     """Return a vocabulary of a model with further keys behind ``tokenizer.ggml.``.
@@ -50,6 +51,7 @@ def small_gguf(
         model: ``tokenizer.ggml.model``.
         numbers: Name of a key -> its number.
         flags: Name of a key -> its flag.
+        architecture: ``general.architecture``.
         words_of: The model whose texts it has, where that is another one.
         texts: Name of a key -> its text.
     """
@@ -61,7 +63,7 @@ def small_gguf(
     if kind == "llama":
         types[3:259] = [TokenType.BYTE] * 256
     keys = [
-        Key("general.architecture", "string", "llama"),
+        Key("general.architecture", "string", architecture),
         Key("tokenizer.ggml.model", "string", model),
         Key("tokenizer.ggml.tokens", "string[]", words),
         Key("tokenizer.ggml.token_type", "i32[]", [int(kind) for kind in types]),

@@ -40,6 +40,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         UsageError: An override has the wrong type.
     """
     from mtkit.formats.contract import Reading
+    from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
     from mtkit.formats.gguf.ends import ends_of
     from mtkit.formats.gguf.keys import Keys
     from mtkit.formats.gguf.reader import read_spec
@@ -48,6 +49,12 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     keys = Keys(open_gguf(source), overrides)
     spec = read_spec(keys)
     assumed = []
+    architecture = keys.text("general.architecture")
+    if architecture not in ARCHITECTURES:
+        assumed.append(
+            f"a model of the architecture {architecture!r}, which llama-cpp-python"
+            f" {VERSION} does not know, has a tokenizer like any other"
+        )
     pre = keys.text("tokenizer.ggml.pre")
     if keys.text("tokenizer.ggml.model") in {"gpt2", "hybriddna", "whitespace"}:
         if pre:
