@@ -59,6 +59,7 @@ def format_table() -> str:
 
 def loss_table() -> str:
     """``docs/losses.md``: what each writer loses of each kind of tokenizer."""
+    from mtkit.conversion.convert import asked_for
     from mtkit.errors import MtkitError
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.load import load
@@ -74,14 +75,15 @@ def loss_table() -> str:
         "- `decoding`, `chat`, `metadata`: what the words say\n",
     ]
     for kind, path in SOURCES.items():
-        spec = load(os.path.join(ROOT, "tests", "fixtures", path)).spec
+        source = load(os.path.join(ROOT, "tests", "fixtures", path))
         out += [f"## {kind}\n", "| to | code | field | effect |", "|---|---|---|---|"]
         for name in FORMATS:
             module = get_format(name)
             if not hasattr(module, "write"):
                 continue
+            asked, _ = asked_for(source, module, WriteOptions())
             try:
-                losses = module.write(spec, WriteOptions()).losses
+                losses = module.write(asked.spec, WriteOptions()).losses
             except MtkitError as error:
                 out.append(f"| `{name}` | refused | | {_cell(error.what)} |")
                 continue
@@ -112,6 +114,7 @@ FIXTURE_FILES = (
 
 def loss_matrix() -> str:
     """``docs/loss-matrix.md``: the worst loss of every small file in every format."""
+    from mtkit.conversion.convert import asked_for
     from mtkit.errors import UnsupportedError
     from mtkit.formats.contract import WriteOptions
     from mtkit.tokenizer.load import load
@@ -125,11 +128,13 @@ def loss_matrix() -> str:
         "|---|" + "---|" * len(written),
     ]
     for file in FIXTURE_FILES:
-        spec = load(os.path.join(ROOT, "tests", "fixtures", file)).spec
+        source = load(os.path.join(ROOT, "tests", "fixtures", file))
         cells = []
         for name in written:
+            module = get_format(name)
+            asked, _ = asked_for(source, module, WriteOptions())
             try:
-                losses = get_format(name).write(spec, WriteOptions()).losses
+                losses = module.write(asked.spec, WriteOptions()).losses
             except UnsupportedError:
                 cells.append("refused")
                 continue

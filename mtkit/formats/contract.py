@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     LossCode = Literal["ids", "ids-special", "ids-possible", "decoding", "chat", "metadata"]
     AddLoss = Callable[[LossCode, str, str], None]
-    """Takes code, field and effect of a loss."""
+    """Takes code, field and effect of a loss, as ``Losses.add`` does."""
 
     class Format(Protocol):
         """A tokenizer file format."""
@@ -92,6 +92,22 @@ class Loss(Record):
     code: LossCode
     field: str
     effect: str
+
+
+class Losses:
+    """The losses of a writer in the order in which it finds them, each once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Loss, None] = {}
+
+    def add(self, code: LossCode, field: str, effect: str) -> None:
+        """List a loss."""
+        self._found.setdefault(Loss(code, field, effect))
+
+    @property
+    def found(self) -> tuple[Loss, ...]:
+        """All of them."""
+        return tuple(self._found)
 
 
 class Reading(Record):

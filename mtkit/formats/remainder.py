@@ -1,7 +1,9 @@
-"""What a simple format loses without further thought: fields that come back otherwise.
+"""What a written file does not hold, found by reading it back: fields that come back otherwise.
 
-A writer lists by hand what changes ids; the rest (roles, templates, flags that only describe) is
-found by comparing the specification with what the reader will make of the file.
+A writer lists by hand what it leaves out while it writes; the rest (roles, templates, flags that
+only describe) is the difference between the specification and what the reader makes of the file. A
+table of the format says what a difference in a field means; the one here says it for the fields
+that mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -11,17 +13,20 @@ from mtkit.formats.contract import Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Union
+
     from mtkit.formats.contract import LossCode
     from mtkit.spec import TokenizerSpec
 
-_EFFECTS: dict[str, tuple[LossCode, str]] = {
+    Rule = Union[tuple[LossCode, str], Callable[[TokenizerSpec, TokenizerSpec], Iterable[Loss]]]
+    """Code and effect of the loss; or what yields the losses, from what is written and its copy."""
+
+EFFECTS: Mapping[str, Rule] = {
     "vocabulary": ("metadata", "types, scores and unused entries of tokens"),
     "post_processor": ("metadata", "what is added around a text"),
     "decoder": ("decoding", "ids are decoded as the format's own reader does"),
-    "added_tokens": (
-        "ids-special",
-        "which special tokens are found in the text, and how",
-    ),
+    "added_tokens": ("ids-special", "which special tokens are found in the text, and how"),
     "special_ids": ("metadata", "which tokens are bos, eos, unk, pad and the like"),
     "truncation": ("metadata", "how the file asks long inputs to be cut"),
     "padding": ("metadata", "how the file asks short inputs to be filled"),
@@ -31,23 +36,28 @@ _EFFECTS: dict[str, tuple[LossCode, str]] = {
     "join": ("decoding", "what stands between decoded tokens"),
     "extras": ("metadata", "what only the source's format holds"),
 }
+OTHER: Rule = ("ids", "the format does not hold it")
 
 
 def with_remainder(
-    spec: TokenizerSpec, back: TokenizerSpec, listed: list[Loss]
+    spec: TokenizerSpec,
+    back: TokenizerSpec,
+    listed: Iterable[Loss] = (),
+    rules: Mapping[str, Rule] = EFFECTS,
 ) -> tuple[Loss, ...]:
-    """Return the listed losses, and one for each other field that comes back otherwise.
+    """Return the listed losses, and those of each other field that comes back otherwise.
 
     Args:
         spec: What is written.
-        back: What the reader will make of it.
+        back: What the reader makes of it.
         listed: Losses found so far.
+        rules: Field -> what it means that it differs, where the format says it more exactly.
     """
-    named = {loss.field.split(".")[0] for loss in listed}
     losses = list(listed)
+    named = {loss.field.split(".")[0] for loss in losses}
     for name in fields(spec):
         if name == "name" or name in named or getattr(spec, name) == getattr(back, name):
             continue
-        code, effect = _EFFECTS.get(name, ("ids", "the format does not hold it"))
-        losses.append(Loss(code, name, effect))
+        rule = rules.get(name) or EFFECTS.get(name, OTHER)
+        losses += [Loss(rule[0], name, rule[1])] if isinstance(rule, tuple) else rule(spec, back)
     return tuple(losses)

@@ -5,54 +5,40 @@ from __future__ import annotations
 from mtkit.formats.contract import Loss
 from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.ends import ends_of
+from mtkit.formats.remainder import with_remainder
 from mtkit.spec import TokenType, fields, models, normalizers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.formats.contract import LossCode
     from mtkit.formats.gguf.plan import Plan
+    from mtkit.formats.remainder import Rule
     from mtkit.spec import TokenizerSpec
 
-_SIMPLE: dict[str, tuple[LossCode, str]] = {
+_EFFECTS: dict[str, Rule] = {
     "decoder": ("decoding", "tokens become text by llama.cpp's rules for each type"),
     "added_tokens": (
         "ids-special",
         "special tokens are the ones llama.cpp takes for it, found longest first",
     ),
     "special_ids": ("metadata", "roles are given by llama.cpp's keys, defaults and texts"),
-    "truncation": ("metadata", "not held"),
-    "padding": ("metadata", "not held"),
-    "chat_templates": ("chat", "differ"),
     "invalid_utf8": ("ids-special", "invalid UTF-8 is taken as llama.cpp takes it"),
     "clean_up_spaces": ("decoding", "spaces in front of punctuation are kept or dropped"),
-    "join": ("decoding", "nothing stands between tokens"),
-    "prefix_ids": ("ids", "not held"),
-    "extras": ("metadata", "not held"),
 }
 
 
 def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Loss, ...]:
     """List the fields that differ, each with what that means."""
-    found: list[Loss] = []
-    for name in fields(spec):
-        if name == "name" or getattr(spec, name) == getattr(back, name):
-            continue
-        if name == "vocabulary":
-            found += _vocabulary(spec, back)
-        elif name == "normalizer":
-            found.append(_normalizer(spec, plan))
-        elif name == "pre_tokenizer":
-            known = "pre_tokenizer" in plan.known
-            code: LossCode = "ids-possible" if known else "ids"
-            found.append(Loss(code, name, "the text is split by llama.cpp's own rule"))
-        elif name == "model":
-            found += _model(spec, back, plan)
-        elif name == "post_processor":
-            found.append(_post_processor(spec, back))
-        else:
-            simple, effect = _SIMPLE[name]
-            found.append(Loss(simple, name, effect))
-    return tuple(found)
+    cut: LossCode = "ids-possible" if "pre_tokenizer" in plan.known else "ids"
+    rules: dict[str, Rule] = {
+        **_EFFECTS,
+        "vocabulary": _vocabulary,
+        "normalizer": lambda spec, _: [_normalizer(spec, plan)],
+        "pre_tokenizer": (cut, "the text is split by llama.cpp's own rule"),
+        "model": lambda spec, back: _model(spec, back, plan),
+        "post_processor": lambda spec, back: [_post_processor(spec, back)],
+    }
+    return with_remainder(spec, back, rules=rules)
 
 
 def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError
-from mtkit.formats.contract import Loss
+from mtkit.formats.contract import Losses
 from mtkit.formats.hf.adapt_model import adapt_model, keeps_user_defined, unigram_scores
 from mtkit.formats.hf.adapt_stages import (
     adapt_decoder,
@@ -40,7 +40,7 @@ from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.formats.contract import LossCode
+    from mtkit.formats.contract import Loss
 
 
 class Adapted(Record):
@@ -53,17 +53,6 @@ class Adapted(Record):
     spec: TokenizerSpec
     scores: list[str]
     losses: tuple[Loss, ...] = ()
-
-
-class Losses:
-    """Collects losses, one a field and code."""
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str], Loss] = {}
-
-    def add(self, code: LossCode, field: str, effect: str) -> None:
-        """List a loss."""
-        self.found.setdefault((code, field), Loss(code, field, effect))
 
 
 def adapt(spec: TokenizerSpec) -> Adapted:
@@ -103,7 +92,7 @@ def adapt(spec: TokenizerSpec) -> Adapted:
     if spec.prefix_ids:
         losses.add("ids-special", "prefix_ids", "ids in front of every text come by the template")
     adapted = _numbered(replace(spec, **changes), losses)
-    return Adapted(adapted, scores, tuple(losses.found.values()))
+    return Adapted(adapted, scores, losses.found)
 
 
 def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:

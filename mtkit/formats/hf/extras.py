@@ -11,17 +11,16 @@ from mtkit.formats.hf.config import CONFIG, GENERATION, ROLES, SPECIAL, content_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    from mtkit.formats.contract import LossCode
+    from mtkit.formats.contract import AddLoss
     from mtkit.spec import SpecialIds, TokenizerSpec
 
 OWN_FILES = ("tokenizer.json", CONFIG, SPECIAL, GENERATION)
 
 
 def adapt_extras(
-    spec: TokenizerSpec, special_ids: SpecialIds, add: Callable[[LossCode, str, str], None]
+    spec: TokenizerSpec, special_ids: SpecialIds, add: AddLoss
 ) -> tuple[tuple[str, object], ...]:
     """Return the extras that the files can hold; list those that they cannot.
 

@@ -20,16 +20,9 @@ from mtkit.base.binary import Reader, Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.llama2c.losses import by_score, field_losses
-from mtkit.spec import (
-    AddedTokens,
-    SpecialIds,
-    TokenizerSpec,
-    TokenType,
-    Vocabulary,
-    fields,
-    replace,
-)
+from mtkit.formats.llama2c.losses import RULES, by_score
+from mtkit.formats.remainder import with_remainder
+from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, TokenType, Vocabulary, replace
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.models import ScoreBPE
 from mtkit.spec.normalizers import Prepend
@@ -39,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
 
 NAME = "llama2c"
 TITLE = "llama2.c vocabulary (tokenizer.bin)"
@@ -175,11 +168,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         TOKEN.pack(score, len(raw)) + raw for score, raw in tokens
     )
     back = read(Source("", data), {}).spec
-    losses: list[Loss] = []
-    for name in fields(spec):
-        if name != "name" and getattr(spec, name) != getattr(back, name):
-            losses += field_losses(name, spec, back)
-    return Written({".bin": data}, tuple(losses))
+    return Written({".bin": data}, with_remainder(spec, back, rules=RULES))
 
 
 def _spelled(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:

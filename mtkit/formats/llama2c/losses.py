@@ -15,27 +15,13 @@ from mtkit.spec.scores import score_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mtkit.formats.contract import LossCode
+    from mtkit.formats.remainder import Rule
     from mtkit.spec import TokenizerSpec
 
 BYTE_PIECES = [b"<0x%02X>" % byte for byte in range(256)]
-PLAIN: dict[str, tuple[LossCode, str]] = {
-    "pre_tokenizer": ("ids", "the text is not split into words"),
-    "post_processor": ("metadata", "BOS and nothing else is added"),
-    "decoder": ("decoding", "only behind BOS a leading space goes; bytes stay as they are"),
-    "special_ids": ("metadata", "only BOS 1 and EOS 2 have a role"),
-    "truncation": ("metadata", "there is no place for it"),
-    "padding": ("metadata", "there is no place for it"),
-    "chat_templates": ("chat", "there is no place for them"),
-    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8 are encoded as they are"),
-    "clean_up_spaces": ("decoding", "spaces are not cleaned up"),
-    "join": ("decoding", "nothing stands between tokens"),
-    "prefix_ids": ("ids", "only BOS stands in front"),
-    "extras": ("metadata", "there is no place for what other formats keep"),
-}
-"""Field -> code and effect of losing it."""
 
 
 def by_score(spec: TokenizerSpec) -> TokenizerSpec:
@@ -75,47 +61,62 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
     return spec
 
 
-def field_losses(name: str, spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
-    """Yield what is lost in a field that does not come back equal."""
-    if name == "vocabulary":
-        if spec.vocabulary.pieces != back.vocabulary.pieces:
-            yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no longer a space")
-        if spec.vocabulary.scores != back.vocabulary.scores:
-            yield Loss("ids-possible", "vocabulary.scores", "stand for the order of merges")
-        if spec.vocabulary.types != back.vocabulary.types:
-            kinds = set(spec.vocabulary.types or ())
-            told_apart = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
-            yield Loss(
-                "ids-possible" if told_apart else "metadata",
-                "vocabulary.types",
-                "unused and user-defined pieces are like any other",
-            )
-    elif name == "model":
-        if not getattr(spec.model, "byte_fallback", False):
-            yield Loss("ids", "model.byte_fallback", "unknown characters become bytes")
-        yield Loss("ids-possible", "model", "merges may make any token's text")
-    elif name == "normalizer":
-        yield _normalizer_loss(spec)
-    elif name == "added_tokens":
-        found = bool(spec.added_tokens.tokens)
+def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
+    if spec.vocabulary.pieces != back.vocabulary.pieces:
+        yield Loss("ids-special", "vocabulary.pieces", "U+2581 in a text is no longer a space")
+    if spec.vocabulary.scores != back.vocabulary.scores:
+        yield Loss("ids-possible", "vocabulary.scores", "stand for the order of merges")
+    if spec.vocabulary.types != back.vocabulary.types:
+        kinds = set(spec.vocabulary.types or ())
+        told_apart = kinds & {TokenType.USER_DEFINED, TokenType.UNUSED}
         yield Loss(
-            "ids-special" if found else "metadata",
-            name,
-            "special tokens in a text are ordinary text",
+            "ids-possible" if told_apart else "metadata",
+            "vocabulary.types",
+            "unused and user-defined pieces are like any other",
         )
-    elif not (name == "pre_tokenizer" and space_rule(spec)):
-        code, effect = PLAIN[name]
-        yield Loss(code, name, effect)
-    else:
-        yield Loss("ids-special", name, "spaces are marked in the whole text at once")
 
 
-def _normalizer_loss(spec: TokenizerSpec) -> Loss:
+def _model(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
+    if not getattr(spec.model, "byte_fallback", False):
+        yield Loss("ids", "model.byte_fallback", "unknown characters become bytes")
+    yield Loss("ids-possible", "model", "merges may make any token's text")
+
+
+def _normalizer(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     rule = space_rule(spec)
     if rule is None or rule.charsmap:
-        return Loss("ids", "normalizer", "characters are not mapped")
-    if rule.remove_extra_whitespaces:
-        return Loss("ids", "normalizer.remove_extra_whitespaces", "no space is dropped")
-    if not rule.add_dummy_prefix or rule.suffix:
-        return Loss("ids", "normalizer.add_dummy_prefix", "a space stands in front of every text")
-    return Loss("ids-special", "normalizer", "U+2581 is not a space, bad UTF-8 is not replaced")
+        yield Loss("ids", "normalizer", "characters are not mapped")
+    elif rule.remove_extra_whitespaces:
+        yield Loss("ids", "normalizer.remove_extra_whitespaces", "no space is dropped")
+    elif not rule.add_dummy_prefix or rule.suffix:
+        effect = "a space stands in front of every text"
+        yield Loss("ids", "normalizer.add_dummy_prefix", effect)
+    else:
+        yield Loss("ids-special", "normalizer", "U+2581 is not a space, bad UTF-8 is not replaced")
+
+
+def _pre_tokenizer(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
+    if space_rule(spec):
+        yield Loss("ids-special", "pre_tokenizer", "spaces are marked in the whole text at once")
+    else:
+        yield Loss("ids", "pre_tokenizer", "the text is not split into words")
+
+
+def _added_tokens(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
+    code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
+    yield Loss(code, "added_tokens", "special tokens in a text are ordinary text")
+
+
+RULES: Mapping[str, Rule] = {
+    "vocabulary": _vocabulary,
+    "model": _model,
+    "normalizer": _normalizer,
+    "pre_tokenizer": _pre_tokenizer,
+    "post_processor": ("metadata", "BOS and nothing else is added"),
+    "decoder": ("decoding", "only behind BOS a leading space goes; bytes stay as they are"),
+    "added_tokens": _added_tokens,
+    "special_ids": ("metadata", "only BOS 1 and EOS 2 have a role"),
+    "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8 are encoded as they are"),
+    "prefix_ids": ("ids", "only BOS stands in front"),
+}
+"""What it means that a field does not come back."""

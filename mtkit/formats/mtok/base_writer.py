@@ -1,18 +1,14 @@
-"""Fields of a .mtok base file as bytes, and the list of what could not be written as it was."""
+"""Fields of a .mtok base file as bytes."""
 
 from __future__ import annotations
 
 import struct
 
 from mtkit.errors import UnsupportedError
-from mtkit.formats.contract import Loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Union
-
-    from mtkit.formats.contract import LossCode
 
 STRING_LIMIT = 65535
 
@@ -51,21 +47,3 @@ def listed(kind: int, parts: list[bytes]) -> bytes:
     if len(parts) == 1:
         return parts[0]
     return u8(kind) + u32(len(parts)) + b"".join(parts) if parts else u8(0)
-
-
-class Losses:
-    """Losses in the order in which they are found, each once."""
-
-    def __init__(self) -> None:
-        self.found: list[Loss] = []
-
-    def add(self, code: LossCode, field: str, effect: str) -> None:
-        """Note a loss."""
-        loss = Loss(code, field, effect)
-        if loss not in self.found:
-            self.found.append(loss)
-
-    def extend(self, losses: Iterable[Loss]) -> None:
-        """Note several."""
-        for loss in losses:
-            self.add(loss.code, loss.field, loss.effect)

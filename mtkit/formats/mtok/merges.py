@@ -14,7 +14,7 @@ from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.formats.mtok.base_writer import Losses
+    from mtkit.formats.contract import Losses
     from mtkit.spec import TokenizerSpec
 
     Merge = tuple[int, int, int]

@@ -9,7 +9,8 @@ take white space with them are left to the added tokens, which the loader looks 
 from __future__ import annotations
 
 from mtkit.base.record import Record, fields
-from mtkit.formats.mtok.base_writer import STRING_LIMIT, Losses, string, u8, u32
+from mtkit.formats.contract import Losses
+from mtkit.formats.mtok.base_writer import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.write_decoder import write_decoder
 from mtkit.formats.mtok.write_model import placeholder, write_model
 from mtkit.formats.mtok.write_normalizer import write_normalizer
@@ -67,7 +68,7 @@ def write_base(spec: TokenizerSpec) -> Base:
         # Exactly four bytes an entry would be taken for a list of ids; one byte more cures it.
         data += b"\0"
         forbidden = None
-    return Base(data, tuple(losses.found), forbidden)
+    return Base(data, losses.found, forbidden)
 
 
 def _header(special: list[int], stop: tuple[int, ...], prefix: tuple[int, ...]) -> bytes:

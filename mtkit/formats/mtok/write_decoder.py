@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.formats.mtok.base_writer import Losses, listed, string, u8, u32
+from mtkit.formats.mtok.base_writer import listed, string, u8, u32
 from mtkit.spec import decoders as de
 from mtkit.spec.text import Regex
 
@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.formats.contract import Losses
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.decoders import Decoder
 

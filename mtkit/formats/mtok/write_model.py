@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from mtkit.formats.mtok.base_writer import STRING_LIMIT, Losses, string, u8, u32
+from mtkit.formats.mtok.base_writer import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.merges import merges_of
 from mtkit.formats.mtok.read_model import BYTE_TOKENS
 from mtkit.spec import TokenType, models
@@ -17,6 +17,7 @@ from mtkit.unicode.byte_alphabet import to_letters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.formats.contract import Losses
     from mtkit.spec import TokenizerSpec
 
 FIELD = "model"

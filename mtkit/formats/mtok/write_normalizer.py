@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mtkit.formats.mtok.base_writer import Losses, listed, string, u8, u32
+from mtkit.formats.mtok.base_writer import listed, string, u8, u32
 from mtkit.pipeline.normalizers.forms import normal_form
 from mtkit.spec import normalizers as no
 from mtkit.spec.text import Regex
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Literal
 
+    from mtkit.formats.contract import Losses
     from mtkit.spec.normalizers import Normalizer
 
     Form = Literal["NFC", "NFD", "NFKC", "NFKD"]

@@ -7,7 +7,7 @@ longer pattern: "merged with previous" by ``(?:(?!p)[\s\S])*p|(?:(?!p)[\s\S])+``
 
 from __future__ import annotations
 
-from mtkit.formats.mtok.base_writer import Losses, listed, string, u8
+from mtkit.formats.mtok.base_writer import listed, string, u8
 from mtkit.formats.mtok.pattern import plain
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.text import Text
@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.formats.contract import Losses
     from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
     from mtkit.spec.text import Pattern
 

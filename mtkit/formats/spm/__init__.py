@@ -14,6 +14,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
+from mtkit.formats.remainder import with_remainder
 from mtkit.formats.spm import adapt as spm_adapt
 from mtkit.formats.spm import writer as spm_write
 from mtkit.formats.spm.pieces import BPE, CHAR, UNIGRAM, WORD, check_pieces, read_pieces
@@ -133,7 +134,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         back = read(Source("", data), {}).spec
     except FormatError as error:
         raise UnsupportedError(error.what, field=error.field) from None
-    return Written({".model": data}, tuple(spm_adapt.losses(spec, back)))
+    return Written({".model": data}, with_remainder(spec, back, rules=spm_adapt.RULES))
 
 
 def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:

@@ -10,7 +10,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
 from mtkit.formats.spm.pieces import BYTE_PIECES, SEGMENTED
 from mtkit.formats.spm.writer import MODEL_TYPES
-from mtkit.spec import TokenType, Vocabulary, fields, replace
+from mtkit.spec import TokenType, Vocabulary, replace
 from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import MARK, near_space_rule, space_rule
 from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
@@ -19,27 +19,12 @@ from mtkit.spec.scores import score_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mtkit.formats.contract import LossCode
+    from mtkit.formats.remainder import Rule
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.models import Model
-
-PLAIN: dict[str, tuple[LossCode, str]] = {
-    "post_processor": ("metadata", "encoding adds no special tokens"),
-    "decoder": ("decoding", "text is put together as sentencepiece does"),
-    "added_tokens": ("ids-special", "special tokens in a text are ordinary text"),
-    "special_ids": ("metadata", "only unk, bos, eos and pad have a role"),
-    "truncation": ("metadata", "there is no place for it"),
-    "padding": ("metadata", "there is no place for it"),
-    "chat_templates": ("chat", "there is no place for them"),
-    "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
-    "clean_up_spaces": ("decoding", "spaces are not cleaned up"),
-    "join": ("decoding", "nothing stands between tokens"),
-    "prefix_ids": ("ids", "nothing stands in front"),
-    "extras": ("metadata", "settings that other formats keep, and those of a trainer"),
-}
-"""Field -> code and effect of losing it."""
 
 
 def adapt(spec: TokenizerSpec) -> TokenizerSpec:
@@ -147,26 +132,9 @@ def marked(vocabulary: Vocabulary) -> Vocabulary:
     return replace(vocabulary, pieces=Pieces.of(pieces))
 
 
-def losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
-    """Yield a loss for every field that does not come back."""
-    for name in fields(spec):
-        if name == "name" or getattr(spec, name) == getattr(back, name):
-            continue
-        if name == "vocabulary":
-            yield from vocabulary_losses(spec.vocabulary, back.vocabulary)
-        elif name == "model":
-            yield Loss("ids-possible", name, "sentencepiece segments")
-        elif name in {"normalizer", "pre_tokenizer"}:
-            yield space_loss(name, spec)
-        elif name == "added_tokens" and not spec.added_tokens.tokens:
-            yield Loss("metadata", name, "special tokens in a text are ordinary text")
-        else:
-            code, effect = PLAIN[name]
-            yield Loss(code, name, effect)
-
-
-def vocabulary_losses(old: Vocabulary, new: Vocabulary) -> Iterator[Loss]:
+def vocabulary_losses(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
     """Yield what is different in the vocabulary."""
+    old, new = spec.vocabulary, back.vocabulary
     if old.pieces != new.pieces:
         yield Loss("ids-special", "vocabulary.pieces", "spaces are spelled U+2581")
     if old.types != new.types:
@@ -193,3 +161,24 @@ def space_loss(name: str, spec: TokenizerSpec) -> Loss:
     return Loss(
         "ids-special", name, "U+2581 is a space, bytes that are not valid UTF-8 become U+FFFD"
     )
+
+
+def added_loss(spec: TokenizerSpec) -> Loss:
+    """Return what is lost of the added tokens, or of how none are looked for."""
+    code: LossCode = "ids-special" if spec.added_tokens.tokens else "metadata"
+    return Loss(code, "added_tokens", "special tokens in a text are ordinary text")
+
+
+RULES: Mapping[str, Rule] = {
+    "vocabulary": vocabulary_losses,
+    "model": ("ids-possible", "sentencepiece segments"),
+    "normalizer": lambda spec, _: [space_loss("normalizer", spec)],
+    "pre_tokenizer": lambda spec, _: [space_loss("pre_tokenizer", spec)],
+    "post_processor": ("metadata", "encoding adds no special tokens"),
+    "decoder": ("decoding", "text is put together as sentencepiece does"),
+    "added_tokens": lambda spec, _: [added_loss(spec)],
+    "special_ids": ("metadata", "only unk, bos, eos and pad have a role"),
+    "invalid_utf8": ("ids-special", "each byte that is not valid UTF-8 becomes U+FFFD"),
+    "extras": ("metadata", "settings that other formats keep, and those of a trainer"),
+}
+"""What it means that a field does not come back."""
