@@ -45,6 +45,10 @@ def convert(
         str | None,
         typer.Option("--tokenizer", metavar="FILE", help="SRC is a llama2.c model; its tokenizer."),
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="DST", help="File or folder/; else beside SRC."),
@@ -113,7 +117,8 @@ def convert(
         extension=not no_extension,
         values=(("tables", "yes"),) if tables else (),
     )
-    done = _run(source, tokenizer, target, to, tuple(allow_loss or ()), options, force=force)
+    allowed = tuple(allow_loss or ())
+    done = _run(source, tokenizer, target, to, allowed, options, encoding=encoding, force=force)
     from mtkit.commands import output
 
     if as_json:
@@ -130,6 +135,7 @@ def _run(
     allow_loss: tuple[str, ...],
     options: WriteOptions,
     *,
+    encoding: str | None,
     force: bool,
 ) -> Conversion:
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
@@ -146,13 +152,13 @@ def _run(
                 source=source,
                 hint="--tokenizer tokenizer.bin names it",
             )
-        tokenizer = load_named(source)
+        tokenizer = load_named(source, encoding=encoding)
         return run(tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force)
     if source is None or to != "gguf":
         raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
     from mtkit.conversion.checkpoint import convert_checkpoint
 
-    tokenizer = load_named(vocabulary)
+    tokenizer = load_named(vocabulary, encoding=encoding)
     return convert_checkpoint(
         source, tokenizer, target, allow_loss=allow_loss, options=options, force=force
     )

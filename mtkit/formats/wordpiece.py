@@ -1,11 +1,12 @@
 """BERT's vocab.txt: one token a line, the id is the line's number.
 
-The file holds the vocabulary alone. What surrounds it is BERT's: its normalizer (lower-casing,
-unless tokenizer_config.json beside it says ``do_lower_case: false``), its pre-tokenizer, ``##``
-for pieces that continue a word, ``[CLS]`` in front and ``[SEP]`` behind.
+The file holds the vocabulary alone. What surrounds it is BertTokenizer's, with the switches and
+special tokens of tokenizer_config.json beside it: its normalizer, its pre-tokenizer, ``##`` for
+pieces that continue a word, ``[CLS]`` in front and ``[SEP]`` behind. Other classes build another
+tokenizer of the same file and are refused.
 
-Source: huggingface/transformers, models/bert (``BertTokenizer``); google-research/bert,
-tokenization.py (``load_vocab``).
+Source: huggingface/transformers 5, models/bert (``BertTokenizer``, which leaves ``never_split`` and
+``do_basic_tokenize`` aside); huggingface/tokenizers 0.23, models/wordpiece/mod.rs (``read_file``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Loss, Reading, Written
 from mtkit.formats.remainder import with_remainder
+from mtkit.formats.tokenizer_class import CONFIG, Settings, role_settings
 from mtkit.spec import (
-    AddedToken,
-    AddedTokens,
     SpecialIds,
     TokenizerSpec,
     TokenType,
@@ -27,6 +27,7 @@ from mtkit.spec import (
     normalizers,
     post_processors,
     pre_tokenizers,
+    replace,
 )
 
 TYPE_CHECKING = False
@@ -39,7 +40,21 @@ NAME = "wordpiece"
 TITLE = "BERT vocab.txt"
 
 _UNK = b"[UNK]"
-_SPECIAL = (_UNK, b"[SEP]", b"[PAD]", b"[CLS]", b"[MASK]")
+_ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+_CLASS = "BertTokenizer"
+_CLASSES = dict.fromkeys(
+    (
+        _CLASS, "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer",
+        "ConvBertTokenizer", "SqueezeBertTokenizer", "LxmertTokenizer", "LayoutLMTokenizer",
+    ),
+    _CLASS,
+)  # fmt: skip
+"""Classes that build what BertTokenizer does."""
+_BLANKS = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""White space of Unicode, which counts at the end of no line."""
 _HEAD_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 10
 
@@ -57,67 +72,68 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     """Read a vocabulary.
 
     Raises:
-        FormatError: It is not valid UTF-8, or lacks ``[UNK]``.
+        FormatError: It is not UTF-8, or lacks the unknown token.
+        UnsupportedError: tokenizer_config.json names a class that builds another tokenizer.
     """
-    data = bytes(source.data)
+    lines = _lines(bytes(source.data))
+    ids = {line: token_id for token_id, line in enumerate(lines)}  # of equal lines the last
+    settings = Settings(source)
+    name = settings.family(_CLASSES)
+    named = settings.named(_ROLES)
+    added, roles = settings.added(named, ids, again=False)
+    unk, sep, cls = (named[role] for role in ("unk", "sep", "cls"))
+    if unk is None or sep is None or cls is None or roles.sep is None or roles.cls is None:
+        raise UnsupportedError("unk_token, sep_token and cls_token are needed", field=CONFIG)
+    if unk.content not in ids:
+        field = unk.content.decode("utf-8")
+        raise FormatError("is on no line", field=field, hint="is it a BERT vocabulary?")
+    spec = TokenizerSpec(
+        Vocabulary(
+            Pieces.of(lines),
+            hidden=tuple(at for at, line in enumerate(lines) if ids[line] != at),
+        ),
+        models.WordPiece(ids[unk.content]),
+        normalizer=normalizers.Bert(
+            handle_chinese_chars=settings.flag("tokenize_chinese_chars", True),
+            strip_accents=settings.config.optional_boolean("strip_accents"),
+            lowercase=settings.flag("do_lower_case", True),
+        ),
+        pre_tokenizer=pre_tokenizers.Bert(),
+        post_processor=_template(
+            (cls.content.decode("utf-8"), roles.cls), (sep.content.decode("utf-8"), roles.sep)
+        ),
+        decoder=decoders.WordPiece(),
+        added_tokens=added,
+        special_ids=roles,
+    )
+    said = f"normalizer, pre-tokenizer and template of {_CLASS}"
+    lower = () if "do_lower_case" in settings.config else ("text is lower-cased",)
+    return Reading(spec, (said if name is None else f"{said}, which {CONFIG} names", *lower))
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Return the tokens: lines that end in LF, without white space at their ends."""
     try:
-        data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError("is not UTF-8", field="line", offset=error.start) from None
-    # Lines end as Python's text files end them: LF, CR LF or CR.
-    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    if lines and not lines[-1]:
+    lines = text.split("\n")
+    if not lines[-1]:
         lines.pop()
-    ids: dict[bytes, int] = {}
-    for token_id, line in enumerate(lines):
-        ids[line] = token_id  # of equal lines the last counts
-    if _UNK not in ids:
-        raise FormatError("is on no line", field="[UNK]", hint="is it a BERT vocabulary?")
-    hidden = tuple(at for at, line in enumerate(lines) if ids[line] != at)
-    lower, said = _lower_case(source)
-    present = sorted((ids[name], name) for name in _SPECIAL if name in ids)
-    tokens = tuple(AddedToken(token_id, name, special=True) for token_id, name in present)
-    get = ids.get
-    cls, sep = get(b"[CLS]"), get(b"[SEP]")
-    spec = TokenizerSpec(
-        Vocabulary(Pieces.of(lines), hidden=hidden),
-        models.WordPiece(ids[_UNK]),
-        normalizer=normalizers.Bert(lowercase=lower),
-        pre_tokenizer=pre_tokenizers.Bert(),
-        post_processor=_template(cls, sep) if cls is not None and sep is not None else None,
-        decoder=decoders.WordPiece(),
-        added_tokens=AddedTokens(tokens),
-        special_ids=SpecialIds(
-            unk=ids[_UNK], sep=sep, pad=get(b"[PAD]"), cls=cls, mask=get(b"[MASK]")
-        ),
-    )
-    words = ("BERT's normalizer, pre-tokenizer, [CLS] and [SEP]", *said)
-    return Reading(spec, words)
+    return [line.rstrip(_BLANKS).encode("utf-8") for line in lines]
 
 
-def _lower_case(source: Source) -> tuple[bool, tuple[str, ...]]:
-    beside = source.beside("tokenizer_config.json")
-    if beside is not None:
-        from mtkit.formats.json_fields import parse
-
-        table = parse(beside, "tokenizer_config.json")
-        value = table.get("do_lower_case", True) if isinstance(table, dict) else True
-        if isinstance(value, bool):
-            return value, ()
-    return True, ("text is lower-cased",)
-
-
-def _template(cls: int, sep: int) -> post_processors.Template:
-    first = post_processors.Slot(None, (cls,), 0, "[CLS]")
+def _template(cls: tuple[str, int], sep: tuple[str, int]) -> post_processors.Template:
+    first = post_processors.Slot(None, (cls[1],), 0, cls[0])
     text = post_processors.Slot(0)
-    middle = post_processors.Slot(None, (sep,), 0, "[SEP]")
+    middle = post_processors.Slot(None, (sep[1],), 0, sep[0])
     other = post_processors.Slot(1, type_id=1)
-    last = post_processors.Slot(None, (sep,), 1, "[SEP]")
+    last = post_processors.Slot(None, (sep[1],), 1, sep[0])
     return post_processors.Template((first, text, middle), (first, text, middle, other, last))
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a WordPiece vocabulary; a tokenizer_config.json says whether text is lower-cased.
+    """Write a WordPiece vocabulary, with a tokenizer_config.json where defaults do not say enough.
 
     Raises:
         UnsupportedError: The model is another one, or a token cannot stand in a line.
@@ -129,22 +145,47 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         name = type(model).__name__
         raise UnsupportedError(f"{TITLE} holds WordPiece with ## only, not {name}")
     pieces = spec.vocabulary.pieces
-    if model.unk is None or model.unk >= len(pieces) or pieces[model.unk] != _UNK:
-        raise UnsupportedError(f"{TITLE} needs [UNK] as the unknown token")
+    if model.unk is None or _UNK not in pieces.ids:
+        raise UnsupportedError(f"{TITLE} needs an unknown token, and is known by a line [UNK]")
     lines = []
-    for token_id, piece in enumerate(spec.vocabulary.pieces):
-        if b"\n" in piece or b"\r" in piece:
-            raise UnsupportedError(f"token {token_id} holds a line break")
-        if spec.vocabulary.type_of(token_id) is TokenType.ABSENT or not piece:
+    for token_id, piece in enumerate(pieces):
+        if spec.vocabulary.type_of(token_id) is TokenType.ABSENT:
             raise UnsupportedError(f"there is no token {token_id}, and a line cannot be left out")
+        text = piece.decode("utf-8", "replace")
+        if "\n" in text or text != text.rstrip(_BLANKS) or text.encode("utf-8") != piece:
+            raise UnsupportedError(f"token {token_id} cannot stand in a line: {piece!r}")
         lines.append(piece + b"\n")
-    lower = not isinstance(spec.normalizer, normalizers.Bert) or spec.normalizer.lowercase
     files = {"vocab.txt": b"".join(lines)}
-    if not lower:
-        config = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
-        files["tokenizer_config.json"] = json.dumps(config).encode("utf-8")
+    ids = {piece: at for at, piece in enumerate(pieces)}
+    settings = role_settings(spec, _roles(spec, model.unk), _ROLES, ids)
+    if isinstance(spec.normalizer, normalizers.Bert):
+        given = spec.normalizer
+        said = {
+            "do_lower_case": given.lowercase,
+            "strip_accents": given.strip_accents,
+            "tokenize_chinese_chars": given.handle_chinese_chars,
+        }
+        settings.update({k: v for k, v in said.items() if v is not _SWITCHES[k]})
+    if settings:
+        settings["tokenizer_class"] = _CLASS
+        files[CONFIG] = json.dumps(settings, ensure_ascii=False, indent=1).encode("utf-8")
     back = read(Source("vocab.txt", files["vocab.txt"], siblings=files), {}).spec
     return Written(files, with_remainder(spec, back, _losses(spec, back)))
+
+
+def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:
+    """Return the ids of the roles: those around a text count, whatever they are called."""
+    post, roles = spec.post_processor, replace(spec.special_ids, unk=unk)
+    if isinstance(post, post_processors.Bert):
+        return replace(roles, sep=post.sep[1], cls=post.cls[1])
+    if isinstance(post, post_processors.Template) and len(post.single) == 3:
+        ends = [slot.ids for slot in post.single[::2]]
+        if all(len(ids) == 1 for ids in ends):
+            return replace(roles, cls=ends[0][0], sep=ends[1][0])
+    return roles
+
+
+_SWITCHES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
 
 def _losses(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:

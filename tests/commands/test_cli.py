@@ -139,6 +139,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not into a pipe"),
         (["compare", str(BBPE), str(BBPE), "-n", "-1"], 2, "-1"),
         (["encode", "x", "--encoding", "gpt2"], 2, "not a .tiktoken file"),
+        (["convert", str(BBPE), "--to", "hf", "--encoding", "qwen"], 2, "not a .tiktoken file"),
         (["encode", "x", "-t", str(SPM), "--bos", "--trace"], 2, "without --bos"),
         (["convert", str(BBPE), "--to", "spm"], 4, "tokenizer.json"),
         (["dump", "nothing", str(BBPE)], 2, "cannot dump"),
