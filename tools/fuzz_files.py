@@ -34,7 +34,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-BATCH = 3000
+BATCH = 1000
 """Cases of one worker: what caches keep does not add up."""
 CPU_SECONDS = 3
 WALL_SECONDS = 180
@@ -166,32 +166,23 @@ class Worker:
 
     def run(self, first: int, stop: int) -> None:
         """Run cases from ``first`` to before ``stop``."""
+        mutants, uses = (importlib.import_module(name) for name in ("mutants", "file_uses"))
         for number in range(first, stop):
             self.place[:] = _PLACE.pack(number, time.monotonic(), self.read)
+            name = "not made"
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-            name = ""
             try:
-                name = self._case(number)
+                made = mutants.mutant(self.asked.seed, number, self.asked.file)
+                name = made.name
+                self.read += uses.use(made.source, Random(number)) == "read"
             except (Exception, TookTooLong) as error:  # noqa: BLE001  that is what is looked for
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                self._finding(number, name, error)
+                self._finding(f"--seed {self.asked.seed} --only {number}: {name}", error)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         self.place[:] = _PLACE.pack(stop, time.monotonic(), self.read)
 
-    def _case(self, number: int) -> str:
-        mutants, uses = (importlib.import_module(name) for name in ("mutants", "file_uses"))
-        made = mutants.mutant(self.asked.seed, number, self.asked.file)
-        try:
-            verdict = uses.use(made.source, Random(number))
-        except (Exception, TookTooLong) as error:
-            error.add_note(made.name) if hasattr(error, "add_note") else None
-            raise
-        self.read += verdict == "read"
-        return str(made.name)
-
-    def _finding(self, number: int, name: str, error: BaseException) -> None:
-        name = name or " ".join(getattr(error, "__notes__", ()))
+    def _finding(self, case: str, error: BaseException) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         frames = [
             f"{frame.filename.rpartition('mtkit/')[2]}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
@@ -199,8 +190,7 @@ class Worker:
         ]
         text = str(error).replace("\n", " ")[:80].encode("ascii", "backslashreplace").decode()
         what = f"{type(error).__name__} {frames[-1] if frames else 'outside'}"
-        command = f"--seed {self.asked.seed} --only {number}"
-        shown = f"{command}: {name}: {what}: {text}"
+        shown = f"{case}: {what}: {text}"
         if self.asked.only is not None:
             shown += "\x1f" + "".join(traceback.format_exception(error)).replace("\n", "\x1f")
         self.findings.write(f"{what}\t{shown}\n".encode("utf-8", "backslashreplace"))
