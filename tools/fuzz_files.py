@@ -61,6 +61,7 @@ def main() -> int:
     parser.add_argument(
         "--file", help="name of the file that is changed (see tests/support/mutants)"
     )
+    parser.add_argument("--shared", action="store_true", help="change the shared folder's files")
     asked = parser.parse_args()
     if asked.only is not None:
         asked.first, asked.cases = asked.only, 1
@@ -77,7 +78,7 @@ class Fuzzer:
         self.found: Counter[str] = Counter()
         self.read = 0
         self.began = time.monotonic()
-        importlib.import_module("mutants").wholes()  # once for all workers
+        importlib.import_module("mutants").wholes(shared=asked.shared)  # once for all workers
 
     def run(self) -> int:
         """Run all cases; 1 where something was found."""
@@ -172,7 +173,8 @@ class Worker:
             name = "not made"
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
             try:
-                made = mutants.mutant(self.asked.seed, number, self.asked.file)
+                asked = self.asked
+                made = mutants.mutant(asked.seed, number, asked.file, shared=asked.shared)
                 name = made.name
                 self.read += uses.use(made.source, Random(number)) == "read"
             except (Exception, TookTooLong) as error:  # noqa: BLE001  that is what is looked for

@@ -15,7 +15,7 @@ from small_files import sources
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mutants import byte_level, gguf_level, json_level, mtok_level, wire_level
+from mutants import byte_level, gguf_level, json_level, mtok_level, shared_files, wire_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,19 +45,25 @@ class Mutant(Record):
 
 
 @cache
-def wholes() -> dict[str, Source]:
-    """Return name -> file: the own ones, some with the engine's tables or files beside them."""
+def wholes(*, shared: bool = False) -> dict[str, Source]:
+    """Return name -> file: the own ones, some with the engine's tables or files beside them.
+
+    Args:
+        shared: Rather those of the shared folder.
+    """
+    if shared:
+        return shared_files.files(LONGEST)
     small = {name: source for name, source in sources().items() if len(source.data) <= LONGEST}
     return {**small, **mtok_level.with_tables(), **json_level.with_files_beside()}
 
 
-def mutant(seed: int, number: int, name: str | None = None) -> Mutant:
+def mutant(seed: int, number: int, name: str | None = None, *, shared: bool = False) -> Mutant:
     """Draw a case; ``name`` chooses the whole file."""
     rng = Random(f"{seed} {number}")
-    names = list(wholes())
-    drawn = names[rng.randrange(len(names))]
+    files = wholes(shared=shared)
+    drawn = rng.choice(list(files))
     name = name or drawn
-    whole = wholes()[name]
+    whole = files[name]
     beside = dict(whole._siblings or {})
     changed = whole.name
     if beside and rng.random() < 0.5:
