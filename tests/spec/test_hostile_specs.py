@@ -158,6 +158,21 @@ def test_a_part_of_merges_that_is_no_token_is_never_given() -> None:
         assert engine.encode_ids("bcab") == [1, 2]
 
 
+def test_merges_of_which_none_makes_a_token_are_none_of_a_tokenizer_json() -> None:
+    pieces = Vocabulary(Pieces.of((b"a", b"b")))
+    odd = TokenizerSpec(pieces, models.LooseBPE(Numbers.of("I", (0, 7)), Numbers.of("I", (0,))))
+    written = get_format("hf").write(odd, WriteOptions())
+    back = get_format("hf").read(memory_source(written), {}).spec
+    assert len(back.model.merges) == 0
+
+
+def test_an_id_far_behind_the_others_is_not_for_the_base_of_a_mtok() -> None:
+    first = AddedTokens((AddedToken((1 << 31) - 1, b"<x>"),))
+    odd = replace(spec("bpe"), added_tokens=AddedTokens(first=first))
+    with pytest.raises(UnsupportedError, match="far fewer tokens"):
+        mtok.write(odd, WriteOptions())
+
+
 def test_a_split_pattern_that_ends_inside_an_escape_is_written_as_it_stands() -> None:
     odd = replace(
         spec("bpe"),

@@ -187,7 +187,8 @@ def _loose_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
     model = spec.model
     assert isinstance(model, models.LooseBPE)
     add("ids-possible", "model", "merges that make no token are left out, equal ranks follow")
-    pairs = _sound(model.pairs, vocabulary, 0) or model.pairs
+    kept = _sound(model.pairs, vocabulary, 0)
+    pairs = model.pairs if kept is None else kept  # none may be left
     return models.BPE(models.Merges(pairs, Pieces.of([])), byte_fallback=True)
 
 

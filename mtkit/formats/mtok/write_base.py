@@ -9,6 +9,7 @@ take white space with them are left to the added tokens, which the loader looks 
 from __future__ import annotations
 
 from mtkit.base.record import Record, fields
+from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Losses
 from mtkit.formats.mtok.base_writer import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.write_decoder import write_decoder
@@ -17,6 +18,7 @@ from mtkit.formats.mtok.write_normalizer import write_normalizer
 from mtkit.formats.mtok.write_pre_tokenizer import write_pre_tokenizer
 from mtkit.spec import TokenType, decoders
 from mtkit.spec import post_processors as po
+from mtkit.spec.vocabulary import is_sparse
 from mtkit.unicode.byte_alphabet import to_letters
 
 TYPE_CHECKING = False
@@ -78,7 +80,11 @@ def _header(special: list[int], stop: tuple[int, ...], prefix: tuple[int, ...]) 
 
 
 def dense_pieces(spec: TokenizerSpec) -> list[bytes]:
-    """Return the text of every id, those of added tokens and of holes included."""
+    """Return the text of every id, those of added tokens and of holes included.
+
+    Raises:
+        UnsupportedError: An added token is far behind all others.
+    """
     vocabulary = spec.vocabulary
     types = vocabulary.types
     pieces: list[bytes | None] = list(vocabulary.pieces)
@@ -86,7 +92,10 @@ def dense_pieces(spec: TokenizerSpec) -> list[bytes]:
         for token_id, kind in enumerate(types):
             if kind == TokenType.ABSENT:
                 pieces[token_id] = None
-    highest = max((token.id for token in added_tokens(spec)), default=-1)
+    ids = [token.id for token in added_tokens(spec)]
+    highest = max(ids, default=-1)
+    if is_sparse(highest + 1, len(pieces) + len(ids)):
+        raise UnsupportedError(f"the highest id is {highest}, there are far fewer tokens")
     pieces += [None] * (highest + 1 - len(pieces))
     letters = spells_bytes(spec.decoder)
     for token in added_tokens(spec):
