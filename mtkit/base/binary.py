@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 
-from mtkit.errors import FormatError, ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,15 +53,12 @@ class Reader:
         Raises:
             FormatError: Fewer are left.
         """
-        if size > self.left:
-            raise FormatError(
-                f"needs {size} bytes, the file has {self.left} left",
-                field=field,
-                offset=self.offset,
-                hint="the file is probably cut",
-            )
         start = self.offset
-        self.offset += size
+        if size > len(self.data) - start:
+            from mtkit.base.rules import TRUNCATED
+
+            TRUNCATED.demand(size, self.left, field=field, offset=start)
+        self.offset = start + size
         return self.data[start : self.offset]
 
     def take(self, size: int, field: str) -> bytes:
@@ -84,7 +81,8 @@ class Reader:
 
     def u32(self, field: str) -> int:
         """Read an unsigned 32-bit integer."""
-        return int(self.scalar("I", field))
+        value: int = self.scalars["I"].unpack(self.view(4, field))[0]
+        return value
 
     def i32(self, field: str) -> int:
         """Read a signed 32-bit integer."""
@@ -92,7 +90,8 @@ class Reader:
 
     def u64(self, field: str) -> int:
         """Read an unsigned 64-bit integer."""
-        return int(self.scalar("Q", field))
+        value: int = self.scalars["Q"].unpack(self.view(8, field))[0]
+        return value
 
     def f32(self, field: str) -> float:
         """Read a 32-bit float; every float32 is exact as a Python float."""
@@ -108,14 +107,10 @@ class Reader:
         Raises:
             FormatError: The rest of the file cannot hold that many.
         """
-        most = self.left // element_bytes
-        if value > most:
-            raise FormatError(
-                f"is {value}, the file has {self.left} bytes left for at most {most}",
-                field=field,
-                offset=at,
-                hint="the file is damaged or cut",
-            )
+        if value > self.left // element_bytes:
+            from mtkit.base.rules import COUNT
+
+            COUNT.demand(value, element_bytes, self.left, field=field, offset=at)
         return value
 
 

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_SHOWN = 80
 _NAMED = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
 
 # Format characters that change what stands around them or cannot be seen. Listed rather than asked
@@ -59,6 +60,12 @@ def printable(text: str | bytes) -> str:
     """Return text on one line; backslashes stay as they are."""
     text = as_text(text)
     return text if text.isprintable() else text.translate(_table(keep_backslash=True))
+
+
+def shown(name: str) -> str:
+    """Return a name for a message: one line, not too long."""
+    text = printable(name)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def as_text(text: str | bytes) -> str:

@@ -45,6 +45,10 @@ class Record:
 
         def __init__(self, *args, **kwargs):
             names = self.__match_args__
+            if len(args) == len(names) and not kwargs:
+                self.__dict__.update(zip(names, args, strict=True))
+                self.__post_init__()
+                return
             if len(args) > len(names):
                 raise TypeError(f"{type(self).__name__} takes {len(names)} fields")
             values = dict(zip(names, args, strict=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.gguf.arrays import GgufArray
-from mtkit.gguf.file import Entry, Finding, GgufFile, Metadata, Tensor
+from mtkit.gguf.file import Entry, GgufFile, Metadata, Tensor
 from mtkit.gguf.reader import open_gguf
 
-__all__ = ["Entry", "Finding", "GgufArray", "GgufFile", "Metadata", "Tensor", "open_gguf"]
+__all__ = ["Entry", "GgufArray", "GgufFile", "Metadata", "Tensor", "open_gguf"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 from mtkit.base.binary import Reader
+from mtkit.base.escape import as_text
+from mtkit.gguf.rules import STRING_LENGTH
 
 LENGTHS = {(wide, big): struct.Struct(f"{'>' if big else '<'}{'Q' if wide else 'I'}")
            for wide in (False, True) for big in (False, True)}  # fmt: skip
@@ -25,3 +27,10 @@ class ArrayReader(Reader):
         """Read a length or a count."""
         value: int = self.length.unpack(self.view(self.length.size, field))[0]
         return value
+
+    def text(self, field: str) -> str:
+        """Read a string as text with surrogate escapes."""
+        at = self.offset
+        size = self.size(field)
+        STRING_LENGTH.demand(size, field=field, offset=at)
+        return as_text(self.take(size, field))

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from mtkit.base.escape import as_text
 from mtkit.base.packed import Numbers
-from mtkit.errors import FormatError
 from mtkit.gguf.array_reader import ArrayReader
+from mtkit.gguf.rules import DEPTH, ELEMENT_TYPE, NESTED, STRINGS
 from mtkit.gguf.strings import BLOCK, pack, walk
 from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
 
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
     from mtkit.base.packed import Pieces
     from mtkit.gguf.types import ValueType
-
-MAX_STRINGS = 1 << 24
-"""Strings in one array; walking more would take seconds, the largest vocabularies have 2^19."""
-
-MAX_DEPTH = 100
-"""Levels of nested arrays."""
-
-MAX_NESTED = 1 << 16
-"""Arrays inside one nested array, all levels together."""
 
 
 class GgufArray(Sequence["Any"]):
@@ -157,9 +148,8 @@ def read_array(reader: ArrayReader, field: str) -> GgufArray:
 def _head(reader: ArrayReader, field: str) -> tuple[ValueType, int]:
     at = reader.offset
     number = reader.u32(field)
-    element = VALUE_TYPES.get(number)
-    if element is None:
-        raise FormatError(f"is an array of unknown type {number}", field=field, offset=at)
+    ELEMENT_TYPE.demand(number, field=field, offset=at)
+    element = VALUE_TYPES[number]
     at = reader.offset
     count = reader.size(field)
     smallest = element.size or reader.length.size + (4 if element is ARRAY else 0)
@@ -173,10 +163,7 @@ def _skip_flat(reader: ArrayReader, field: str, element: ValueType, count: int) 
     if element is not STRING:
         reader.offset += count * element.size  # ``_head`` compared the count with what is left
         return (start,)
-    if count > MAX_STRINGS:
-        raise FormatError(
-            f"has {count} strings, the limit is {MAX_STRINGS}", field=field, offset=start
-        )
+    STRINGS.demand(count, field=field, offset=start)
     return walk(reader, field, count) or (start,)
 
 
@@ -189,14 +176,8 @@ def _skip_nested(reader: ArrayReader, field: str, count: int) -> None:
             continue
         waiting[-1] -= 1
         seen += 1
-        if seen > MAX_NESTED or len(waiting) > MAX_DEPTH:
-            raise FormatError(
-                f"is nested more than {MAX_DEPTH} levels deep"
-                if len(waiting) > MAX_DEPTH
-                else f"holds more than {MAX_NESTED} arrays",
-                field=field,
-                offset=reader.offset,
-            )
+        DEPTH.demand(len(waiting), field=field, offset=reader.offset)
+        NESTED.demand(seen, field=field, offset=reader.offset)
         element, inner = _head(reader, field)
         if element is ARRAY:
             waiting.append(inner)

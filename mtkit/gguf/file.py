@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mtkit.base.escape import shown
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -15,7 +16,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from mtkit.base.rules import Finding
     from mtkit.gguf.types import TensorType, ValueType
+
+DEFAULT_ALIGNMENT = 32
+
+
+class Header(Record):
+    """What stands in front of the metadata.
+
+    Attributes:
+        tensor_count: As the file says.
+        metadata_kv_count: As the file says.
+        width: Bytes of a length or a count.
+        end: Where the metadata begins, in bytes from the start of the file.
+    """
+
+    tensor_count: int
+    metadata_kv_count: int
+    width: int
+    end: int
+
+    def place(self, field: str) -> tuple[str, int]:
+        """Return how messages name a field, and its offset."""
+        counts = 1 if field == "metadata_kv_count" else 2
+        return field, self.end - counts * self.width
 
 
 class Entry(Record):
@@ -26,12 +51,19 @@ class Entry(Record):
         type: Type of the value.
         value: int, float, bool, str or ``GgufArray``.
         offset: Of the entry, in bytes from the start of the file.
+        value_offset: Of its value, behind the type.
     """
 
     key: str
     type: ValueType
     value: Any
     offset: int
+    value_offset: int
+
+    def place(self, field: str) -> tuple[str, int]:
+        """Return how messages name the entry, and the offset of a field."""
+        offsets = {"key": self.offset, "type": self.value_offset - 4, "value": self.value_offset}
+        return shown(self.key) or "key", offsets[field]
 
 
 class Tensor(Record):
@@ -44,6 +76,7 @@ class Tensor(Record):
         offset: Of the data, in bytes from ``GgufFile.data_offset``.
         n_elements: Product of the shape.
         n_bytes: Size of the data.
+        places: Offsets of the row, its shape and its type, in bytes from the start of the file.
     """
 
     name: str
@@ -52,23 +85,50 @@ class Tensor(Record):
     offset: int
     n_elements: int
     n_bytes: int
+    places: tuple[int, int, int]
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"tensor {shown(self.name)!r}"
+
+    def place(self, field: str) -> tuple[str, int]:
+        """Return how messages name it, and the offset of a field, or of the row."""
+        return self.label, self.places[{"shape": 1, "type": 2}.get(field, 0)]
 
 
-class Finding(Record):
-    """Something against the letter of the format that readers accept all the same."""
+class Section(Record):
+    """The data section, and the padding in front of it.
 
-    field: str
-    what: str
-    offset: int
+    Attributes:
+        table_end: Where the tensor table ends, in bytes from the start of the file.
+        start: Where the data begins.
+        size: Bytes of the whole file.
+        alignment: Of every tensor.
+        shared: Offset of a row of the table -> tensor in front that its data overlaps.
+        padding: The bytes between table and data, as far as they are looked at.
+        trailing_bytes: Bytes behind the last tensor and its padding.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.field} at offset {self.offset}: {self.what}"
+    table_end: int
+    start: int
+    size: int
+    alignment: int
+    shared: Mapping[int, Tensor]
+    padding: bytes
+    trailing_bytes: int
+
+    def place(self, field: str) -> tuple[str, int]:
+        """Return how messages name a part, and its offset."""
+        trailing = field == "trailing_bytes"
+        offset = self.size - self.trailing_bytes if trailing else self.table_end
+        return field.replace("_", " "), offset
 
 
 class Metadata(Mapping[str, "Any"]):
     """Key -> value in file order; ``entries`` has the types and offsets as well."""
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, entries: dict[str, Entry]) -> None:
         self.entries = entries
 
     def __getitem__(self, key: str) -> Any:
@@ -99,41 +159,33 @@ class GgufFile:
     Attributes:
         name: Path, or "-" for standard input.
         data: The whole file.
-        version: 1, 2 or 3.
+        version: 1, 2 or 3; 0 where the file could not even be recognised.
         byte_order: "little" or "big".
         alignment: Of the data section and of every tensor in it.
         data_offset: Where the data section begins, in bytes from the start of the file; in a file
             without tensors it may lie behind its end.
-        metadata: Key -> value.
+        metadata: Key -> value; of equal keys the first counts.
         tensors: In file order.
+        names: Name -> tensor; of equal names the first counts.
         trailing_bytes: Bytes behind the last tensor and its padding.
-        warnings: What is against the letter of the format.
+        findings: What breaks the rules: warnings, and errors where the reading was tolerant.
+        is_whole: Whether header, metadata and tensor table could be read to their end. What lies
+            behind an end before that was not held to any rule.
     """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        data: memoryview,
-        version: int,
-        byte_order: str,
-        alignment: int,
-        data_offset: int,
-        metadata: Metadata,
-        tensors: tuple[Tensor, ...],
-        trailing_bytes: int,
-        warnings: tuple[Finding, ...],
-    ) -> None:
+    def __init__(self, name: str, data: memoryview) -> None:
         self.name = name
         self.data = data
-        self.version = version
-        self.byte_order = byte_order
-        self.alignment = alignment
-        self.data_offset = data_offset
-        self.metadata = metadata
-        self.tensors = tensors
-        self.trailing_bytes = trailing_bytes
-        self.warnings = warnings
+        self.version = 0
+        self.byte_order = "little"
+        self.alignment = DEFAULT_ALIGNMENT
+        self.data_offset = 0
+        self.metadata = Metadata({})
+        self.tensors: tuple[Tensor, ...] = ()
+        self.names: dict[str, Tensor] = {}
+        self.trailing_bytes = 0
+        self.findings: tuple[Finding, ...] = ()
+        self.is_whole = False
 
     def tensor_data(self, tensor: Tensor) -> memoryview:
         """Return the bytes of a tensor, in the file's byte order, without copying."""

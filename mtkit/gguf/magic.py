@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mtkit.errors import FormatError
+from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
 
 MAGIC = b"GGUF"
 
@@ -23,33 +23,38 @@ _OTHERS = (
 )
 
 
-def check_magic(data: memoryview) -> tuple[int, bool]:
+def _magic(head: bytes) -> str:
+    return "" if head[:4] == MAGIC else _refusal(head)[0]
+
+
+def _version(little: int, big: int) -> str:
+    if little in VERSIONS or big == BIG_ENDIAN_VERSION:
+        return ""
+    if big in VERSIONS:
+        return f"is {big} in big-endian order, which begins with version {BIG_ENDIAN_VERSION}"
+    return f"is {little}, known are 1, 2 and 3"
+
+
+VERSIONS = (1, 2, 3)
+BIG_ENDIAN_VERSION = 3
+MAGIC_RULE = Rule("magic", "error", "gguf.md", "magic", _magic)
+VERSION_RULE = Rule("version", "error", "gguf.md", "version", _version)
+
+
+def read_version(data: memoryview) -> tuple[int, bool]:
     """Return the version and whether the file is big-endian.
 
     Raises:
-        FormatError: It is not a GGUF, or of a version that is not known.
+        BrokenRule: It is not a GGUF, or of a version that is not known.
     """
     head = bytes(data[:24])
-    if head[:4] != MAGIC:
-        raise FormatError(*_refusal(head)[:1], field="magic", offset=0, hint=_refusal(head)[1])
-    if len(head) < 8:
-        raise FormatError(
-            f"needs 4 bytes, the file has {len(head) - 4} left",
-            field="version",
-            offset=4,
-            hint="the file is probably cut",
-        )
-    version: int = struct.unpack_from("<I", head, 4)[0]
-    if version in {1, 2, 3}:
-        return version, False
-    swapped: int = struct.unpack_from(">I", head, 4)[0]
-    if swapped == 3:
-        return swapped, True
-    if swapped in {1, 2}:
-        what = f"is {swapped} in big-endian order, which begins with version 3"
-    else:
-        what = f"is {version}, known are 1, 2 and 3"
-    raise FormatError(what, field="version", offset=4)
+    what = _magic(head)
+    if what:
+        raise BrokenRule(Finding(MAGIC_RULE, "magic", what, 0, _refusal(head)[1]))
+    TRUNCATED.demand(4, len(data) - 4, field="version", offset=4)
+    little, big = (struct.unpack_from(order, head, 4)[0] for order in ("<I", ">I"))
+    VERSION_RULE.demand(little, big, field="version", offset=4)
+    return (little, False) if little in VERSIONS else (big, True)
 
 
 def other_kind(head: bytes) -> tuple[str, str] | None:

@@ -12,18 +12,49 @@ from __future__ import annotations
 import os
 
 from mtkit.base.record import Record
-from mtkit.errors import FormatError, MtkitError
-from mtkit.gguf.file import Finding
-from mtkit.gguf.names import shown
+from mtkit.base.rules import Finding, Findings, Rule
+from mtkit.errors import MtkitError
 from mtkit.gguf.reader import open_gguf
-from mtkit.gguf.types import I8, I16, I32, I64, U8, U16, U32, U64
+from mtkit.gguf.rules import INTEGERS, LLAMA_CPP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.gguf.file import GgufFile
 
-_INTEGERS = {value_type.name for value_type in (U8, I8, U16, I16, U32, I32, U64, I64)}
 MAX_COUNT = 65535
+
+
+def _number(number: int, count: int) -> str:
+    return "" if count <= MAX_COUNT and 0 <= number < count else f"is {number} of {count}"
+
+
+def _name(name: str, suffix: str) -> str:
+    return "" if name.endswith(suffix) else f"the others cannot be found: no name in {suffix}"
+
+
+def _said(value: object, wanted: int) -> str:
+    return "" if value == wanted else f"is {value}, its name says {wanted}"
+
+
+def _one_file(owner: str) -> str:
+    return f"is in {owner}, too" if owner else ""
+
+
+def _all_tensors(wanted: int, count: int) -> str:
+    return "" if wanted == count else f"is {wanted}, the files of the set have {count}"
+
+
+def _readable(error: str) -> str:
+    return error
+
+
+NUMBER = Rule("split-number", "warning", LLAMA_CPP, "split.no", _number)
+NAME = Rule("split-name", "warning", LLAMA_CPP, "split.count", _name)
+READABLE = Rule("split-file", "error", LLAMA_CPP, "split.count", _readable)
+SAID = Rule("split-said", "error", LLAMA_CPP, "split.no", _said)
+ONE_FILE = Rule("split-tensor", "error", LLAMA_CPP, "", _one_file)
+ALL_TENSORS = Rule("split-tensor-count", "error", LLAMA_CPP, "split.tensors.count", _all_tensors)
+RULES = (NUMBER, NAME, READABLE, SAID, ONE_FILE, ALL_TENSORS)
 
 
 class Shard(Record):
@@ -61,88 +92,74 @@ class ShardSet(Record):
         return bool(self.shards) and all(shard.file for shard in self.shards)
 
 
-def shard_set(file: GgufFile) -> ShardSet | None:
+def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
     """Return the set that a file belongs to, or None when it stands alone.
+
+    Args:
+        file: One of the set.
+        strict: Raise the first error, if the file is the first of its set; otherwise keep it.
 
     Raises:
         FormatError: The file is the first of its set and the set is wrong.
     """
-    findings: list[Finding] = []
-    count = _integer(file, "split.count", findings, wanted="u16")
+    count = _integer(file, "split.count")
     if count is None or count <= 1:  # gguf-split --merge leaves the key, as 0
-        alone = (Shard(file.name, file),)
-        return ShardSet(0, 1, None, alone, tuple(findings)) if findings else None
-    number = _integer(file, "split.no", findings, wanted="u16") or 0
-    tensor_count = _integer(file, "split.tensors.count", findings, wanted="i32")
+        return None
+    number = _integer(file, "split.no") or 0
+    findings = Findings(strict=strict and number == 0)
     suffix = f"-{number + 1:05d}-of-{count:05d}.gguf"
     shards: list[Shard] = []
-    if count > MAX_COUNT or not 0 <= number < count:
-        findings.append(_finding(file, "split.no", f"is {number} of {count}"))
-    elif not file.name.endswith(suffix):
-        findings.append(
-            _finding(file, "split.count", f"the others cannot be found: no name in {suffix}")
-        )
-    else:
+    if _hold(findings, NUMBER, file, "split.no", number, count) and _hold(
+        findings, NAME, file, "split.count", file.name, suffix
+    ):
         prefix = file.name.removesuffix(suffix)
         for index in range(count):
             path = f"{prefix}-{index + 1:05d}-of-{count:05d}.gguf"
-            shards.append(_open(path, file, index == number, number == 0, findings))
-    found = ShardSet(number, count, tensor_count, tuple(shards), ())
-    for path, field, what in _faults(found):
-        if number == 0:
-            raise FormatError(what, source=path, field=field)
-        findings.append(Finding(field, f"{os.path.basename(path)}: {what}", 0))
-    return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings))
+            shards.append(Shard(path, file if index == number else _open(path, findings)))
+    tensors = _compare(shards, findings)
+    tensor_count = _integer(file, "split.tensors.count")
+    if shards and all(shard.file for shard in shards) and tensor_count is not None:
+        _hold(findings, ALL_TENSORS, file, "split.tensors.count", tensor_count, tensors)
+    return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings.found))
 
 
-def _open(
-    path: str, opened: GgufFile, is_opened: bool, is_strict: bool, findings: list[Finding]
-) -> Shard:
-    if is_opened:
-        return Shard(path, opened)
+def _open(path: str, findings: Findings) -> GgufFile | None:
+    """Read another file of the set; None where it is missing or damaged."""
     if not os.path.isfile(path):
-        return Shard(path, None)
+        return None
     try:
-        return Shard(path, open_gguf(path))
+        return open_gguf(path)
     except MtkitError as error:
-        if is_strict:
+        if findings.strict:
             raise
-        findings.append(Finding("split.count", str(error), 0))
-        return Shard(path, None)
+        findings.add(Finding(READABLE, "split.count", str(error), 0))
+        return None
 
 
-def _faults(found: ShardSet) -> list[tuple[str, str, str]]:
-    """What contradicts the set: (path, field, what)."""
-    faults: list[tuple[str, str, str]] = []
+def _compare(shards: list[Shard], findings: Findings) -> int:
+    """Compare the files of a set with each other; return how many tensors they have."""
     owners: dict[str, str] = {}
-    for index, shard in enumerate(found.shards):
+    for index, shard in enumerate(shards):
         if shard.file is None:
             continue
-        for field, wanted in (("split.no", index), ("split.count", found.count)):
-            value = shard.file.metadata.get(field)
-            if value != wanted:
-                faults.append((shard.path, field, f"is {value}, its name says {wanted}"))
+        for key, wanted in (("split.no", index), ("split.count", len(shards))):
+            _hold(findings, SAID, shard.file, key, shard.file.metadata.get(key), wanted)
         for tensor in shard.file.tensors:
-            if tensor.name in owners:
-                label = f"tensor {shown(tensor.name)!r}"
-                where = os.path.basename(owners[tensor.name])
-                faults.append((shard.path, label, f"is in {where}, too"))
-            owners[tensor.name] = shard.path
-    if found.is_complete and found.tensor_count not in (None, len(owners)):
-        what = f"is {found.tensor_count}, the files of the set have {len(owners)}"
-        faults.append((found.shards[found.number].path, "split.tensors.count", what))
-    return faults
+            owner = owners.setdefault(tensor.name, shard.path)
+            if owner != shard.path:
+                field, offset = tensor.place("name")
+                other = os.path.basename(owner)
+                findings.hold(ONE_FILE, other, field=field, offset=offset, source=shard.path)
+    return len(owners)
 
 
-def _integer(file: GgufFile, key: str, findings: list[Finding], *, wanted: str) -> int | None:
+def _hold(findings: Findings, rule: Rule, file: GgufFile, key: str, *asked: object) -> bool:
+    """Ask a rule about a key of a file."""
     entry = file.metadata.entries.get(key)
-    if entry is None:
-        return None
-    if entry.type.name != wanted:
-        findings.append(Finding(key, f"is of type {entry.type.name}, not {wanted}", entry.offset))
-    return int(entry.value) if entry.type.name in _INTEGERS else None
+    offset = entry.value_offset if entry else None
+    return findings.hold(rule, *asked, field=key, offset=offset, source=file.name)
 
 
-def _finding(file: GgufFile, key: str, what: str) -> Finding:
+def _integer(file: GgufFile, key: str) -> int | None:
     entry = file.metadata.entries.get(key)
-    return Finding(key, what, entry.offset if entry else 0)
+    return int(entry.value) if entry and entry.type in INTEGERS else None

@@ -11,12 +11,12 @@ import struct
 from array import array
 
 from mtkit.base.binary import write_files
+from mtkit.base.escape import shown
 from mtkit.base.packed import Numbers
 from mtkit.base.record import Record
 from mtkit.errors import UsageError
 from mtkit.gguf.arrays import GgufArray
-from mtkit.gguf.names import shown
-from mtkit.gguf.reader import DEFAULT_ALIGNMENT
+from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.types import ARRAY, BY_NAME, STRING
 
 TYPE_CHECKING = False

@@ -71,8 +71,14 @@ def gguf_document(
         },
         "shards": _shards(report.shards),
         "warnings": [
-            {"field": item.field, "offset": item.offset, "what": item.what}
-            for item in report.warnings
+            {
+                "code": item.rule.code,
+                "severity": item.rule.severity,
+                "field": item.field,
+                "offset": item.offset,
+                "what": item.what,
+            }
+            for item in report.findings
         ],
         "metadata": metadata_document(report.file.metadata, keys),
         "tensors": tensors_document(report.file.tensors if tensors is None else tensors),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import os
 
     from mtkit.base.binary import Source
-    from mtkit.gguf import Finding, GgufFile
+    from mtkit.base.rules import Finding
+    from mtkit.gguf import GgufFile
     from mtkit.gguf.shards import ShardSet
     from mtkit.inspection.hyperparameters import HyperParameter
 
@@ -46,7 +47,7 @@ class GgufReport(Record):
         cache_per_token: Bytes of keys and values for one token of context, in 16 bits; None where
             it is not known.
         n_ctx_train: Tokens of context that the model was trained with; None where it is not known.
-        warnings: What is against the letter of the format, the set of shards included.
+        findings: Rules that are broken, those of the set of shards included.
     """
 
     file: GgufFile
@@ -64,7 +65,7 @@ class GgufReport(Record):
     weights: int
     cache_per_token: int | None
     n_ctx_train: int | None
-    warnings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
 
 
 def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
@@ -98,7 +99,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
         weights=weights,
         cache_per_token=cache_per_token(file.metadata),
         n_ctx_train=count(values, "n_ctx_train"),
-        warnings=file.warnings + (shards.findings if shards else ()),
+        findings=file.findings + (shards.findings if shards else ()),
     )
 
 

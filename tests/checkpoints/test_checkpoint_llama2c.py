@@ -108,7 +108,7 @@ def test_convert_and_read_back(folder: Path) -> None:
     ]  # fmt: skip
     file = open_gguf(done.path)
     assert file.trailing_bytes == 0
-    assert not file.warnings
+    assert not file.findings
     assert file.metadata["general.name"] == "model"
     assert file.metadata["tokenizer.ggml.eot_token_id"] == 1
     model = checkpoints.read(memory(checkpoint()))

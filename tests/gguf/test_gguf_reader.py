@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError
 from mtkit.gguf import GgufArray, GgufFile, open_gguf
-from mtkit.gguf.arrays import MAX_STRINGS
-from mtkit.gguf.reader import MAX_ENTRIES
+from mtkit.gguf.rules import MAX_ENTRIES, MAX_STRINGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +75,7 @@ def test_every_type_is_read(layout: Layout) -> None:
     )
     assert bytes(file.tensor_data(first)) == bytes(range(24))
     assert bytes(file.tensor_data(second)) == bytes(range(32, 64)) + bytes(2)
-    assert [finding.field for finding in file.warnings] == ["a.bad"]
+    assert [finding.field for finding in file.findings] == ["a.bad"]
     assert file.trailing_bytes == 0
 
 
@@ -99,7 +98,7 @@ def test_indices_behave_as_in_a_list() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=IDS)
 def test_every_cut_is_an_error(layout: Layout) -> None:
     data = lay.small(layout)
-    assert read(data).warnings == ()
+    assert read(data).findings == ()
     for size in range(len(data)):
         with pytest.raises(FormatError) as caught:
             read(data[:size])

@@ -208,7 +208,7 @@ def test_a_set_of_shards_is_counted_together(tmp_path: Path) -> None:
         assert (report.shards.number, report.shards.count) == (number, 3)
         assert report.parameters == 24
         assert len(report.file.tensors) == 1
-        assert not report.warnings
+        assert not report.findings
     (tmp_path / "m-00002-of-00003.gguf").unlink()
     report = inspect_gguf(str(tmp_path / "m-00001-of-00003.gguf"))
     assert report.parameters == 8

@@ -33,7 +33,7 @@ def show(
         output.write_json(gguf_document(report, view.keys, view.tensors))
         return
     if not quiet:
-        output.warn(report.file.name, [str(finding) for finding in report.warnings])
+        output.warn(report.file.name, [str(finding) for finding in report.findings])
     shown = sections or ("summary", "metadata", "tensors", "places")
     if output.is_terminal():
         from mtkit.commands.inspect.screen import show_screen
