@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from engine_beside_pipeline import Both
 
 from mtkit.base.packed import Numbers, Pieces
-from mtkit.engine import load_engine
-from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, models, normalizers
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
@@ -47,10 +46,9 @@ def assert_equal(normalizer: normalizers.Normalizer, texts: list[str | bytes]) -
             pre_tokenizer=pre.Metaspace(prepend_scheme="first"),
             invalid_utf8=invalid,
         )
-        engine, pipeline = load_engine(spec), Pipeline(spec)
-        assert engine.name == "native"
-        for text in texts:
-            assert engine.encode_ids(text) == pipeline.encode_ids(text), (text, normalizer)
+        with Both(spec) as both:
+            for text in texts:
+                both.same("encode_ids", text)
 
 
 @pytest.mark.parametrize("number", range(len(NORMALIZERS)))

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 from decoder_cases import CLEAN_UPS, DECODERS, PIECES, drawn_spec, sequences, vocabulary
-from engine_cases import FILES, answer, fixture
+from engine_beside_pipeline import HANDED_OVER, Both
+from engine_cases import FILES, fixture
 
 from mtkit.engine import load_engine
 from mtkit.errors import MtkitError, UsageError
@@ -19,19 +20,17 @@ pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine
 
 
-def assert_equal(spec: TokenizerSpec, sequences: list[list[int]]) -> None:
-    engine = load_engine(spec)
-    assert isinstance(engine, Engine)
-    assert engine._decoder is not None, spec.decoder
-    pipeline = Pipeline(spec)
-    assert engine.vocab_size == pipeline.vocab_size
-    for ids in sequences:
-        assert engine.first_outside(ids) == pipeline.first_outside(ids)
-        for skip in (True, False):
-            for name in ("decode", "decode_bytes"):
-                expected = answer(getattr(pipeline, name), ids, skip_special_tokens=skip)
-                got = answer(getattr(engine, name), ids, skip_special_tokens=skip)
-                assert got == expected, (name, ids, skip)
+def assert_equal(
+    spec: TokenizerSpec, sequences: list[list[int]], handed_over: float = HANDED_OVER
+) -> None:
+    with Both(spec, handed_over) as both:
+        assert both.engine._decoder is not None, spec.decoder
+        assert both.engine.vocab_size == both.pipeline.vocab_size
+        for ids in sequences:
+            both.same("first_outside", ids)
+            for skip in (True, False):
+                for name in ("decode", "decode_bytes"):
+                    both.same(name, ids, skip_special_tokens=skip)
 
 
 @pytest.mark.parametrize("name", FILES)

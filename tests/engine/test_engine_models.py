@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from engine_beside_pipeline import Both
 
 pytest.importorskip("mtkit._native")
 from engine_cases import (
@@ -156,13 +157,11 @@ def test_generated_specifications(name: str, seed: int) -> None:
         added_tokens=rng.choice(ADDED),
         invalid_utf8=rng.choice(("error", "replace", "keep", "loose", "wide")),
     )
-    engine, pipeline = load_engine(spec), Pipeline(spec)
-    assert isinstance(engine, Engine)
-    for text in TEXTS + MORE + random_texts(seed, 40):
-        expected = answer(pipeline.encode, text)
-        assert answer(engine.encode, text) == expected, text
-        if "a later one changes the whole text" not in str(expected):
-            assert answer(engine.encode_ids, text) == answer(pipeline.encode_ids, text), text
+    with Both(spec, 0.1) as both:
+        for text in TEXTS + MORE + random_texts(seed, 40):
+            expected = both.same("encode", text)
+            if "a later one changes the whole text" not in str(expected):
+                both.same("encode_ids", text)
 
 
 @pytest.mark.parametrize("name", [name for name in DRAW if name != "unk outside"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from engine_beside_pipeline import Both
 
 from mtkit.base.packed import Numbers, Pieces
-from mtkit.engine import load_engine
-from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, models
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec.vocabulary import Vocabulary
@@ -30,10 +29,9 @@ def assert_equal(cut: pre.PreTokenizer, texts: list[str | bytes]) -> None:
         pre_tokenizer=pre.Sequence((cut, pre.MarkSpaces(prefix=True))),
         invalid_utf8="keep",
     )
-    engine, pipeline = load_engine(spec), Pipeline(spec)
-    assert engine.name == "native"
-    for text in texts:
-        assert engine.encode_ids(text) == pipeline.encode_ids(text), (cut, text)
+    with Both(spec) as both:
+        for text in texts:
+            both.same("encode_ids", text)
 
 
 @pytest.mark.parametrize("cut", [pre.UnicodeScripts(), pre.DigitGroups()])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from engine_beside_pipeline import Both
 
 pytest.importorskip("mtkit._native")
 from mtkit.base.packed import Numbers, Pieces
-from mtkit.engine import Engine, load_engine
-from mtkit.pipeline import Pipeline
 from mtkit.spec import TokenizerSpec, TokenType, models
 from mtkit.spec.vocabulary import Vocabulary
 
@@ -44,13 +43,10 @@ def test_words_that_come_again(precision: str, scale: float) -> None:
     for seed in range(12):
         rng = random.Random(f"{seed} {scale}")
         spec = drawn(rng, precision, scale)
-        engine, pipeline = load_engine(spec), Pipeline(spec)
-        assert isinstance(engine, Engine)
         words = ["".join(rng.choices(LETTERS + "x", k=rng.randint(1, 9))) for _ in range(20)]
         words += ["", "▁", "a" * 300, "é" * 128]
-        for count in (2, 20, 200):
-            text = "▁".join(rng.choices(words, k=count))
-            expected = pipeline.encode(text)
-            assert engine.encode_ids(text) == expected.ids
-            encoded = engine.encode(text)
-            assert (encoded.ids, encoded.offsets) == (expected.ids, expected.offsets)
+        with Both(spec) as both:
+            for count in (2, 20, 200):
+                text = "▁".join(rng.choices(words, k=count))
+                both.same("encode_ids", text)
+                both.same("encode", text)
