@@ -60,7 +60,9 @@ class Both:
 
 
 def _is_sound(argument: object) -> bool:
-    """Tell whether an argument is a text that is valid UTF-8, or no text."""
+    """Tell whether an argument is a text that is valid UTF-8, or ids that could be some."""
+    if isinstance(argument, list):
+        return all(0 <= token_id < 2**32 - 1 for token_id in argument)
     try:
         if isinstance(argument, str):
             argument.encode()
