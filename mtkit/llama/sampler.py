@@ -68,6 +68,18 @@ class Chain(Closing):
         self._candidates.fill(logits)
         return self._candidates.apply(self.handle)
 
+    def cut(self, logits: Any) -> tuple[Any, Any]:
+        """Return what is left of logits, of a chain that chooses none itself.
+
+        Returns:
+            ids, int32 of shape (n,), in any order, and their logits, float32; copies.
+        """
+        if self._candidates is None:
+            self._candidates = _Candidates(len(logits), self._library)
+        self._candidates.fill(logits)
+        self._candidates.apply(self.handle)
+        return self._candidates.left()
+
     def accept(self, token_id: int) -> None:
         """Remember a token, for penalties."""
         self._library.llama_sampler_accept(self.handle, token_id)
@@ -111,6 +123,10 @@ class _Candidates:
         self._library.llama_sampler_apply(handle, ctypes.byref(self._array))
         selected = self._array.selected
         return int(self._array.data[selected].id) if selected >= 0 else -1
+
+    def left(self) -> tuple[Any, Any]:
+        rows = self.rows[: self._array.size]
+        return rows["id"].copy(), rows["logit"].copy()
 
 
 class Grammar(Closing):

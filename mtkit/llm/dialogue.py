@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from mtkit.llm.runner import Runner, Token
+    from mtkit.llm.runner import Runner, Speculation, Token
     from mtkit.llm.sampling import Sampler
 
 _ROOM_FOR_ANSWER = 16
@@ -40,6 +40,7 @@ class Dialogue:
         *,
         system: str | None = None,
         parse_special: bool = False,
+        speculation: Speculation | None = None,
     ) -> None:
         """Begin a conversation.
 
@@ -49,6 +50,7 @@ class Dialogue:
             template: The chat template.
             system: The system message.
             parse_special: Special tokens that messages spell are special tokens.
+            speculation: Computes several tokens at once, as a draft proposes them.
 
         Raises:
             UnsupportedError: There is no template.
@@ -65,6 +67,7 @@ class Dialogue:
         self._sampler = sampler
         self._template = template
         self._parse_special = parse_special
+        self._speculation = speculation
         self.messages: list[dict[str, Any]] = []
         self.reused = 0
         self.forgotten = 0
@@ -113,7 +116,10 @@ class Dialogue:
         self.ids = []
         try:
             for token in runner.stream(
-                self._sampler, room if limit < 0 else min(limit, room), stops=stops
+                self._sampler,
+                room if limit < 0 else min(limit, room),
+                stops=stops,
+                speculation=self._speculation,
             ):
                 texts.append(token.text)
                 if token.id >= 0:

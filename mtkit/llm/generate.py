@@ -8,12 +8,14 @@ test for the end and turn the token into text until enough is there.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 from mtkit.base.record import replace
 from mtkit.llm.generation import Generation, Timings, Watcher
 from mtkit.llm.open_model import open_model
 from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Sampler
+from mtkit.llm.speculative import opening
 from mtkit.settings import GenerateSettings
 from mtkit.settings.declaration import settings_of
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.keywords import GenerateKeywords
     from mtkit.llm.session import Session
+    from mtkit.llm.speculative.rounds import Speculation
 
 
 def generate(
@@ -72,6 +75,7 @@ def run(
             settings.context, kv_type=session.kv_type, flash_attention=session.flash_attention
         )
         settings = replace(settings, context=kept, add_special=False)
+    settings = opening.prepared(settings)
     with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
         watcher.loaded(runner)
         ids = prompt_ids(runner, prompt, settings)
@@ -84,13 +88,18 @@ def run(
                 len(ids), settings.n_predict, settings.context.n_ctx, runner.model.n_ctx_train
             )
         )
-        with Sampler(context, settings.sampler) as sampler:
+        draws = not opening.by_rejection(settings)
+        with ExitStack() as stack:
+            sampler = stack.enter_context(Sampler(context, settings.sampler, draws=draws))
+            speculation = opening.open_speculation(runner, settings, sampler.seed)
+            if speculation is not None:
+                stack.callback(speculation.close)
             watcher.ready(runner, sampler)
             if session:
                 runner.resume(session.ids, session.state)
             runner.feed(ids, hold_last=settings.n_predict == 0)
             sampler.accept(runner.ids)
-            made = take(runner, sampler, ids, settings, watcher)
+            made = take(runner, sampler, ids, settings, watcher, speculation)
             if settings.save_session:
                 from mtkit.llm.session import model_hash, save_session
 
@@ -146,6 +155,7 @@ def take(
     ids: list[int],
     settings: GenerateSettings,
     watcher: Watcher,
+    speculation: Speculation | None = None,
 ) -> Generation:
     """Take the tokens after a prompt that has been fed."""
     context = runner.context
@@ -162,6 +172,7 @@ def take(
         logprobs=settings.logprobs,
         special=settings.special,
         stop_at_eog=not settings.sampler.ignore_eos,
+        speculation=speculation,
     ):
         if token.id >= 0:
             found.append(token)
@@ -188,4 +199,5 @@ def take(
         tuple(sampler.steps),
         sampler.seed,
         runner.waiting,
+        speculation.statistics if speculation else None,
     )

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mtkit.llama import ContextSettings
     from mtkit.llm.runner import End, Runner, Token
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.speculative.statistics import Statistics
 
 
 class Timings(Record):
@@ -46,6 +47,7 @@ class Generation(Record):
         steps: What the sampler did to the logits.
         seed: Of its random numbers.
         waiting: How the threads waited.
+        drafting: What was counted while tokens were drafted; None where none were.
     """
 
     prompt_ids: list[int]
@@ -59,6 +61,7 @@ class Generation(Record):
     steps: tuple[str, ...]
     seed: int
     waiting: str
+    drafting: Statistics | None = None
 
 
 class Watcher:

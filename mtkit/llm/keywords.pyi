@@ -51,6 +51,14 @@ class GenerateKeywords(TypedDict, total=False):
     logit_bias: tuple[tuple[int | str, float], ...]
     ignore_eos: bool
     seed: int | None
+    draft: str | None
+    draft_max: int
+    draft_p_min: float
+    draft_auto: bool
+    draft_lookup: bool
+    draft_lookup_min: int
+    draft_match: bool
+    exact: bool
     add_special: bool
     special: bool
     logprobs: bool

@@ -8,6 +8,8 @@ before it is needed, as in llama.cpp's example.
 from __future__ import annotations
 
 import time
+from contextlib import closing
+from itertools import islice
 
 from mtkit.base.closing import Closing
 from mtkit.base.record import replace
@@ -19,14 +21,23 @@ from mtkit.memory_plan.plan import PlanSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Literal
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import Any, Literal, Protocol
 
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.sampling import Sampler
     from mtkit.settings import ModelSettings
 
     End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
+    Chosen = Generator[tuple[int, Any], None, None]
+    """Tokens one by one, -1 where a grammar takes none, each with a copy of its logits or None."""
+
+    class Speculation(Protocol):
+        """Chooses tokens in another way than one by one (``mtkit.llm.speculative``)."""
+
+        def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
+            """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
+            ...
 
 
 class Token:
@@ -193,6 +204,7 @@ class Runner(Closing):
         logprobs: bool = False,
         special: bool = False,
         stop_at_eog: bool = True,
+        speculation: Speculation | None = None,
     ) -> Iterator[Token]:
         """Generate tokens; the last one only carries text that was held back.
 
@@ -203,39 +215,49 @@ class Runner(Closing):
             logprobs: Compute the probability of each.
             special: Let control tokens appear in the text.
             stop_at_eog: End at a token that ends a generation.
+            speculation: Computes several tokens at once, as a draft proposes them.
         """
-        context = self._opened()
-        sample, piece_of, is_eog = sampler.sample, self.model.piece, self.model.is_eog
+        piece_of, is_eog = self.model.piece, self.model.is_eog
         ids, text = self.ids, TextStream(stops)
         self.end = "length"
-        for _ in range(limit):
-            if self.stop_asked:
-                self.end = "interrupted"
-                break
-            if context.n_past < len(ids):
-                if context.n_past >= context.n_ctx:
-                    self.end = "context"
+        chosen = (
+            self._chosen(sampler, logprobs=logprobs)
+            if speculation is None
+            else speculation.chosen(self, sampler, limit, logprobs=logprobs)
+        )
+        with closing(chosen):
+            for token_id, row in islice(chosen, limit):
+                if token_id < 0:
+                    self.end = "grammar"
                     break
-                context.step(ids[-1])
-            row = context.logits().copy() if logprobs else None
-            token_id = sample()
-            if token_id < 0:
-                self.end = "grammar"
-                break
-            ids.append(token_id)
-            chance = _logprob(row, token_id) if row is not None else None
-            if stop_at_eog and is_eog(token_id):
-                self.end = "eog"
-                yield Token(token_id, piece_of(token_id, special=True), "", chance)
-                break
-            piece = piece_of(token_id, special=special)
-            yield Token(token_id, piece, text.push(piece), chance)
-            if text.stopped is not None:
-                self.end = "stop"
-                break
+                ids.append(token_id)
+                chance = _logprob(row, token_id) if row is not None else None
+                if stop_at_eog and is_eog(token_id):
+                    self.end = "eog"
+                    yield Token(token_id, piece_of(token_id, special=True), "", chance)
+                    break
+                piece = piece_of(token_id, special=special)
+                yield Token(token_id, piece, text.push(piece), chance)
+                if text.stopped is not None:
+                    self.end = "stop"
+                    break
         rest = text.finish()
         if rest:
             yield Token(-1, b"", rest, None)
+
+    def _chosen(self, sampler: Sampler, *, logprobs: bool) -> Chosen:
+        """Choose token after token; whoever takes one adds it to ``ids``."""
+        context = self._opened()
+        ids, sample = self.ids, sampler.sample
+        while not self.stop_asked:
+            if context.n_past < len(ids):
+                if context.n_past >= context.n_ctx:
+                    self.end = "context"
+                    return
+                context.step(ids[-1])
+            row = context.logits().copy() if logprobs else None
+            yield sample(), row
+        self.end = "interrupted"
 
     def _opened(self) -> Context:
         if self.context is None:

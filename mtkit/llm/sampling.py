@@ -16,7 +16,7 @@ from mtkit.llama import Chain, Grammar, schema_grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from mtkit.llama import Context, Model
@@ -31,11 +31,17 @@ class Sampler(Closing):
     Attributes:
         steps: What is done to the logits, in order, for people.
         seed: Of the random numbers: the settings', else one that nobody knows.
-        sample: Returns the next token; -1 where a grammar takes none.
+        sample: Returns the token behind a row of the last batch, by default the last one; -1
+            where a grammar takes none.
     """
 
-    def __init__(self, context: Context, settings: SamplerSettings) -> None:
+    def __init__(self, context: Context, settings: SamplerSettings, *, draws: bool = True) -> None:
         """Make the samplers.
+
+        Args:
+            context: Whose logits they see.
+            settings: How tokens are chosen.
+            draws: Choose tokens; else ``distribution`` says how likely each would be chosen.
 
         Raises:
             UsageError: A grammar does not parse, or a bias names no id.
@@ -62,10 +68,10 @@ class Sampler(Closing):
         if self._grammar:
             self.steps.append("grammar")
         if not settings.is_greedy or settings.has_penalties:
-            self._chain = _chain(context, settings, self.steps)
+            self._chain = _chain(context, settings, self.steps, draws=draws)
         else:
             self.steps.append("greedy")
-        self.sample: Callable[[], int] = self._greedy
+        self.sample: Callable[..., int] = self._greedy
         if self._grammar:
             self.sample = self._with_grammar
         elif self._chain:
@@ -73,26 +79,34 @@ class Sampler(Closing):
         elif self._bias:
             self.sample = self._biased
 
-    def _logits(self) -> Any:
-        logits = self._context.logits()
+    def _logits(self, row: int) -> Any:
+        logits = self._context.logits(row)
         if self._bias:
             ids, values = self._bias
             logits[ids] += values
         return logits
 
-    def _greedy(self) -> int:
-        return int(self._context.logits().argmax())
+    def _greedy(self, row: int = -1) -> int:
+        return int(self._context.logits(row).argmax())
 
-    def _biased(self) -> int:
-        return int(self._logits().argmax())
+    def _biased(self, row: int = -1) -> int:
+        return int(self._logits(row).argmax())
 
-    def _sampled(self) -> int:
+    def _sampled(self, row: int = -1) -> int:
         assert self._chain is not None
-        self._logits()  # the bias goes into the buffer that llama.cpp reads
-        return self._chain.sample(self._context)
+        self._logits(row)  # the bias goes into the buffer that llama.cpp reads
+        return self._chain.sample(self._context, row)
 
-    def _with_grammar(self) -> int:
-        logits = self._logits()
+    def distribution(self, row: int = -1) -> tuple[Any, Any]:
+        """Return ids and logits of the tokens that could be chosen, of a sampler that draws none.
+
+        Their softmax is the distribution that drawing follows. ``accept`` takes what was chosen.
+        """
+        assert self._chain is not None
+        return self._chain.cut(self._logits(row))
+
+    def _with_grammar(self, row: int = -1) -> int:
+        logits = self._logits(row)
         grammar, chain = self._grammar, self._chain
         assert grammar is not None
         token = self._choose(logits)
@@ -110,8 +124,8 @@ class Sampler(Closing):
     def _choose(self, logits: Any) -> int:
         return self._chain.choose(logits) if self._chain else int(logits.argmax())
 
-    def accept(self, ids: list[int]) -> None:
-        """Let the penalties know the tokens of a prompt."""
+    def accept(self, ids: Sequence[int]) -> None:
+        """Let the penalties know tokens that they did not choose, as those of a prompt."""
         if self._chain:
             for token_id in ids:
                 self._chain.accept(token_id)
@@ -129,6 +143,11 @@ class Sampler(Closing):
             self._chain.close()
         if self._grammar:
             self._grammar.close()
+
+
+def cuts(context: Context, settings: SamplerSettings) -> Chain:
+    """Return the chain of settings that are not greedy, without the draw at its end."""
+    return _chain(context, settings, [], draws=False)
 
 
 def _biases(model: Model, settings: SamplerSettings) -> list[tuple[int, float]]:
@@ -150,7 +169,9 @@ def _arrays(biases: list[tuple[int, float]]) -> Any:
     return np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
 
 
-def _chain(context: Context, settings: SamplerSettings, steps: list[str]) -> Chain:
+def _chain(
+    context: Context, settings: SamplerSettings, steps: list[str], *, draws: bool = True
+) -> Chain:
     """Make llama.cpp's chain; what does nothing is left out."""
     import ctypes
 
@@ -202,5 +223,6 @@ def _chain(context: Context, settings: SamplerSettings, steps: list[str]) -> Cha
             f"xtc {s.xtc:g} threshold={s.xtc_threshold:g}", "xtc", s.xtc, s.xtc_threshold, 1, s.seed
         )
     add(f"temperature {s.temperature:g}", "temp", s.temperature)
-    add(f"random seed={s.seed}", "dist", s.seed)
+    if draws:
+        add(f"random seed={s.seed}", "dist", s.seed)
     return chain

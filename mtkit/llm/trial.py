@@ -15,6 +15,7 @@ import os
 import sys
 from contextlib import suppress
 
+from mtkit.base import cache
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -95,10 +96,7 @@ def _has_interpreter() -> bool:
 
 def folder() -> str:
     """Return where it is remembered which files have passed."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    if not base and sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-    return os.path.join(base or os.path.join(os.path.expanduser("~"), ".cache"), "mtkit", "tried")
+    return cache.folder("tried")
 
 
 def _marker(header: ModelHeader, stamps: list[tuple[int, int, int, int]], *, weights: bool) -> str:

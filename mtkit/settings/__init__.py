@@ -20,7 +20,7 @@ MOST_THREADS = 512
 _MOST = (1 << 31) - 1
 """Greatest number of a C int."""
 _ANY = 1 << 20
-HEADINGS = ("Text", "Sampling", "Context", "Computing", "Session")
+HEADINGS = ("Text", "Sampling", "Drafting", "Context", "Computing", "Session")
 """In the order in which they are shown."""
 
 
@@ -194,6 +194,36 @@ class SamplerSettings(Settings, heading="Sampling"):
 _AT_RANDOM = ("top_k", "top_p", "min_p", "typical", "top_n_sigma", "xtc", "xtc_threshold", "seed")
 
 
+class DraftSettings(Settings, heading="Drafting"):
+    """How tokens are drafted that the model then verifies together (speculative decoding)."""
+
+    draft: str | None = setting(
+        None, "Model that drafts: file, folder or ORG/NAME.", also="-md --model-draft",
+        metavar="GGUF",
+    )  # fmt: skip
+    draft_max: int = setting(
+        8, "Tokens drafted at once, at most; 0: none.", 0, 62, also="--draft-n"
+    )
+    draft_p_min: float = setting(
+        0.0, "Draft no further where no token has this probability.", 0, 1, metavar="P"
+    )
+    draft_auto: bool = setting(
+        True, "Draft as many as pays on this machine, perhaps none.",
+        off="Always draft as many as allowed.",
+    )  # fmt: skip
+    draft_lookup: bool = setting(
+        False, "Draft what followed the last tokens where they occurred before."
+    )
+    draft_lookup_min: int = setting(2, "Tokens that have to agree for that.", 1, 64)
+    draft_match: bool = setting(
+        False, "Accept what plain decoding would choose: same seed, same text."
+    )
+    exact: bool = setting(
+        True, "Greedy text is that of plain decoding, to the bit.",
+        off="Greedy text may differ from plain decoding where two tokens are all but equal.",
+    )  # fmt: skip
+
+
 class ModelSettings(Settings):
     """What opening a model takes."""
 
@@ -214,6 +244,7 @@ class AnswerSettings(ModelSettings, heading="Text"):
     stops: tuple[str, ...] = setting((), "End there. Repeatable.", option="--stop", metavar="TEXT")
     parse_special: bool = setting(False, "Special tokens spelled in the text are special tokens.")
     sampler: SamplerSettings = SamplerSettings()
+    drafting: DraftSettings = DraftSettings()
 
 
 class GenerateSettings(AnswerSettings, heading="Text"):

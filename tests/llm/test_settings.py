@@ -17,6 +17,7 @@ from mtkit.settings import (
     HEADINGS,
     AnswerSettings,
     ContextSettings,
+    DraftSettings,
     GenerateSettings,
     LoadSettings,
     ModelSettings,
@@ -201,8 +202,9 @@ def test_no_two_settings_share_a_spelling(kind: type[Settings]) -> None:
 
 def test_every_field_of_a_record_is_declared() -> None:
     """Hidden states alone are not setting: a program asks for them."""
-    known = set(SETTINGS) | {"context", "load", "sampler"}
-    own = [*map(fields, (LoadSettings, ContextSettings, SamplerSettings, GenerateSettings))]
+    known = set(SETTINGS) | {"context", "load", "sampler", "drafting"}
+    kinds = LoadSettings, ContextSettings, SamplerSettings, DraftSettings, GenerateSettings
+    own = map(fields, kinds)
     assert {name for names in own for name in names} - known == {"embeddings"}
     assert [setting.name for setting in SETTINGS.values() if not setting.options] == ["logprobs"]
 

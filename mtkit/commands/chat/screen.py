@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from mtkit.commands import output
 from mtkit.commands.generate.screen import TextOut, folded, note
@@ -42,15 +42,26 @@ def opened(
     """Load a model for a conversation, and free it at the end."""
     from mtkit.llm.open_model import open_model
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.speculative import opening
 
-    with open_model(settings, Progress("loading").show, n_ctx=_DEFAULT_CTX) as runner:
+    settings = opening.prepared(settings)
+    with (
+        open_model(settings, Progress("loading").show, n_ctx=_DEFAULT_CTX) as runner,
+        ExitStack() as stack,
+    ):
         if template is None:
             found = runner.header.file.metadata.get("tokenizer.chat_template")
             template = found if isinstance(found, str) else None
-        with Sampler(runner.open_context(), settings.sampler) as sampler:
-            yield Dialogue(
-                runner, sampler, template, system=system, parse_special=settings.parse_special
-            )
+        draws = not opening.by_rejection(settings)
+        context = runner.open_context()
+        sampler = stack.enter_context(Sampler(context, settings.sampler, draws=draws))
+        speculation = opening.open_speculation(runner, settings, sampler.seed)
+        if speculation is not None:
+            stack.callback(speculation.close)
+        yield Dialogue(
+            runner, sampler, template, system=system, parse_special=settings.parse_special,
+            speculation=speculation,
+        )  # fmt: skip
 
 
 class Conversation:

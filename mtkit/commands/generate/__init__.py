@@ -45,6 +45,7 @@ def generate(
       mtkit generate "To list files, use"
       mtkit generate "Once upon a time" -m model.gguf -n 200 --temp 0.8 --seed 1
       mtkit generate "A user:" -m model.gguf --json-schema schema.json
+      mtkit generate -f code.py -m model.gguf --draft small.gguf --draft-lookup
     """
     from mtkit.llama import log
 
@@ -76,6 +77,8 @@ def generate(
         watcher.out.end()
     if not quiet:
         screen.show_timings(made.timings)
+        if made.drafting is not None:
+            screen.show_drafting(made.drafting)
 
 
 def show_devices(backends: str | None, *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampling import Sampler
+    from mtkit.llm.speculative.statistics import Statistics
     from mtkit.settings import SamplerSettings
 
 _FLUSH_SECONDS = 0.02
@@ -193,12 +194,21 @@ def show_timings(timings: Timings) -> None:
         note(text)
 
 
+def show_drafting(seen: Statistics) -> None:
+    """Write what became of drafted tokens to stderr."""
+    note(
+        f"drafting   {seen.draft_seconds:8.3f} s {seen.drafted:6d} tokens, "
+        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens a round"
+    )
+
+
 def document(made: Generation, *, model: str) -> dict[str, object]:
     """Return a generation as a JSON document."""
     from mtkit.base.escape import byte_escapes
 
     timings, context = made.timings, made.context
     assert context.n_ctx is not None
+    drafting = {} if made.drafting is None else {"drafting": made.drafting.document()}
     return {
         "schema": "mtkit.generate/1",
         "model": model,
@@ -227,4 +237,5 @@ def document(made: Generation, *, model: str) -> dict[str, object]:
             "generation_seconds": timings.generation,
             "decode_seconds": timings.decode,
         },
+        **drafting,
     }

@@ -1,0 +1,107 @@
+"""A draft that is a model: a smaller one with the same ids."""
+
+from __future__ import annotations
+
+from mtkit.llm.speculative.distribution import Distribution
+from mtkit.llm.speculative.drafts import Proposal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mtkit.llama import Chain
+    from mtkit.llm.runner import Runner
+    from mtkit.llm.speculative.drafts import Outcome
+
+
+class ModelDraft:
+    """Proposes the tokens that a model finds most likely, or draws them."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        least: float = 0.0,
+        cuts: Chain | None = None,
+        random: Any = None,
+    ) -> None:
+        """Take a model with an open context.
+
+        Args:
+            runner: The model; it is closed with the draft.
+            least: Propose nothing more where not even the most likely token has this probability.
+                It may depend on what is likely, never on what was drawn: that would be biased.
+            cuts: What is done to the logits before a token is drawn from them; None to take the
+                most likely one.
+            random: numpy's generator, to draw with.
+        """
+        self._runner, self._least, self._cuts, self._random = runner, least, cuts, random
+        assert runner.context is not None
+        self._context = runner.context
+        self._fed: list[int] = []
+        self._agreed = 0
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Compute the tokens of a prompt but for those that were computed before."""
+        self._agreed = 0
+        self._catch_up(ids[:-1])
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Propose tokens; none where they do not fit the draft's context, or it lacks an id."""
+        context = self._context
+        most = min(most, context.n_ctx - len(ids))
+        if most <= 0 or not self._catch_up(ids):
+            return Proposal([])
+        proposed: list[int] = []
+        distributions: list[Distribution] = []
+        while True:
+            logits = context.logits()
+            if self._cuts is None:
+                token_id = int(logits.argmax())
+                if self._least > 0 and _highest(logits) < self._least:
+                    break
+            else:
+                distribution = Distribution.of_logits(*self._cuts.cut(logits))
+                if distribution.chances.max() < self._least:
+                    break
+                token_id = distribution.draw(self._random)
+                distributions.append(distribution)
+            proposed.append(token_id)
+            if len(proposed) == most:
+                break
+            context.step(token_id)
+            self._fed.append(token_id)
+        return Proposal(proposed, distributions if self._cuts else None)
+
+    def _catch_up(self, ids: Sequence[int]) -> bool:
+        """Bring the memory to these tokens; False where the model does not know one of them."""
+        at, fed = self._agreed, self._fed
+        until = min(len(fed), len(ids) - 1)  # the last is computed anew, for its logits
+        while at < until and fed[at] == ids[at]:
+            at += 1
+        self._agreed = at = min(at, max(len(ids) - 1, 0))
+        del fed[at:]
+        self._context.truncate(at)
+        rest = ids[at:]
+        if not rest or max(rest) >= self._runner.model.n_vocab or len(ids) > self._context.n_ctx:
+            return not rest
+        self._context.decode(rest)
+        fed += rest
+        return True
+
+    def saw(self, outcome: Outcome) -> None:
+        """Learn nothing: what was rejected is cut off with the next proposal."""
+
+    def close(self) -> None:
+        """Free the model."""
+        if self._cuts is not None:
+            self._cuts.close()
+        self._runner.close()
+
+
+def _highest(logits: Any) -> float:
+    """Return the highest probability."""
+    import numpy as np
+
+    return float(1 / np.exp(logits - logits.max()).sum(dtype=np.float64))

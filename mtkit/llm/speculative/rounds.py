@@ -1,0 +1,127 @@
+"""The loop of speculative decoding: draft, verify, cut.
+
+Between rounds the memory of the target holds all tokens but the last. A round computes the last
+and what a draft proposes behind it in one batch; every accepted token, and the one that the target
+chooses behind them, is emitted. So each round emits at least one, and no token costs a batch alone.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mtkit.errors import UnsupportedError
+from mtkit.llm.speculative.drafts import Outcome, Proposal
+from mtkit.llm.speculative.statistics import Statistics
+from mtkit.llm.speculative.verification import Matching, Rejection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.llama import Context
+    from mtkit.llm.runner import Chosen, Runner
+    from mtkit.llm.sampling import Sampler
+    from mtkit.llm.speculative.drafts import Draft
+    from mtkit.llm.speculative.pace import Pace
+    from mtkit.llm.speculative.verification import Verification
+
+
+class Speculation:
+    """A draft, and what was seen of it; close it, which closes the draft.
+
+    Attributes:
+        statistics: Of all rounds so far.
+    """
+
+    def __init__(
+        self, draft: Draft, pace: Pace, *, pairs: bool = False, random: Any = None
+    ) -> None:
+        """Take a draft.
+
+        Args:
+            draft: Proposes tokens.
+            pace: Says how many.
+            pairs: Never compute a token alone but with another one, which is then forgotten: some
+                kernels add in another order for a single row (``exactness``).
+            random: numpy's generator, to accept drafted tokens by rejection sampling; None to
+                accept those that the sampler chooses.
+        """
+        self._draft, self._pace = draft, pace
+        self._pairs, self._random = pairs, random
+        self.statistics = Statistics()
+
+    def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
+        """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
+        context, ids = runner.context, runner.ids
+        assert context is not None
+        verification: Verification
+        verification = (
+            Matching(sampler) if self._random is None else Rejection(sampler, self._random)
+        )
+        began = len(ids)
+        self._draft.begin(ids)
+        try:
+            if context.n_past == len(ids) and not runner.stop_asked:
+                kept = context.logits().copy() if logprobs else None
+                yield verification.choose(Proposal([]), -1), kept
+            while not runner.stop_asked:
+                room = context.n_ctx - context.n_past - 1 - self._pairs
+                if room < 0:
+                    runner.end = "context"
+                    return
+                left = limit - (len(ids) - began) - 1
+                yield from self._round(context, ids, verification, min(left, room), logprobs)
+            runner.end = "interrupted"
+        finally:
+            if context.is_open and context.n_past >= len(ids):
+                self._cut(context, len(ids) - 1)
+
+    def _round(
+        self,
+        context: Context,
+        ids: list[int],
+        verification: Verification,
+        most: int,
+        logprobs: bool,
+    ) -> Chosen:
+        seen = self.statistics
+        start = time.perf_counter()
+        count = min(self._pace.count(), most)
+        proposal = self._draft.propose(ids, count) if count > 0 else Proposal([])
+        drafted_at = time.perf_counter()
+        drafted, past = proposal.ids, context.n_past
+        batch = [ids[-1], *drafted]
+        if self._pairs and len(batch) == 1:
+            batch.append(ids[-1])
+        context.decode(batch, outputs="all")
+        context.logits(0)  # waits until it is done
+        seconds = time.perf_counter() - drafted_at
+        seen.round(len(drafted), drafted_at - start, seconds)
+        emitted: list[int] = []
+        accepted = row = 0
+        try:
+            while True:
+                logits = context.logits(row)
+                kept = logits.copy() if logprobs else None
+                token_id = verification.choose(proposal, row)
+                emitted.append(token_id)
+                fits = row < len(drafted) and token_id == drafted[row]
+                accepted += fits
+                yield token_id, kept
+                if not fits:
+                    break
+                row += 1
+        finally:
+            # Here, too, when nobody takes what was accepted: the text has ended before.
+            seen.outcome(len(drafted), accepted, len(emitted))
+            self._pace.saw(len(drafted), accepted, drafted_at - start, seconds)
+        self._cut(context, past + 1 + accepted)
+        self._draft.saw(Outcome(drafted, accepted, emitted, int(logits.argmax())))
+
+    def _cut(self, context: Context, end: int) -> None:
+        if not context.truncate(end):
+            raise UnsupportedError("its memory cannot be cut", source=context.model.path)
+
+    def close(self) -> None:
+        """Close the draft."""
+        self._draft.close()

@@ -1,0 +1,253 @@
+"""Greedy text with a draft is the text without one, and what ends a text ends it the same."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm_models import ARCHITECTURES, reciting, tiny
+from support import reference, shared
+
+from mtkit.base.record import replace
+from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llm.generate import generate
+from mtkit.llm.open_model import open_model
+from mtkit.llm.sampling import Sampler
+from mtkit.llm.speculative import exactness
+from mtkit.llm.speculative.opening import open_speculation, prepared
+from mtkit.settings import GenerateSettings
+from mtkit.settings.declaration import settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from conftest import Run
+
+PLAIN: dict[str, Any] = {"draft_lookup": True, "draft_max": 0}
+"""Plain decoding in the configuration that is exact."""
+
+
+def own(part: str, kind: str) -> str:
+    """Return the path of a model of the trained pair."""
+    reference("llama_cpp")
+    return str(shared(f"own/model/mtkit-docs-{part}-{kind}.gguf"))
+
+
+def prompts(language: str, count: int) -> list[str]:
+    """Return held-out texts."""
+    lines = shared(f"own/prompts/{language}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["prompt"] for line in lines[:count]]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured here is not remembered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MTKIT_TRIAL", "0")
+
+
+class Bench:
+    """A target that answers many prompts with several drafts."""
+
+    def __init__(self, model: str, **given: Any) -> None:
+        self._settings = settings_of(
+            GenerateSettings, {"n_ctx": 640, "threads": 1, **given, "model": model}
+        )
+        self._settings = prepared(self._settings)
+        self.runner = open_model(self._settings)
+        context = self.runner.open_context()
+        self._sampler = Sampler(context, self._settings.sampler)
+        self.speculation = open_speculation(self.runner, self._settings, 1)
+
+    def ids(self, prompt: str | Sequence[int], limit: int) -> list[int]:
+        """Return the tokens behind a prompt."""
+        runner = self.runner
+        given = runner.model.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        runner.feed(given)
+        for _ in runner.stream(self._sampler, limit, speculation=self.speculation):
+            pass
+        context = runner.context
+        assert context is not None
+        assert context.n_past <= len(runner.ids)
+        return runner.ids[len(given) :]
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.speculation is not None:
+            self.speculation.close()
+        self._sampler.close()
+        self.runner.close()
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "bf16", "q4_0"])
+def test_the_trained_pair(kind: str) -> None:
+    texts = [text for name in ("en", "zh", "de", "code") for text in prompts(name, 3)]
+    model, draft = own("target", kind), own("draft", kind)
+    with Bench(model, **PLAIN) as plain:
+        expected = [plain.ids(text, 64) for text in texts]
+    drafts: list[dict[str, Any]] = [
+        {"draft": draft, "draft_auto": False, "draft_max": 3},
+        {"draft": draft, "draft_auto": False, "draft_max": 8, "draft_p_min": 0.3},
+        {"draft": model, "draft_auto": False, "draft_max": 5},
+        {"draft": draft, "draft_lookup": True},
+        {"draft_lookup": True, "draft_auto": False},
+    ]
+    for given in drafts:
+        with Bench(model, **given) as bench:
+            assert [bench.ids(text, 64) for text in texts] == expected, given
+            assert bench.speculation
+            seen = bench.speculation.statistics
+            assert seen.emitted + len(texts) >= sum(map(len, expected))
+            assert seen.drafted > 0
+            if given.get("draft") == model:  # but where a text ended inside a proposal
+                assert seen.acceptance > 0.95
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_tiny_architectures_beyond_512_cells(arch: str) -> None:
+    path = str(tiny(arch))
+    prompt = [1 + at * 7 % 250 for at in range(500)]
+    with Bench(path, **PLAIN) as plain:
+        expected = [plain.ids(prompt[:length], 60) for length in (1, 40, 250, 500)]
+    for given in ({"draft": path, "draft_max": 4}, {"draft_lookup": True, "draft_max": 6}):
+        with Bench(path, draft_auto=False, **given) as bench:
+            found = [bench.ids(prompt[:length], 60) for length in (1, 40, 250, 500)]
+            assert found == expected
+
+
+@pytest.fixture(scope="module")
+def answer() -> tuple[str, list[int]]:
+    """A prompt and 24 tokens behind it."""
+    text = prompts("en", 1)[0]
+    with Bench(own("target", "q8_0"), **PLAIN) as plain:
+        return text, plain.ids(text, 24)
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_every_place_of_an_end(answer: tuple[str, list[int]], most: int) -> None:
+    """An end token, a limit and a stop string at every place of accepted drafts."""
+    text, expected = answer
+    model = own("target", "q8_0")
+    with Bench(model, draft=model, draft_auto=False, draft_max=most) as bench:
+        runner = bench.runner
+        real = runner.model.is_eog
+        for place in range(24):
+            first = expected.index(expected[place])
+            runner.model.is_eog = lambda i, end=expected[place]: i == end  # type: ignore[method-assign]
+            assert bench.ids(text, 24) == expected[: first + 1]
+            assert runner.end == "eog"
+            runner.model.is_eog = real  # type: ignore[method-assign]
+            assert bench.ids(text, place) == expected[:place]
+            assert runner.end == "length"
+            assert bench.ids(text, 24) == expected  # what was cut short left nothing behind
+
+
+def test_a_full_context() -> None:
+    """The text ends at the same token, whatever is drafted at its end."""
+    model = own("target", "q8_0")
+    text = prompts("code", 1)[0]
+    with Bench(model, n_ctx=160, **PLAIN) as plain:
+        expected = plain.ids(text, 500)
+        assert plain.runner.end == "context"
+    for most in (1, 4, 9):
+        with Bench(model, n_ctx=160, draft=model, draft_auto=False, draft_max=most) as bench:
+            assert bench.ids(text, 500) == expected
+            assert bench.runner.end == "context"
+
+
+def test_same_seed_same_text() -> None:
+    """With draft_match, random choices are those of plain decoding."""
+    model, draft = own("target", "q8_0"), own("draft", "q8_0")
+    common: dict[str, Any] = {"model": model, "temperature": 0.8, "seed": 7, "n_predict": 60}
+    plain = generate("The option", kv_type="bf16", threads=1, **common)
+    found = generate(
+        "The option", threads=1, draft=draft, draft_match=True, draft_auto=False, **common
+    )
+    assert found.ids == plain.ids
+    assert found.drafting
+    assert 0 < found.drafting.acceptance < 1
+    other = generate("The option", threads=1, draft=draft, draft_auto=False, **common)
+    assert other.ids != plain.ids  # another draw from the same distribution
+    again = generate("The option", threads=1, draft=draft, draft_auto=False, **common)
+    assert again.ids == other.ids
+
+
+def test_penalties_and_a_grammar() -> None:
+    model = own("target", "q8_0")
+    for given in ({"repeat_penalty": 1.3}, {"grammar": 'root ::= "a" [a-z ]+ "."'}):
+        common: dict[str, Any] = {"model": model, "n_predict": 40, "threads": 1, **given}
+        plain = generate("The option", kv_type="bf16", **common)
+        found = generate("The option", draft=model, draft_auto=False, **common)
+        assert found.ids == plain.ids
+        assert found.drafting
+        assert found.drafting.accepted
+
+
+def test_logprobs() -> None:
+    model = own("target", "q8_0")
+    common: dict[str, Any] = {"model": model, "n_predict": 20, "threads": 1, "logprobs": True}
+    plain = generate("The option", kv_type="bf16", **common)
+    found = generate("The option", draft=model, draft_auto=False, **common)
+    assert found.logprobs == plain.logprobs
+
+
+def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F32 weights without pairs: a single row is added in another order."""
+    profile = exactness.Profile(16, pairs=False)
+    monkeypatch.setattr(exactness, "profile", lambda *_: profile)
+    with pytest.raises(UnsupportedError, match=r"on this machine.*--no-exact"):
+        generate("The", model=str(tiny()), draft_lookup=True, threads=1, n_predict=2)
+    found = generate("The", model=str(tiny()), draft_lookup=True, exact=False, n_predict=2)
+    assert len(found.ids) == 2
+
+
+def test_another_vocabulary() -> None:
+    with pytest.raises(UsageError, match="has another vocabulary: id 0 is"):
+        generate("The", model=own("target", "q8_0"), draft=str(tiny("llama-bpe")), n_predict=2)
+
+
+@pytest.mark.parametrize(("arch", "what"), [("mamba", "recurrent"), ("t5", "encoder")])
+def test_memory_that_cannot_be_cut(arch: str, what: str) -> None:
+    with pytest.raises(UnsupportedError, match=what):
+        generate("The", model=str(tiny(arch)), draft_lookup=True, n_predict=2)
+    if arch == "mamba":
+        target = str(tiny("llama-bpe"))
+        with pytest.raises(UnsupportedError, match=what):
+            generate("The", model=target, draft=str(tiny(arch)), exact=False, n_predict=2)
+
+
+def test_the_command(mtkit: Run) -> None:
+    model = str(reciting())
+    plain = mtkit("generate", "Hello", "-m", model, "-q")
+    drafted = mtkit("generate", "Hello", "-m", model, "--draft-lookup", "--draft", model)
+    assert drafted.returncode == 0
+    assert drafted.stdout == plain.stdout
+    assert b"drafting" in drafted.stderr
+    found = json.loads(
+        mtkit("generate", "Hello", "-m", model, "--draft", model, "--json", "-q").stdout
+    )
+    assert found["drafting"]["rounds"] > 0
+    assert found["context"]["kv_type"] == "bf16"
+    wrong = mtkit("generate", "Hello", "-m", model, "--draft-max", "3")
+    assert wrong.returncode == 2
+    assert b"does nothing without" in wrong.stderr
+
+
+def test_a_conversation(mtkit: Run) -> None:
+    model, draft = own("target", "q8_0"), own("draft", "q8_0")
+    ask = ("chat", "How do I list files?", "-m", model, "-n", "30", "--threads", "1", "--json")
+    plain = mtkit(*ask, "--kv-type", "bf16")
+    found = mtkit(*ask, "--draft", draft)
+    assert found.returncode == 0
+    assert json.loads(found.stdout)["ids"] == json.loads(plain.stdout)["ids"]
+
+
+def test_prepared_changes_nothing_without_a_draft() -> None:
+    settings = GenerateSettings()
+    assert prepared(settings) is settings
+    given = replace(settings, drafting=replace(settings.drafting, draft_lookup=True, exact=False))
+    assert prepared(given) is given

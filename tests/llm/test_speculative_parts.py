@@ -1,0 +1,207 @@
+"""Lookup, pace, costs, statistics and the exact profile, each by itself."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mtkit.errors import UnsupportedError, UsageError
+from mtkit.llm.speculative import exactness
+from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.lookup import Lookup
+from mtkit.llm.speculative.opening import prepared
+from mtkit.llm.speculative.pace import Adaptive
+from mtkit.llm.speculative.statistics import Statistics
+from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, LoadSettings
+from mtkit.settings.declaration import settings_of
+
+
+def longest_repeat(ids: list[int]) -> int:
+    """Return the length of the longest suffix that occurs before."""
+    for length in range(len(ids) - 1, 0, -1):
+        suffix = ids[-length:]
+        if any(ids[at : at + length] == suffix for at in range(len(ids) - length)):
+            return length
+    return 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_lookup_finds_the_longest_suffix(seed: int) -> None:
+    random = Random(seed)
+    shortest = random.choice((1, 2, 3))
+    lookup, ids = Lookup(shortest), [random.randrange(4)]
+    lookup.begin(ids)
+    found = 0
+    for _ in range(120):
+        ids += random.choices(range(random.choice((2, 4, 9))), k=random.choice((1, 1, 3)))
+        length = longest_repeat(ids)
+        proposed = lookup.propose(ids, 5).ids
+        if length < shortest:
+            assert not proposed
+            continue
+        found += 1
+        suffix = ids[-length:]
+        ends = [at + length for at in range(len(ids) - length) if ids[at : at + length] == suffix]
+        assert proposed in [ids[end : end + 5] for end in ends]
+        assert proposed == lookup.propose(ids, 5).ids
+    assert found
+
+
+def test_lookup_begins_anew_with_another_text() -> None:
+    lookup = Lookup(1)
+    lookup.begin([1, 2, 3, 1])
+    assert lookup.propose([1, 2, 3, 1], 2).ids == [2, 3]
+    lookup.begin([1, 2, 3, 1, 2])
+    assert lookup.propose([1, 2, 3, 1, 2], 1).ids == [3]
+    lookup.begin([7, 8, 7])
+    assert lookup.propose([7, 8, 7], 4).ids == [8, 7]
+
+
+def test_lookup_is_linear() -> None:
+    """Whatever repeats: the states are at most two a token."""
+    lookup = Lookup()
+    lookup.begin([1] * 20_000 + [1, 2] * 5_000)
+    assert len(lookup._next) <= 2 * 30_000
+
+
+def rounds(pace: Adaptive, chance: float, costs: dict[int, float], draft: float, count: int) -> Any:
+    """Return time and tokens of rounds that accept with a chance."""
+    random, seconds, tokens = Random(1), 0.0, 0
+    true = Costs(costs, draft)
+    for _ in range(count):
+        drafted = pace.count()
+        accepted = 0
+        while accepted < drafted and random.random() < chance:
+            accepted += 1
+        verify, spent = true.verify(drafted + 1), true.draft(drafted)
+        pace.saw(drafted, accepted, spent, verify)
+        seconds += verify + spent
+        tokens += accepted + 1
+    return seconds, tokens
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.2, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize(
+    "costs",
+    [
+        {1: 1.0, 2: 2.3, 4: 2.9, 5: 4.5, 8: 4.7, 16: 8.2},
+        {1: 1.0, 2: 1.6, 4: 1.9, 8: 2.5, 16: 3.7},
+        {1: 1.0, 16: 1.2},
+    ],
+)
+@pytest.mark.parametrize("draft", [0.0, 0.1, 0.5])
+def test_never_much_slower_than_plain(chance: float, costs: dict[int, float], draft: float) -> None:
+    """At the least 0.95 of the tokens a second of plain decoding, which takes 1 a token."""
+    seconds, tokens = rounds(Adaptive(8, Costs(costs, draft)), chance, costs, draft, 4000)
+    assert tokens / seconds > 0.95
+
+
+def test_a_text_that_becomes_easier_is_noticed() -> None:
+    costs = {1: 1.0, 2: 1.2, 4: 1.5, 8: 2.0}
+    pace = Adaptive(7, Costs(costs, 0.05))
+    rounds(pace, 0.0, costs, 0.05, 300)
+    assert pace.count() <= 2
+    seconds, tokens = rounds(pace, 0.95, costs, 0.05, 1500)
+    assert tokens / seconds > 1.8
+
+
+def test_costs_between_the_measured_sizes() -> None:
+    costs = Costs({1: 1.0, 4: 2.5, 8: 4.0}, 0.5)
+    assert [costs.verify(size) for size in (1, 2, 3, 4, 6, 8, 16)] == pytest.approx(
+        [1, 1.5, 2, 2.5, 3.25, 4, 8]
+    )
+    assert costs.draft(3) == 1.5
+    for _ in range(200):
+        costs.saw(3, 3.0, 3.0)
+    assert costs.verify(4) == pytest.approx(3.0, rel=1e-3)
+    assert costs.draft(1) == pytest.approx(1.0, rel=1e-3)
+    costs.saw(3, 0.0, 1e9)  # the machine slept
+    assert costs.verify(4) < 3.5
+
+
+def test_statistics() -> None:
+    seen = Statistics()
+    for drafted, accepted in ((3, 3), (3, 1), (0, 0), (2, 0)):
+        seen.round(drafted, 0.5, 1.0)
+        seen.outcome(drafted, accepted, accepted + 1)
+    found = seen.document()
+    assert found["rounds"] == 4
+    assert found["plain_rounds"] == 1
+    assert (found["drafted"], found["accepted"], found["emitted"]) == (8, 4, 8)
+    assert found["acceptance_by_place"] == [2 / 3, 1 / 2, 1.0]
+    assert found["tokens_per_round"] == 2.0
+
+
+def tensors(**types: str) -> Any:
+    """Return tensors of some types."""
+    return [
+        SimpleNamespace(name=name, shape=(8, 8), type=SimpleNamespace(name=kind))
+        for name, kind in types.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("types", "rows", "pairs"),
+    [
+        ({"a": "Q8_0", "b": "Q4_0"}, 63, False),
+        ({"a": "Q8_0", "b": "Q6_K"}, 7, False),
+        ({"a": "Q4_K", "b": "Q6_K"}, 3, False),
+        ({"a": "BF16"}, 63, True),
+        ({"a": "F16", "b": "Q4_K"}, 3, True),
+    ],
+)
+def test_profile(types: dict[str, str], rows: int, pairs: bool) -> None:
+    found = exactness.profile(tensors(**types), LoadSettings(), "m.gguf")
+    assert (found.rows, found.pairs) == (rows, pairs)
+
+
+def test_a_table_that_is_only_looked_up_does_not_count() -> None:
+    head = [
+        *tensors(a="Q8_0"),
+        SimpleNamespace(name="token_embd.weight", shape=(8, 8), type=SimpleNamespace(name="F16")),
+    ]
+    assert exactness.profile(head, LoadSettings(), "").pairs
+    head += tensors(**{"output.weight": "Q8_0"})
+    assert not exactness.profile(head, LoadSettings(), "").pairs
+
+
+def test_profile_of_weights_left_as_they_are() -> None:
+    assert exactness.profile(tensors(a="Q4_K"), LoadSettings(repack=False), "").rows == 7
+
+
+@pytest.mark.parametrize(
+    ("load", "kind", "what"),
+    [(LoadSettings(), "IQ2_XS", "weights in IQ2_XS"), (LoadSettings(gpu_layers=1), "Q8_0", "GPUs")],
+)
+def test_what_is_not_known_to_be_exact(load: LoadSettings, kind: str, what: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{what}.*--no-exact"):
+        exactness.profile(tensors(a=kind), load, "m.gguf")
+
+
+def test_exact_context() -> None:
+    found = exactness.exact_context(ContextSettings(kv_type="f16", flash_attention="off"))
+    assert (found.kv_type, found.flash_attention) == ("bf16", "on")
+    assert exactness.exact_context(ContextSettings(kv_type="q8_0")).kv_type == "q8_0"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"draft_max": 3},
+        {"draft_match": True},
+        {"draft_p_min": 0.5, "draft_lookup": True},
+        {"draft": "m.gguf", "draft_lookup_min": 3},
+    ],
+)
+def test_settings_that_do_nothing(given: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="does nothing without"):
+        prepared(settings_of(GenerateSettings, given))
+
+
+@pytest.mark.parametrize("value", [-1, 63])
+def test_range_of_the_draft(value: int) -> None:
+    with pytest.raises(UsageError, match="not 0 to 62"):
+        DraftSettings(draft_lookup=True, draft_max=value)
