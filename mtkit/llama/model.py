@@ -39,6 +39,7 @@ class Model(Closing):
         n_layer: Number of its layers.
         has_encoder: It encodes a prompt first (T5).
         has_decoder: It generates.
+        is_recurrent: All or part of its memory is a state that cannot be cut (Mamba, RWKV).
         decoder_start: The token that a decoder begins with.
         eog_ids: All tokens that end a generation.
     """
@@ -103,6 +104,9 @@ class Model(Closing):
         self.n_layer: int = lib.llama_model_n_layer(handle)
         self.has_encoder = bool(lib.llama_model_has_encoder(handle))
         self.has_decoder = bool(lib.llama_model_has_decoder(handle))
+        self.is_recurrent = bool(
+            lib.llama_model_is_recurrent(handle) or lib.llama_model_is_hybrid(handle)
+        )
         self.size_bytes: int = lib.llama_model_size(handle)
         self.bos: int = lib.llama_vocab_bos(self.vocab)
         self.eos: int = lib.llama_vocab_eos(self.vocab)

@@ -162,7 +162,7 @@ def _without_penalties(sampler: SamplerSettings) -> SamplerSettings:
 
 def _check_can_cut(runner: Runner) -> None:
     model = runner.model
-    if model.is_recurrent or model.is_hybrid or model.has_encoder:
+    if model.is_recurrent or model.has_encoder:
         kind = "an encoder" if model.has_encoder else "a recurrent state"
         raise UnsupportedError(
             f"has {kind}: rejected tokens cannot be taken back", source=model.path
