@@ -29,6 +29,7 @@ COMMANDS = {
     "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),
     "logits": ("mtkit.commands.logits", "Show which tokens a model expects next."),
     "template": ("mtkit.commands.template", "Render a chat template."),
+    "sx": ("mtkit.commands.sx", "Prepare speculative decoding with a static vocabulary."),
     "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),
     "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),
     "completion": ("mtkit.commands.completion", "Print the completion script of a shell."),

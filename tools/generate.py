@@ -11,6 +11,7 @@ of date.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -30,13 +31,19 @@ SOURCES = {
 }
 
 
-def help_of(name: str) -> str:
+def help_of(*names: str) -> str:
     """Return what a command prints for --help at 80 columns."""
     os.environ["COLUMNS"] = "80"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        main_of_mtkit([name, "--help"])
+        main_of_mtkit([*names, "--help"])
     return printed.getvalue().strip()
+
+
+def commands_in(name: str) -> list[str]:
+    """Return the names of the commands that a group of commands has."""
+    app = importlib.import_module(COMMANDS[name][0]).app
+    return [command.name for command in app.registered_commands] if app.registered_callback else []
 
 
 def cli_reference() -> str:
@@ -44,6 +51,8 @@ def cli_reference() -> str:
     out = ["# Command reference\n", f"```\n{overview().rstrip()}\n```\n"]
     for name in COMMANDS:
         out.append(f"## mtkit {name}\n\n```\n{help_of(name)}\n```\n")
+        for part in commands_in(name):
+            out.append(f"### mtkit {name} {part}\n\n```\n{help_of(name, part)}\n```\n")
     return "\n".join(out)
 
 
@@ -193,7 +202,7 @@ def keyword_stub() -> str:
         "from typing import TypedDict",
         "",
         "from mtkit.memory_plan.kv_types import KvType",
-        "from mtkit.settings import Flash, Waiting",
+        "from mtkit.settings import Flash, Position, Trigger, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",
         '    """All may be left out; docs/settings.md says what they do."""',

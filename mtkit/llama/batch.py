@@ -1,4 +1,4 @@
-"""The batch that a context hands to llama.cpp: one for all calls, its arrays numpy's."""
+"""The batches that a context hands to llama.cpp: one for all calls, its arrays numpy's."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ class Batch:
     Attributes:
         struct: What llama.cpp takes.
         outputs: 1 where logits are wanted; int8 of shape (size,).
+        embeddings: What enters in the place of ids; float32 of shape (size, width).
     """
 
-    def __init__(self, lib: Any, size: int) -> None:
+    def __init__(self, lib: Any, size: int, width: int = 0) -> None:
+        """Make room.
+
+        Args:
+            lib: llama.cpp's library.
+            size: Tokens.
+            width: Of an embedding, for a batch that takes embeddings instead of ids.
+        """
         import numpy as np
 
         self._tokens = np.zeros(size, np.int32)
@@ -28,14 +36,15 @@ class Batch:
         # For every token a list of sequences; here always of one, the first.
         self._lists = np.full(size, self._sequence.ctypes.data, np.uintp)
         self.outputs = np.zeros(size, np.int8)
+        self.embeddings = np.zeros((size if width else 0, width), np.float32)
 
         def pointer(array: Any, kind: Any) -> Any:
             return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))
 
         self.struct = lib.llama_batch(
             n_tokens=0,
-            token=pointer(self._tokens, ctypes.c_int32),
-            embd=None,
+            token=None if width else pointer(self._tokens, ctypes.c_int32),
+            embd=pointer(self.embeddings, ctypes.c_float) if width else None,
             pos=pointer(self._positions, ctypes.c_int32),
             n_seq_id=pointer(self._counts, ctypes.c_int32),
             seq_id=pointer(self._lists, ctypes.POINTER(ctypes.c_int32)),
@@ -44,8 +53,16 @@ class Batch:
 
     def fill(self, ids: Sequence[int], position: int, outputs: bool) -> None:
         """Set the tokens, whose positions follow each other, and whether their logits count."""
-        size = len(ids)
-        self._tokens[:size] = ids
+        self._tokens[: len(ids)] = ids
+        self._place(len(ids), position, outputs)
+
+    def fill_embeddings(self, rows: Any, position: int) -> None:
+        """Set what enters, float32 of shape (n, width); the logits of the last row count."""
+        self.embeddings[: len(rows)] = rows
+        self._place(len(rows), position, False)
+        self.outputs[len(rows) - 1] = 1
+
+    def _place(self, size: int, position: int, outputs: bool) -> None:
         self._positions[:size] = range(position, position + size)
         self.outputs[:size] = outputs
         self.struct.n_tokens = size

@@ -84,6 +84,7 @@ class Context(Memory):
         self._abort = lib.ggml_abort_callback(lambda _: self._interrupts.asked)
         self._no_abort = lib.ggml_abort_callback(0)
         self._batch = Batch(lib, self.n_batch)
+        self._embeddings: Batch | None = None
         pointer, number = ctypes.c_void_p, ctypes.c_int32
         prototype = ctypes.CFUNCTYPE(pointer, pointer, number)
         dll = lib._lib  # noqa: SLF001  typed anew: a plain address costs a fifth of a pointer object
@@ -129,6 +130,25 @@ class Context(Memory):
             self._run()
             self.n_past = start + at + size
 
+    def decode_embeddings(self, rows: Any) -> None:
+        """Compute what enters as embeddings instead of ids; the logits of the last row are wanted.
+
+        Args:
+            rows: float32 of shape (n, n_embd), as the graph takes them behind its table.
+
+        Raises:
+            ResourceError: They do not fit the context.
+        """
+        self.check_open()
+        if self._embeddings is None:
+            self._embeddings = Batch(self._library, self.n_batch, self.model.n_embd)
+        self._check_room(self.n_past + len(rows))
+        for at in range(0, len(rows), self.n_batch):
+            part = rows[at : at + self.n_batch]
+            self._embeddings.fill_embeddings(part, self.n_past)
+            self._run(batch=self._embeddings)
+            self.n_past += len(part)
+
     def step(self, token_id: int) -> None:
         """Compute one token; the path of every generated token."""
         past = self.n_past
@@ -160,18 +180,18 @@ class Context(Memory):
         self._batch.fill(ids, 0, True)
         self._run(self._library.llama_encode)
 
-    def _run(self, call: Any = None) -> None:
+    def _run(self, call: Any = None, batch: Batch | None = None) -> None:
         self.check_open()
-        lib = self._library
+        lib, struct = self._library, (batch or self._batch).struct
         log.clear()
         with self._interrupts:
             # The callback costs a microsecond for every node of the graph: nothing against a
             # batch, much against one token, which is over soon anyway.
-            many = self._batch.struct.n_tokens > 1
+            many = struct.n_tokens > 1
             if many:
                 lib.llama_set_abort_callback(self.handle, self._abort, None)
             try:
-                code = (call or self._decode_call)(self.handle, self._batch.struct)
+                code = (call or self._decode_call)(self.handle, struct)
             finally:
                 if many:
                     lib.llama_set_abort_callback(self.handle, self._no_abort, None)

@@ -72,9 +72,9 @@ class Chain(Closing):
         """Return what is left of logits, of a chain that chooses none itself.
 
         Returns:
-            ids, int32 of shape (n,), in any order, and their logits, float32; copies.
+            Places, int32 of shape (n,), in any order, and their logits, float32; copies.
         """
-        if self._candidates is None:
+        if self._candidates is None or len(self._candidates.rows) != len(logits):
             self._candidates = _Candidates(len(logits), self._library)
         self._candidates.fill(logits)
         self._candidates.apply(self.handle)

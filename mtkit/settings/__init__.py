@@ -14,6 +14,8 @@ from mtkit.settings.declaration import Settings, setting
 
 Flash = Literal["on", "off", "auto"]
 Waiting = Literal["auto", "active", "passive", "default"]
+Trigger = Literal["likely", "emitted", "either"]
+Position = Literal["first", "any"]
 
 MOST_THREADS = 512
 """ggml's GGML_MAX_N_THREADS."""
@@ -218,6 +220,24 @@ class DraftSettings(Settings, heading="Drafting"):
     draft_match: bool = setting(
         False, "Accept what plain decoding would choose: same seed, same text."
     )
+    sx_static_vocab: str | None = setting(
+        None, "The draft proposes the ids of this vocab.txt alone.", metavar="FILE"
+    )
+    sx_quant_embd: str | None = setting(
+        None, "Look for ids like an unknown one in this quant_embeddings.bin.", metavar="FILE"
+    )
+    sx_scales: str | None = setting(None, "Its scales.bin.", metavar="FILE")
+    sx_topk: int = setting(50, "Neighbours of an id that join it at most.", 0, 65536)
+    sx_threshold: float = setting(0.85, "Least cosine of a neighbour.", -1, 1)
+    sx_trigger: Trigger = setting(
+        "likely", "Whose id: the most likely, the emitted, or either.", metavar="WHICH"
+    )
+    sx_position: Position = setting(
+        "first", "Where it was rejected: first, or any.", metavar="WHERE"
+    )
+    sx_seed_prompt: bool = setting(False, "The prompt's ids can be proposed, too.")
+    sx_learn: bool = setting(False, "Every id that was emitted can be proposed, too.")
+    sx_cap: int = setting(4096, "Ids beside the static ones at most.", 0, 1 << 20)
     exact: bool = setting(
         True, "Greedy text is that of plain decoding, to the bit.",
         off="Greedy text may differ from plain decoding where two tokens are all but equal.",

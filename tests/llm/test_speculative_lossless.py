@@ -16,9 +16,10 @@ from chi_square import TableContext, TableModel, TableSampler, chances, joint, p
 from mtkit.llm.speculative import verification
 from mtkit.llm.speculative.calibration import Costs
 from mtkit.llm.speculative.distribution import Distribution
-from mtkit.llm.speculative.drafts import FirstOf, Proposal
+from mtkit.llm.speculative.drafts import FirstOf
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import json
 import os
 import time
 from contextlib import suppress
-from statistics import median
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +63,25 @@ class Costs:
         """Return the seconds of drafting so many tokens."""
         return count * self.draft_seconds
 
+    def break_even(self, count: int) -> float | None:
+        """Return the acceptance at every place from which on drafting so many tokens pays.
+
+        None where it never does, and for a count of 0.
+        """
+        if not count:
+            return None
+        wanted = (self.verify(count + 1) + self.draft(count)) / self.verify(1)
+        low, high = 0.0, 1.0
+        if wanted >= count + 1:
+            return None
+        for _ in range(40):
+            middle = (low + high) / 2
+            if sum(middle**n for n in range(count + 1)) < wanted:
+                low = middle
+            else:
+                high = middle
+        return high
+
     def saw(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
         """Learn from a round."""
         size = drafted + 1
@@ -76,7 +94,9 @@ class Costs:
 
 
 def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, float]:
-    """Return tokens in a batch -> seconds, medians of interleaved turns; the context is empty then.
+    """Return tokens in a batch -> seconds, the least of interleaved turns; empties the context.
+
+    The least, because what takes longer is what else the machine does.
 
     Args:
         context: Of the target.
@@ -102,11 +122,11 @@ def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, fl
         if turn and time.perf_counter() - began > _SECONDS:
             break
     context.clear()
-    return {size: median(found) for size, found in times.items()}
+    return {size: min(found) for size, found in times.items()}
 
 
 def step_seconds(context: Context) -> float:
-    """Return the seconds of one token, the median of some; the context is empty then."""
+    """Return the seconds of one token, the least of some; empties the context."""
     found = []
     token_id = max(context.model.bos, 0)
     context.clear()
@@ -116,7 +136,7 @@ def step_seconds(context: Context) -> float:
         context.logits()
         found.append(time.perf_counter() - start)
     context.clear()
-    return median(found[1:] or found)
+    return min(found)
 
 
 # -- what is remembered

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from mtkit.llm.speculative.proposal import Proposal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from mtkit.llm.speculative.distribution import Distribution
+    from mtkit.llm.speculative.learning import Learning
+    from mtkit.llm.speculative.proposal import Outcome
 
     class Draft(Protocol):
         """Proposes tokens; close it, which frees its model."""
+
+        @property
+        def learning(self) -> Learning | None:
+            """Return what changes its vocabulary."""
+            ...
 
         def begin(self, ids: Sequence[int]) -> None:
             """Take the tokens of a prompt: proposals go on behind them."""
@@ -34,44 +42,12 @@ if TYPE_CHECKING:
             ...
 
 
-class Proposal:
-    """Tokens that a draft proposes.
-
-    Attributes:
-        ids: The tokens.
-        distributions: What each was drawn from; None of all where they were not drawn.
-    """
-
-    __slots__ = ("distributions", "ids")
-
-    def __init__(self, ids: list[int], distributions: list[Distribution] | None = None) -> None:
-        self.ids, self.distributions = ids, distributions
-
-
-class Outcome:
-    """How a round went.
-
-    Attributes:
-        drafted: The tokens that were proposed.
-        accepted: How many of them were accepted, from the first on.
-        emitted: All tokens of the round: the accepted ones and the one behind them.
-        most_likely: The target's most likely id at the place where the round ended.
-    """
-
-    __slots__ = ("accepted", "drafted", "emitted", "most_likely")
-
-    def __init__(
-        self, drafted: list[int], accepted: int, emitted: list[int], most_likely: int
-    ) -> None:
-        self.drafted, self.accepted = drafted, accepted
-        self.emitted, self.most_likely = emitted, most_likely
-
-
 class FirstOf:
     """Drafts that are asked in turn: the first that proposes anything is taken."""
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self._drafts = drafts
+        self.learning = next((d.learning for d in drafts if d.learning is not None), None)
 
     def begin(self, ids: Sequence[int]) -> None:
         """Give all of them the tokens of a prompt."""

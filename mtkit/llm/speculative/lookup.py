@@ -9,17 +9,19 @@ one token in amortised constant time and always knows the longest suffix that oc
 
 from __future__ import annotations
 
-from mtkit.llm.speculative.drafts import Proposal
+from mtkit.llm.speculative.proposal import Proposal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtkit.llm.speculative.drafts import Outcome
+    from mtkit.llm.speculative.proposal import Outcome
 
 
 class Lookup:
     """Proposes what followed the last tokens when they occurred before."""
+
+    learning = None
 
     def __init__(self, shortest: int = 2) -> None:
         """Begin without tokens.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.llm.speculative.distribution import Distribution
-from mtkit.llm.speculative.drafts import Proposal
+from mtkit.llm.speculative.proposal import Proposal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,39 +12,52 @@ if TYPE_CHECKING:
 
     from mtkit.llama import Chain
     from mtkit.llm.runner import Runner
-    from mtkit.llm.speculative.drafts import Outcome
+    from mtkit.llm.speculative.draft_vocabulary import Whole
+    from mtkit.llm.speculative.learning import Learning
+    from mtkit.llm.speculative.proposal import Outcome
 
 
 class ModelDraft:
-    """Proposes the tokens that a model finds most likely, or draws them."""
+    """Proposes the tokens that a model finds most likely, or draws them.
+
+    Attributes:
+        learning: What changes its vocabulary between rounds; None for nothing.
+    """
 
     def __init__(
         self,
         runner: Runner,
+        vocabulary: Whole,
         *,
         least: float = 0.0,
         cuts: Chain | None = None,
         random: Any = None,
+        learning: Learning | None = None,
     ) -> None:
         """Take a model with an open context.
 
         Args:
             runner: The model; it is closed with the draft.
+            vocabulary: The ids that it knows.
             least: Propose nothing more where not even the most likely token has this probability.
                 It may depend on what is likely, never on what was drawn: that would be biased.
             cuts: What is done to the logits before a token is drawn from them; None to take the
                 most likely one.
             random: numpy's generator, to draw with.
+            learning: What changes the vocabulary between rounds.
         """
+        self.learning = learning
         self._runner, self._least, self._cuts, self._random = runner, least, cuts, random
         assert runner.context is not None
-        self._context = runner.context
+        self._context, self._vocabulary = runner.context, vocabulary
         self._fed: list[int] = []
         self._agreed = 0
 
     def begin(self, ids: Sequence[int]) -> None:
         """Compute the tokens of a prompt but for those that were computed before."""
         self._agreed = 0
+        if self.learning is not None:
+            self.learning.begin(ids)
         self._catch_up(ids[:-1])
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
@@ -55,14 +68,18 @@ class ModelDraft:
             return Proposal([])
         proposed: list[int] = []
         distributions: list[Distribution] = []
+        vocabulary = self._vocabulary
+        known = vocabulary.ids
         while True:
-            logits = context.logits()
+            logits = vocabulary.logits()
             if self._cuts is None:
-                token_id = int(logits.argmax())
+                at = int(logits.argmax())
+                token_id = at if known is None else int(known[at])
                 if self._least > 0 and _highest(logits) < self._least:
                     break
             else:
-                distribution = Distribution.of_logits(*self._cuts.cut(logits))
+                rows, left = self._cuts.cut(logits)
+                distribution = Distribution.of_logits(rows if known is None else known[rows], left)
                 if distribution.chances.max() < self._least:
                     break
                 token_id = distribution.draw(self._random)
@@ -70,7 +87,7 @@ class ModelDraft:
             proposed.append(token_id)
             if len(proposed) == most:
                 break
-            context.step(token_id)
+            vocabulary.feed((token_id,))
             self._fed.append(token_id)
         return Proposal(proposed, distributions if self._cuts else None)
 
@@ -84,14 +101,16 @@ class ModelDraft:
         del fed[at:]
         self._context.truncate(at)
         rest = ids[at:]
-        if not rest or max(rest) >= self._runner.model.n_vocab or len(ids) > self._context.n_ctx:
+        if not rest or len(ids) > self._context.n_ctx or not self._vocabulary.knows(rest):
             return not rest
-        self._context.decode(rest)
+        self._vocabulary.feed(rest)
         fed += rest
         return True
 
     def saw(self, outcome: Outcome) -> None:
-        """Learn nothing: what was rejected is cut off with the next proposal."""
+        """Let the vocabulary grow; what was rejected is cut off with the next proposal."""
+        if self.learning is not None:
+            self.learning.saw(outcome)
 
     def close(self) -> None:
         """Free the model."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.llm.speculative import calibration, exactness
+from mtkit.gguf import open_gguf
+from mtkit.gguf.rows import Rows
+from mtkit.llm.open_model import open_model
+from mtkit.llm.speculative import calibration, draft_files, exactness, semantic_index
+from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, Whole, finishers
 from mtkit.llm.speculative.drafts import FirstOf
+from mtkit.llm.speculative.learning import Learning
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.prune import EMBEDDING, HEAD
 from mtkit.llm.speculative.rounds import Speculation
+from mtkit.llm.speculative.trigger import Trigger
+from mtkit.settings import ModelSettings
+from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from mtkit.gguf import GgufFile
+    from mtkit.llama import Context
     from mtkit.llm.runner import Runner
     from mtkit.llm.speculative.drafts import Draft
     from mtkit.llm.speculative.pace import Pace
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=AnswerSettings)
 
 _MOST_INEXACT = 63
+_SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_trigger", "sx_position")
 
 
 def is_wanted(settings: DraftSettings) -> bool:
@@ -49,6 +61,13 @@ def _check_used(drafting: DraftSettings) -> None:
         "draft_lookup_min": ("--draft-lookup", lookup),
         "draft_max": ("--draft or --draft-lookup", model or lookup),
         "draft_match": ("--draft or --draft-lookup", model or lookup),
+        "sx_static_vocab": ("--draft", model),
+        **dict.fromkeys(_SEARCH, ("--sx-quant-embd", drafting.sx_quant_embd is not None)),
+        "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
+        "sx_cap": (
+            "--sx-quant-embd, --sx-seed-prompt or --sx-learn",
+            drafting.sx_quant_embd is not None or drafting.sx_seed_prompt or drafting.sx_learn,
+        ),
     }
     for name, (what, given) in needed.items():
         declared = drafting.declared[name]
@@ -117,28 +136,39 @@ def _draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, 
     lookup = Lookup(drafting.draft_lookup_min)
     if drafting.draft is None:
         return lookup, 0.0
-    model, seconds = _model_draft(runner, drafting.draft, settings, seed)
+    model, seconds = _model_draft(runner, settings, seed)
     if drafting.draft_lookup:
         return FirstOf((lookup, model)), seconds
     return model, seconds
 
 
-def _model_draft(
-    runner: Runner, name: str, settings: AnswerSettings, seed: int
-) -> tuple[ModelDraft, float]:
-    from mtkit.llm.open_model import open_model
+def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[ModelDraft, float]:
     from mtkit.llm.sampling import cuts
-    from mtkit.settings import ModelSettings
 
     assert runner.context is not None
+    assert settings.drafting.draft is not None
     n_ctx = runner.context.n_ctx
-    small = open_model(
-        ModelSettings(name, replace(settings.context, n_ctx=n_ctx), settings.load), n_ctx=n_ctx
-    )
+    whole = open_gguf(locate(settings.drafting.draft, MODEL))
+    path, whole, ids = draft_files.find(whole, settings.drafting.sx_static_vocab)
+    _check_vocabulary(runner, whole)
+    is_dynamic = _is_dynamic(settings.drafting)
+    if is_dynamic and ids is None:
+        raise UsageError(
+            "every id can be proposed: nothing is left to add",
+            source=path,
+            hint="--sx-static-vocab, or a draft that mtkit sx prune made",
+        )
+    context_settings = replace(settings.context, n_ctx=n_ctx, embeddings=is_dynamic)
+    load = replace(settings.load, trial=settings.load.trial and ids is None)
+    small = open_model(ModelSettings(path, context_settings, load), n_ctx=n_ctx)
     try:
-        _check_vocabulary(runner, small)
         context = small.open_context()
         _check_can_cut(small)
+        vocabulary, learning = Whole(context), None
+        if ids is not None and is_dynamic:
+            vocabulary, learning = _learning(runner, settings.drafting, context, ids, whole)
+        elif ids is not None:
+            vocabulary = Static(context, ids, Rows(whole, whole.names[EMBEDDING]))
         chain = random = None
         if by_rejection(settings):
             import numpy as np
@@ -147,10 +177,42 @@ def _model_draft(
             random = np.random.default_rng([seed, 1])
         seconds = calibration.step_seconds(context)
         least = settings.drafting.draft_p_min
-        return ModelDraft(small, least=least, cuts=chain, random=random), seconds
     except BaseException:
         small.close()
         raise
+    draft = ModelDraft(small, vocabulary, least=least, cuts=chain, random=random, learning=learning)
+    return draft, seconds
+
+
+def _is_dynamic(drafting: DraftSettings) -> bool:
+    return bool(drafting.sx_quant_embd or drafting.sx_seed_prompt or drafting.sx_learn)
+
+
+def _learning(
+    runner: Runner, drafting: DraftSettings, context: Context, ids: list[int], whole: GgufFile
+) -> tuple[Dynamic, Learning]:
+    """Return a vocabulary that grows, and what makes it grow."""
+    embedding = Rows(whole, whole.names[EMBEDDING])
+    head = Rows(whole, whole.names[HEAD]) if HEAD in whole.names else embedding
+    vocabulary = Dynamic(context, ids, embedding, head, finishers(whole.metadata), drafting.sx_cap)
+    trigger = search = None
+    if drafting.sx_quant_embd is not None:
+        assert drafting.sx_scales is not None
+        target = runner.header.file
+        table = Rows(target, target.names[EMBEDDING])
+        rows = semantic_index.read(drafting.sx_quant_embd, drafting.sx_scales, table)
+        trigger = Trigger(vocabulary, position=drafting.sx_position, which=drafting.sx_trigger)
+        search = semantic_index.SemanticIndex(
+            rows, table, top_k=drafting.sx_topk, threshold=drafting.sx_threshold
+        )
+    learning = Learning(
+        vocabulary,
+        trigger=trigger,
+        search=search,
+        seed_prompt=drafting.sx_seed_prompt,
+        learn=drafting.sx_learn,
+    )
+    return vocabulary, learning
 
 
 def _without_penalties(sampler: SamplerSettings) -> SamplerSettings:
@@ -174,14 +236,14 @@ def _check_can_cut(runner: Runner) -> None:
         )
 
 
-def _check_vocabulary(target: Runner, draft: Runner) -> None:
+def _check_vocabulary(target: Runner, draft: GgufFile) -> None:
     """Check that an id means the same in both, as far as both have it."""
     key = "tokenizer.ggml.tokens"
-    ours, theirs = (r.header.file.metadata.get(key) or () for r in (target, draft))
+    ours, theirs = (file.metadata.get(key) or () for file in (target.header.file, draft))
     for token_id, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:
             raise UsageError(
                 f"has another vocabulary: id {token_id} is {other!r}, the model's is {one!r}",
-                source=draft.model.path,
+                source=draft.name,
                 hint="a draft needs the model's ids",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from mtkit.errors import UnsupportedError
-from mtkit.llm.speculative.drafts import Outcome, Proposal
+from mtkit.llm.speculative.proposal import Outcome, Proposal
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.llm.speculative.verification import Matching, Rejection
 
@@ -48,7 +48,7 @@ class Speculation:
         """
         self._draft, self._pace = draft, pace
         self._pairs, self._random = pairs, random
-        self.statistics = Statistics()
+        self.statistics = Statistics(draft.learning)
 
     def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
         """Choose tokens; whoever takes one adds it to the runner's ``ids``."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.speculative.learning import Learning
+
 
 class Statistics:
     """Counts of rounds.
@@ -16,9 +20,11 @@ class Statistics:
         kept: Place in a proposal -> how often the token there was accepted, too.
         draft_seconds: Time spent on proposals.
         verify_seconds: Time spent on verifying them.
+        learning: What of it changed the draft's vocabulary; None for nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, learning: Learning | None = None) -> None:
+        self.learning = learning
         self.rounds = self.plain = self.drafted = self.accepted = self.emitted = 0
         self.tried: list[int] = []
         self.kept: list[int] = []
@@ -55,6 +61,7 @@ class Statistics:
 
     def document(self) -> dict[str, object]:
         """Return them for JSON."""
+        learning = {"dynamic_vocabulary": self.learning.document()} if self.learning else {}
         return {
             "rounds": self.rounds,
             "plain_rounds": self.plain,
@@ -69,4 +76,5 @@ class Statistics:
             "tokens_per_round": self.per_round,
             "draft_seconds": self.draft_seconds,
             "verify_seconds": self.verify_seconds,
+            **learning,
         }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.speculative.drafts import Proposal
+    from mtkit.llm.speculative.proposal import Proposal
 
     class Verification(Protocol):
         """Chooses the token behind a row of the last batch."""

@@ -1,0 +1,29 @@
+"""``mtkit sx``: what ShenXing needs before it drafts, a command each."""
+
+from __future__ import annotations
+
+from mtkit.commands.options import application
+from mtkit.commands.sx.calibrate import calibrate
+from mtkit.commands.sx.prune import prune
+from mtkit.commands.sx.quantize_embeddings import quantize_embeddings
+from mtkit.commands.sx.vocab import vocab
+
+app = application()
+
+
+@app.callback()
+def sx() -> None:
+    """Prepare a draft with a static and a dynamic vocabulary (docs/speculation.md).
+
+    \b
+    Examples:
+      mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
+      mtkit sx quantize-embeddings model.gguf -o model-sx/
+      mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt --sx-learn
+    """
+
+
+app.command(name="vocab")(vocab)
+app.command(name="prune")(prune)
+app.command(name="quantize-embeddings")(quantize_embeddings)
+app.command(name="calibrate")(calibrate)

@@ -1,0 +1,46 @@
+"""``mtkit sx quantize-embeddings``: the table that is searched for ids like an unknown one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+
+
+def quantize_embeddings(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
+    folder: Annotated[
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Write quant_embeddings.bin (int8, n_vocab x n_embd) and scales.bin (float32 a row).
+
+    quant_embeddings.json beside them says what they were made of, with hashes.
+
+    \b
+    Examples:
+      mtkit sx quantize-embeddings model.gguf -o model-sx/
+      mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt \\
+        --sx-quant-embd model-sx/quant_embeddings.bin --sx-scales model-sx/scales.bin
+    """
+    from mtkit.commands import output
+    from mtkit.commands.options import model_named
+    from mtkit.errors import UnsupportedError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.rows import Rows
+    from mtkit.llm.speculative import semantic_index
+    from mtkit.llm.speculative.prune import EMBEDDING
+
+    path = model_named(target)
+    file = open_gguf(path)
+    if EMBEDDING not in file.names:
+        raise UnsupportedError(f"has no {EMBEDDING}", source=path)
+    about = semantic_index.write(Rows(file, file.names[EMBEDDING]), path, folder, force=force)
+    if as_json:
+        output.write_json(about)
+    else:
+        output.write(f"{folder}: {about['n_vocab']} x {about['n_embd']} of {about['tensor']}\n")

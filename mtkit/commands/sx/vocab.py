@@ -1,0 +1,139 @@
+"""``mtkit sx vocab``: the ids that are worth proposing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+_SIZES = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+
+
+def vocab(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Texts in UTF-8.")
+    ] = None,
+    *,
+    target: Annotated[
+        str, typer.Option("-t", "--target", metavar="TARGET", help="The GGUF model to speed up.")
+    ],
+    size: Annotated[int, typer.Option("-n", metavar="N", help="Number of ids.")] = 32_768,
+    freq: Annotated[
+        list[str] | None,
+        typer.Option("--freq", metavar="FILE", help="Counts: id, count. Repeatable."),
+    ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option("--prompts", metavar="FILE", help="Count TARGET's answers to these lines."),
+    ] = None,
+    n_predict: Annotated[
+        int, typer.Option("--tokens", metavar="N", help="Of each answer at most.")
+    ] = 128,
+    output_file: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the ids there.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Find the ids that occur most: in texts, in files of counts, in what the model answers.
+
+    Counted on what the model writes it serves best; a language that is not among the texts will
+    hardly be proposed. End tokens, bytes and control tokens are always in. A line of --prompts is a
+    text, or JSON with "prompt". Shows which part of each source 1,024 ids and more cover.
+
+    \b
+    Examples:
+      mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
+      mtkit sx vocab -t model.gguf --prompts prompts.jsonl -n 16384 -o vocab.txt
+    """
+    import os
+    from collections import Counter
+
+    from mtkit.base.binary import write_files
+    from mtkit.commands import output
+    from mtkit.commands.options import model_named
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.llm.speculative import frequencies, static_vocabulary
+
+    path = model_named(target)
+    metadata = open_gguf(path).metadata
+    n_vocab = len(metadata.get("tokenizer.ggml.tokens") or ())
+    if not 0 < size <= n_vocab:
+        raise UsageError(f"-n {size}: {path} has {n_vocab} ids")
+    counts = dict(_counted(path, files or [], freq or [], prompts, n_predict, n_vocab))
+    if not counts:
+        raise UsageError("nothing to count", hint="name texts, --freq or --prompts")
+    total: Counter[int] = sum(counts.values(), Counter())
+    ids = static_vocabulary.most_frequent(total, size, frequencies.always_in(metadata), n_vocab)
+    if output_file is not None:
+        note = f"{len(ids)} ids of {os.path.basename(path)}, the most frequent first"
+        write_files({output_file: static_vocabulary.text(ids, note).encode()}, force=force)
+    sizes = sorted({n for n in _SIZES if n < len(ids)} | {len(ids)})
+    covered = {
+        name: [static_vocabulary.coverage(counted, ids[:n]) for n in sizes]
+        for name, counted in counts.items()
+    }
+    if as_json:
+        output.write_json(
+            {"schema": "mtkit.coverage/1", "sizes": sizes, "coverage": covered,
+             "occurrences": {name: c.total() for name, c in counts.items()}}
+        )  # fmt: skip
+        return
+    rows = [(n, *(f"{parts[at]:.2%}" for parts in covered.values())) for at, n in enumerate(sizes)]
+    if not output.is_terminal():
+        output.write_rows(rows)
+        return
+    console = output.console()
+    heads = ["ids>", *(f"{os.path.basename(name)}>" for name in covered)]
+    console.print(output.table(console, heads, rows))
+
+
+def _counted(
+    path: str, files: list[str], freq: list[str], prompts: str | None, n_predict: int, n_vocab: int
+) -> Iterator[tuple[str, Counter[int]]]:
+    """Give the counts of each source, by its name."""
+    from mtkit.commands.arguments import read_text
+    from mtkit.llm.speculative import frequencies
+
+    if files:
+        from mtkit.tokenizer.load import load
+
+        tokenizer = load(path)
+        for name in files:
+            yield name, frequencies.in_texts(tokenizer, [read_text(name)])
+    for name in freq:
+        yield name, frequencies.in_file(name, read_text(name).splitlines(), n_vocab)
+    if prompts is not None:
+        from mtkit.commands.progress import Progress
+        from mtkit.llm.open_model import open_model
+        from mtkit.settings import ContextSettings, ModelSettings
+
+        settings = ModelSettings(path, ContextSettings(n_ctx=4 * n_predict))
+        with open_model(settings, Progress("loading").show) as runner:
+            runner.open_context()
+            yield prompts, frequencies.in_answers(runner, _prompts(read_text(prompts)), n_predict)
+
+
+def _prompts(text: str) -> Iterator[str]:
+    """Give the prompts of a file: a line each, plain or JSON."""
+    import json
+
+    from mtkit.errors import FormatError
+
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)["prompt"]
+            except (ValueError, KeyError, RecursionError):
+                raise FormatError('is not JSON with "prompt"', field=f"line {number}") from None
+            yield str(found)
+        elif line.strip():
+            yield line

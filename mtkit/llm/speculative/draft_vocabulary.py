@@ -1,0 +1,238 @@
+"""Which ids a draft model knows, how they enter, and what its logits belong to."""
+
+from __future__ import annotations
+
+from mtkit.errors import UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.gguf.rows import Rows
+    from mtkit.llama import Context
+
+_ALIKE = 1e-4
+"""Largest relative difference of logits between an id and its embedding."""
+_ROUNDED = 0.02
+"""The same between llama.cpp's head, which may round what enters, and one in 32-bit floats."""
+
+
+class Whole:
+    """The ids of the model itself.
+
+    Attributes:
+        ids: Logit -> id; None where they are the same.
+    """
+
+    ids: Any = None
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def knows(self, ids: Sequence[int]) -> bool:
+        """Whether all of them can enter."""
+        return max(ids) < self._context.model.n_vocab
+
+    def feed(self, ids: Sequence[int]) -> None:
+        """Compute tokens; the logits of the last are wanted."""
+        if len(ids) == 1:
+            self._context.step(ids[0])
+        else:
+            self._context.decode(ids)
+
+    def logits(self) -> Any:
+        """Return the logits behind the last token; a view, or a copy."""
+        return self._context.logits()
+
+
+class Static(Whole):
+    """A part of the ids; all others enter as embeddings, and are never proposed."""
+
+    def __init__(self, context: Context, ids: Sequence[int], embedding: Rows) -> None:
+        """Take a pruned draft.
+
+        Args:
+            context: Of the pruned model.
+            ids: What each of its rows stands for.
+            embedding: The table that it was cut from.
+
+        Raises:
+            UnsupportedError: An embedding does not do what its id does.
+        """
+        import numpy as np
+
+        super().__init__(context)
+        self.ids = np.array(ids, np.int64)
+        self._embedding, self._scale = embedding, 1.0
+        self._row = np.full(embedding.count, -1, np.int32)
+        self._row[self.ids] = np.arange(len(ids), dtype=np.int32)
+        self._find_scale()
+
+    def _find_scale(self) -> None:
+        """Find by what embeddings are multiplied: some graphs do so to those of ids alone."""
+        context, width = self._context, self._embedding.width
+        few = list(range(min(3, len(self.ids))))
+        context.clear()
+        context.decode(few)
+        wanted = context.logits().copy()
+        for scale in (1.0, width**0.5):
+            self._scale = scale
+            context.clear()
+            context.decode_embeddings(self._values([int(self.ids[row]) for row in few]))
+            difference = abs(context.logits() - wanted).max()
+            if difference <= _ALIKE * max(float(abs(wanted).max()), 1.0):
+                context.clear()
+                return
+        raise UnsupportedError(
+            "takes embeddings in a way that is not known: no static vocabulary",
+            source=context.model.path,
+        )
+
+    def _values(self, ids: Sequence[int]) -> Any:
+        import numpy as np
+
+        return self._embedding.values(list(ids)) * np.float32(self._scale)
+
+    def knows(self, ids: Sequence[int]) -> bool:
+        """Whether all of them can enter."""
+        return max(ids) < self._embedding.count
+
+    def feed(self, ids: Sequence[int]) -> None:
+        """Compute tokens; those with rows enter as ids where all have some."""
+        rows = self._row[list(ids)]
+        if (rows >= 0).all():
+            super().feed(rows.tolist())
+        else:
+            self._context.decode_embeddings(self._values(ids))
+
+    def __contains__(self, token_id: object) -> bool:
+        """Whether an id is one of the static ones."""
+        return (
+            isinstance(token_id, int)
+            and 0 <= token_id < len(self._row)
+            and (bool(self._row[token_id] >= 0))
+        )
+
+
+class Dynamic(Static):
+    """A part of the ids, and some more that come and go: their logits are computed here.
+
+    The hidden state that llama.cpp gives is the one behind the last norm, so a logit is its product
+    with a row of the head, then whatever the graph does behind the head (``finishers``).
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        ids: Sequence[int],
+        embedding: Rows,
+        head: Rows,
+        finishers: Sequence[Callable[[Any], Any]],
+        cap: int,
+    ) -> None:
+        """Take a pruned draft whose context gives hidden states.
+
+        Args:
+            context: Of the pruned model.
+            ids: What each of its rows stands for.
+            embedding: The table that it was cut from.
+            head: The head that it was cut from.
+            finishers: What the graph may do behind the head; the one that fits is found out.
+            cap: Most ids beside the static ones; the oldest leave first.
+
+        Raises:
+            UnsupportedError: None of the finishers fits.
+        """
+        import numpy as np
+
+        super().__init__(context, ids, embedding)
+        self._static = self.ids
+        self._head, self._cap = head, cap
+        self._matrix = np.zeros((0, head.width), np.float32)
+        self._dynamic: list[int] = []
+        self._members: set[int] = set()
+        self._finish = self._fitting(finishers)
+
+    def _fitting(self, finishers: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+        context = self._context
+        context.clear()
+        context.decode([0])
+        rows = range(min(64, len(self._static)))
+        wanted = context.logits()[: len(rows)]
+        products = self._head.values(self._static[: len(rows)]) @ context.hidden()
+        bound = _ROUNDED * max(float(abs(wanted).max()), 1e-3)
+        for finish in finishers:
+            if abs(finish(products) - wanted).max() <= bound:
+                context.clear()
+                return finish
+        raise UnsupportedError(
+            "does something behind its head that is not known: no dynamic vocabulary",
+            source=context.model.path,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many ids there are beside the static ones."""
+        return len(self._dynamic)
+
+    def is_dynamic(self, token_id: int) -> bool:
+        """Whether an id is there beside the static ones."""
+        return token_id in self._members
+
+    def forget(self) -> None:
+        """Leave the static ids alone."""
+        self._dynamic.clear()
+        self._members.clear()
+        self._changed()
+
+    def add(self, ids: Sequence[int]) -> int:
+        """Add ids that are not there yet; returns how many those were."""
+        count = 0
+        for token_id in ids:
+            if token_id in self or token_id in self._members or token_id >= self._head.count:
+                continue
+            if len(self._dynamic) >= self._cap:
+                if not self._cap:
+                    break
+                self._members.discard(self._dynamic.pop(0))
+            self._dynamic.append(token_id)
+            self._members.add(token_id)
+            count += 1
+        if count:
+            self._changed()
+        return count
+
+    def _changed(self) -> None:
+        import numpy as np
+
+        self.ids = np.concatenate((self._static, np.array(self._dynamic, np.int64)))
+        if self._dynamic:
+            self._matrix = self._head.values(self._dynamic)
+
+    def logits(self) -> Any:
+        """Return the logits of the static ids, then of the others; a copy."""
+        import numpy as np
+
+        static = self._context.logits()
+        if not self._dynamic:
+            return static
+        return np.concatenate((static, self._finish(self._matrix @ self._context.hidden())))
+
+
+def finishers(metadata: Mapping[str, Any]) -> list[Callable[[Any], Any]]:
+    """Return what graphs of llama.cpp do behind the head, with the numbers of this file."""
+    import numpy as np
+
+    architecture = metadata.get("general.architecture")
+    found: list[Callable[[Any], Any]] = [lambda x: x]
+    scale = metadata.get(f"{architecture}.logit_scale")
+    if isinstance(scale, float) and scale:  # Cohere multiplies, Granite and MiniCPM divide
+        found += [lambda x: x * np.float32(scale), lambda x: x / np.float32(scale)]
+    width = metadata.get(f"{architecture}.embedding_length")
+    if isinstance(width, int) and width:  # MiniCPM without the key
+        found.append(lambda x: x / np.float32(256 / width))
+    cap = metadata.get(f"{architecture}.final_logit_softcapping", 30.0)
+    if isinstance(cap, float) and cap:  # Gemma
+        found.append(lambda x: np.float32(cap) * np.tanh(x / np.float32(cap)))
+    return found

@@ -1,0 +1,78 @@
+"""How often ids occur: in texts, in a file of counts, in what a model answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mtkit.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.llm.runner import Runner
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+_NORMAL, _UNKNOWN, _UNUSED = 1, 2, 5
+"""Token types of a GGUF whose ids stand for nothing special."""
+
+
+def in_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
+    """Count ids of texts, without what is added around a text."""
+    found: Counter[int] = Counter()
+    for text in texts:
+        found.update(tokenizer.encode_ids(text, add_special_tokens=False))
+    return found
+
+
+def in_file(path: str, lines: Iterable[str], n_vocab: int) -> Counter[int]:
+    """Read counts: an id, white space, its count; a number sign begins a comment.
+
+    Raises:
+        FormatError: A line holds something else, or an id that does not exist.
+    """
+    found: Counter[int] = Counter()
+    for number, line in enumerate(lines, 1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        if len(fields) != 2 or not all(field.isascii() and field.isdigit() for field in fields):
+            raise FormatError("is not an id and its count", source=path, field=f"line {number}")
+        if int(fields[0]) >= n_vocab:
+            raise FormatError(f"there is no id {fields[0]}", source=path, field=f"line {number}")
+        found[int(fields[0])] += int(fields[1])
+    return found
+
+
+def in_answers(runner: Runner, prompts: Iterable[str], n_predict: int) -> Counter[int]:
+    """Count the ids of greedy answers; the model's context is open."""
+    from mtkit.llm.sampling import Sampler
+    from mtkit.settings import SamplerSettings
+
+    assert runner.context is not None
+    found: Counter[int] = Counter()
+    with Sampler(runner.context, SamplerSettings()) as sampler:
+        for prompt in prompts:
+            ids = runner.model.tokenize(prompt)[-(runner.context.n_ctx - n_predict) :]
+            if ids:
+                runner.feed(ids)
+                found.update(t.id for t in runner.stream(sampler, n_predict) if t.id >= 0)
+    return found
+
+
+def always_in(metadata: Mapping[str, Any]) -> list[int]:
+    """Return the ids that every vocabulary of a draft has: control tokens, templates', bytes.
+
+    Args:
+        metadata: Of the target; without them a text could not end, nor be spelled.
+    """
+    types: Sequence[int] = metadata.get("tokenizer.ggml.token_type") or ()
+    found = {i for i, kind in enumerate(types) if kind not in (_NORMAL, _UNKNOWN, _UNUSED)}
+    if metadata.get("tokenizer.ggml.model") == "gpt2":  # one character of it is a byte
+        tokens = metadata.get("tokenizer.ggml.tokens") or ()
+        found.update(i for i, token in enumerate(tokens) if len(token) == 1)
+    for name, value in metadata.items():
+        if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
+            found.add(int(value))
+    return sorted(i for i in found if i < len(types))

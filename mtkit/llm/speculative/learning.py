@@ -1,0 +1,99 @@
+"""What puts ids into a dynamic vocabulary: the trigger's search, the prompt, the text."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from mtkit.llm.speculative.draft_vocabulary import Dynamic
+    from mtkit.llm.speculative.proposal import Outcome
+    from mtkit.llm.speculative.trigger import Trigger
+
+    class Search(Protocol):
+        """Finds ids that mean much the same."""
+
+        def neighbours(self, token_id: int) -> list[int]:
+            """Return the ids nearest to one, itself left out."""
+            ...
+
+
+class Learning:
+    """Changes a dynamic vocabulary between rounds.
+
+    Attributes:
+        vocabulary: What is changed.
+        trigger: Its counters; None where nothing is searched for.
+        search_seconds: Time spent on searches.
+        neighbours: Ids that searches gave.
+        added: Ids that were added, by whatever.
+        hits: Accepted tokens that the static vocabulary does not have.
+        largest: Most ids that were there at once.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Dynamic,
+        *,
+        trigger: Trigger | None = None,
+        search: Search | None = None,
+        seed_prompt: bool = False,
+        learn: bool = False,
+    ) -> None:
+        """Begin with an empty dynamic vocabulary.
+
+        Args:
+            vocabulary: The draft's.
+            trigger: Says what to search for.
+            search: Finds the neighbours; None to add the id itself alone.
+            seed_prompt: Add the ids of the prompt.
+            learn: Add every id that is emitted.
+        """
+        self.vocabulary, self.trigger, self._search = vocabulary, trigger, search
+        self._seed_prompt, self._learn = seed_prompt, learn
+        self.search_seconds = 0.0
+        self.neighbours = self.added = self.hits = self.largest = 0
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Take a prompt."""
+        if self._seed_prompt:
+            self._add(list(dict.fromkeys(ids)))
+
+    def saw(self, outcome: Outcome) -> None:
+        """Take a round."""
+        known = self.vocabulary
+        self.hits += sum(i not in known for i in outcome.drafted[: outcome.accepted])
+        for token_id in self.trigger.saw(outcome) if self.trigger else ():
+            start = time.perf_counter()
+            found = self._search.neighbours(token_id) if self._search else []
+            self._add([token_id, *found])
+            self.neighbours += len(found)
+            self.search_seconds += time.perf_counter() - start
+        if self._learn:
+            self._add([i for i in outcome.emitted if i >= 0])
+
+    def _add(self, ids: list[int]) -> None:
+        self.added += self.vocabulary.add(ids)
+        self.largest = max(self.largest, self.vocabulary.size)
+
+    def document(self) -> dict[str, object]:
+        """Return the counters for JSON."""
+        found: dict[str, object] = {
+            "size": self.vocabulary.size,
+            "largest": self.largest,
+            "added": self.added,
+            "hits": self.hits,
+        }
+        if self.trigger is not None:
+            found |= {
+                "first_rejected": self.trigger.first_rejected,
+                "unknown": self.trigger.unknown,
+                "triggers": self.trigger.fired,
+                "searches": len(self.trigger.searched),
+                "neighbours": self.neighbours,
+                "search_seconds": self.search_seconds,
+            }
+        return found

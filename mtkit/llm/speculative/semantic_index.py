@@ -1,0 +1,157 @@
+"""Tokens that mean much the same: an int8 copy of a model's embeddings, searched by cosine.
+
+``quant_embeddings.bin`` is int8 of shape (n_vocab, n_embd), row after row; ``scales.bin`` is
+float32 of shape (n_vocab,), little-endian: value = int8 * scale. The scale of a row is its largest
+absolute value / 127; a row of zeros has scale 0. ``quant_embeddings.json`` says what they were made
+of. A cosine needs no scales: they cancel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mtkit.base.binary import write_files
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.gguf.rows import Rows
+
+EMBEDDINGS, SCALES, ABOUT = "quant_embeddings.bin", "scales.bin", "quant_embeddings.json"
+_CHUNK = 4096
+"""Rows that are worked on at once."""
+
+
+def quantized(values: Any) -> tuple[Any, Any]:
+    """Return int8 rows and float32 scales of float32 rows, rounded to the nearest, ties to even."""
+    import numpy as np
+
+    largest = np.abs(values).max(axis=1)
+    scales = (largest / np.float32(127)).astype(np.float32)
+    safe = np.where(scales > 0, scales, np.float32(1))
+    return np.rint(values / safe[:, None]).clip(-127, 127).astype(np.int8), scales
+
+
+def write(table: Rows, source: str, folder: str, *, force: bool = False) -> dict[str, object]:
+    """Write the files of an embedding table; returns what the JSON says.
+
+    Raises:
+        UsageError: A file exists.
+        UnsupportedError: The table cannot be dequantized, or holds what is not a number.
+        ResourceError: The disk is full.
+    """
+    import hashlib
+
+    import numpy as np
+
+    rows, scales = [], []
+    for at in range(0, table.count, _CHUNK):
+        values = table.values(slice(at, at + _CHUNK))
+        if not np.isfinite(values).all():
+            raise UnsupportedError(
+                "holds what is not a number", source=source, field=table.tensor.name
+            )
+        row, scale = quantized(values)
+        rows.append(row.tobytes())
+        scales.append(scale.astype("<f4").tobytes())
+    embeddings, factors = b"".join(rows), b"".join(scales)
+    about: dict[str, object] = {
+        "schema": "mtkit.quant_embeddings/1",
+        "source": os.path.basename(source),
+        "tensor": table.tensor.name,
+        "n_vocab": table.count,
+        "n_embd": table.width,
+        "sha256": {
+            EMBEDDINGS: hashlib.sha256(embeddings).hexdigest(),
+            SCALES: hashlib.sha256(factors).hexdigest(),
+        },
+    }
+    os.makedirs(folder, exist_ok=True)
+    write_files(
+        {
+            os.path.join(folder, EMBEDDINGS): embeddings,
+            os.path.join(folder, SCALES): factors,
+            os.path.join(folder, ABOUT): (json.dumps(about, indent=1) + "\n").encode(),
+        },
+        force=force,
+    )
+    return about
+
+
+class SemanticIndex:
+    """An int8 table that is searched whole, and remembers what it found."""
+
+    def __init__(
+        self, rows: Any, queries: Rows, *, top_k: int = 50, threshold: float = 0.85
+    ) -> None:
+        """Take a table.
+
+        Args:
+            rows: int8 of shape (n_vocab, n_embd).
+            queries: The table in its own precision: the row of an id is what is searched for.
+            top_k: Most neighbours.
+            threshold: Least cosine.
+        """
+        import numpy as np
+
+        self._rows, self._queries = rows, queries
+        self._top_k, self._threshold = top_k, threshold
+        norms = np.empty(len(rows), np.float32)
+        for at in range(0, len(rows), _CHUNK):
+            part = rows[at : at + _CHUNK].astype(np.float32)
+            norms[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1))
+        self._norms = norms
+        self._found: dict[int, list[int]] = {}
+
+    def neighbours(self, token_id: int) -> list[int]:
+        """Return the ids nearest to one, itself left out; of equals the lowest id first."""
+        found = self._found.get(token_id)
+        if found is None:
+            found = self._found[token_id] = [i for i, _ in self.search(token_id)]
+        return found
+
+    def search(self, token_id: int) -> list[tuple[int, float]]:
+        """Return ids and cosines, the nearest first."""
+        import numpy as np
+
+        query, _ = quantized(self._queries.values([token_id]))
+        wanted = query[0].astype(np.float32)
+        length = float(np.sqrt((wanted * wanted).sum()))
+        if not length or not self._top_k:
+            return []
+        products = np.empty(len(self._rows), np.float32)
+        for at in range(0, len(self._rows), _CHUNK):
+            products[at : at + _CHUNK] = self._rows[at : at + _CHUNK].astype(np.float32) @ wanted
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cosines = np.where(self._norms > 0, products / (self._norms * length), -2)
+        cosines[token_id] = -2
+        near = np.flatnonzero(cosines >= self._threshold)
+        order = near[np.lexsort((near, -cosines[near]))][: self._top_k]
+        return [(int(i), float(cosines[i])) for i in order]
+
+
+def read(embeddings: str, scales: str, queries: Rows) -> Any:
+    """Return the int8 rows of a table, mapped; its scales are only held against it.
+
+    Raises:
+        UsageError: A file is not there.
+        FormatError: Its size is not that of the target's table.
+    """
+    import numpy as np
+
+    wanted = {embeddings: queries.count * queries.width, scales: 4 * queries.count}
+    for path, size in wanted.items():
+        try:
+            found = os.path.getsize(path)
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=path) from None
+        if found != size:
+            raise FormatError(
+                f"has {found} bytes, not {size}: the model's table is {queries.count} x "
+                f"{queries.width}",
+                source=path,
+            )
+    return np.memmap(embeddings, np.int8, "r", shape=(queries.count, queries.width))

@@ -1,0 +1,401 @@
+"""Static and dynamic vocabularies of a draft: rows, trigger, search, and what they change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from llm_models import ARCHITECTURES, tiny
+from support import reference, shared
+
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.rows import Rows
+from mtkit.llm.generate import generate
+from mtkit.llm.open_model import open_model
+from mtkit.llm.speculative import semantic_index, static_vocabulary
+from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, finishers
+from mtkit.llm.speculative.proposal import Outcome
+from mtkit.llm.speculative.prune import EMBEDDING, HEAD, prune
+from mtkit.llm.speculative.trigger import Trigger
+from mtkit.settings import ContextSettings, ModelSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made here is not kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MTKIT_TRIAL", "0")
+
+
+def own(part: str, kind: str = "q8_0") -> str:
+    """Return the path of a model of the trained pair."""
+    reference("llama_cpp")
+    return str(shared(f"own/model/mtkit-docs-{part}-{kind}.gguf"))
+
+
+def english(size: int) -> list[int]:
+    """Return the most frequent ids of English."""
+    lines = shared("own/freq/8k/en.txt").read_text("utf-8").splitlines()
+    return [int(line.split()[0]) for line in lines if not line.startswith("#")][:size]
+
+
+def opened(path: str, *, embeddings: bool = False) -> Any:
+    """Return a model with an open context."""
+    settings = ContextSettings(n_ctx=64, threads=1, embeddings=embeddings, kv_type="bf16")
+    runner = open_model(ModelSettings(path, settings), n_ctx=64)
+    runner.open_context()
+    return runner
+
+
+# -- cut rows
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0", "bf16"])
+@pytest.mark.parametrize("size", [64, 1024])
+def test_logits_of_cut_rows(kind: str, size: int, tmp_path: Path) -> None:
+    """To the bit what the whole draft gives them, whether a token enters as id or as embedding."""
+    whole, small = own("draft", kind), str(tmp_path / "small.gguf")
+    ids = Random(size).sample(range(8192), size)
+    prune(whole, ids, small)
+    file = open_gguf(whole)
+    text = [ids[0], ids[5], ids[2]]
+    with opened(whole) as one, opened(small) as other:
+        one.context.decode(text)
+        wanted = one.context.logits()[ids]
+        vocabulary = Static(other.context, ids, Rows(file, file.names[EMBEDDING]))
+        vocabulary.feed(text)
+        assert (vocabulary.logits() == wanted).all()
+        one.context.clear()
+        other.context.clear()
+        outside = [ids[0], next(i for i in range(8192) if i not in ids), ids[3]]
+        one.context.decode(outside)
+        vocabulary.feed(outside)
+        assert (vocabulary.logits() == one.context.logits()[ids]).all()
+        assert vocabulary.ids.tolist() == ids
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_dynamic_logits_of_architectures(arch: str, tmp_path: Path) -> None:
+    """Logits that are computed outside are the whole model's, with its scale or cap."""
+    whole, small = str(tiny(arch)), str(tmp_path / "small.gguf")
+    file = open_gguf(whole)
+    embedding = Rows(file, file.names[EMBEDDING])
+    head = Rows(file, file.names[HEAD]) if HEAD in file.names else embedding
+    ids = list(range(5, 5 + 128))
+    prune(whole, ids, small)
+    with opened(whole) as one, opened(small, embeddings=True) as other:
+        vocabulary = Dynamic(other.context, ids, embedding, head, finishers(file.metadata), cap=100)
+        assert vocabulary.add([500, 7, 600, 500, 700]) == 3
+        text = [6, 200, 9]
+        one.context.decode(text)
+        vocabulary.feed(text)
+        wanted = one.context.logits()[vocabulary.ids]
+        np.testing.assert_allclose(vocabulary.logits(), wanted, rtol=0.01, atol=0.01)
+        assert vocabulary.ids[-3:].tolist() == [500, 600, 700]
+
+
+def test_what_cannot_be_pruned(tmp_path: Path) -> None:
+    whole, small = own("draft"), str(tmp_path / "small.gguf")
+    with pytest.raises(UsageError, match="no ids"):
+        prune(whole, [], small)
+    with pytest.raises(UsageError, match="no id 8192"):
+        prune(whole, [1, 8192], small)
+    prune(whole, [1, 2], small)
+    with pytest.raises(UsageError, match="exists already"):
+        prune(whole, [1, 2], small)
+    with pytest.raises(UsageError, match="pruned draft already"):
+        prune(small, [1], str(tmp_path / "smaller.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("1\n2\n1\n", "line 3: id 1 stands in line 1 already"),
+        ("1\n\n# a note\n99\n", "line 4: there is no id 99"),
+        ("1\n-2\n", "line 2: '-2' is not an id"),
+        ("1 2\n", "line 1: '1 2' is not an id"),
+        ("9" * 400, "there is no id"),
+        ("\u0663\n", "is not an id"),
+    ],
+)
+def test_damaged_vocabularies(text: str, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_text(text, "utf-8")
+    with pytest.raises(FormatError) as caught:
+        static_vocabulary.read(str(path), 50)
+    assert what in str(caught.value)
+
+
+def test_a_vocabulary_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    ids = Random(3).sample(range(1000), 300)
+    path.write_text(static_vocabulary.text(ids, "of a test"), "utf-8")
+    assert static_vocabulary.read(str(path), 1000) == ids
+
+
+def test_most_frequent() -> None:
+    counts = {5: 9, 3: 7, 8: 7, 1: 2}
+    assert static_vocabulary.most_frequent(counts, 3, (), 10) == [5, 3, 8]
+    assert static_vocabulary.most_frequent(counts, 3, (0,), 10) == [5, 3, 0]
+    assert static_vocabulary.coverage(counts, [5, 3]) == 16 / 25
+    with pytest.raises(UsageError, match="2 ids hold less than the 3"):
+        static_vocabulary.most_frequent(counts, 2, (0, 1, 2), 10)
+
+
+# -- the trigger
+
+
+@pytest.mark.parametrize(
+    ("drafted", "accepted", "likely", "fires"),
+    [
+        (0, 0, 9, False),  # nothing was drafted
+        (2, 1, 9, False),  # the first was accepted
+        (2, 2, 9, False),
+        (2, 0, 3, False),  # the static vocabulary has what was wanted
+        (2, 0, 9, True),
+    ],
+)
+def test_the_double_condition(drafted: int, accepted: int, likely: int, fires: bool) -> None:
+    trigger = Trigger({1, 2, 3})
+    outcome = Outcome([1] * drafted, accepted, [1] * accepted + [likely], likely)
+    assert trigger.saw(outcome) == ([9] if fires else [])
+    assert trigger.fired == fires
+    assert trigger.first_rejected == (drafted > 0 and accepted == 0)
+    assert trigger.unknown == (drafted > 0 and likely == 9)
+    assert trigger.saw(outcome) == []  # it fires again, and is not searched for again
+    assert trigger.fired == 2 * fires
+    assert len(trigger.searched) == fires
+
+
+def test_variants_of_the_trigger() -> None:
+    outcome = Outcome([1, 1], 0, [8], 9)
+    assert Trigger({1}, which="emitted").saw(outcome) == [8]
+    assert Trigger({1}, which="either").saw(outcome) == [9, 8]
+    assert Trigger({1, 9}, which="either").saw(outcome) == [8]
+    later = Outcome([1, 1], 1, [1, 9], 9)
+    assert Trigger({1}).saw(later) == []
+    assert Trigger({1}, position="any").saw(later) == [9]
+    assert Trigger({1}, position="any").saw(Outcome([1], 1, [1, 9], 9)) == []
+
+
+# -- the search
+
+
+class Table:
+    """Rows that are not in a file."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self.count, self.width = values.shape
+
+    def values(self, ids: Any) -> Any:
+        """Return rows."""
+        return self._values[ids]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.normal(0, 1, (300, 48)).astype(np.float32)
+    values[7] = 0
+    values[20:30] = values[20]  # ties
+    values[40:60] = values[41] + random.normal(0, 0.2, (20, 48)).astype(np.float32)
+    rows, scales = semantic_index.quantized(values)
+    assert abs(rows * scales[:, None] - values).max() <= scales.max() / 2 + 1e-6
+    table: Any = Table(values)
+    for top_k, threshold in ((5, -1.0), (50, 0.5), (3, 0.95), (400, -1.0)):
+        index = semantic_index.SemanticIndex(rows, table, top_k=top_k, threshold=threshold)
+        for token_id in (0, 20, 41, 299):
+            exact = rows.astype(np.float64)
+            length = np.sqrt((exact**2).sum(1))
+            with np.errstate(invalid="ignore"):
+                cosines = exact @ exact[token_id] / (length * length[token_id])
+            wanted = sorted(
+                (i for i in range(300) if i not in (token_id, 7) and cosines[i] >= threshold),
+                key=lambda i: (-cosines[i].astype(np.float32), i),
+            )[:top_k]
+            assert index.neighbours(token_id) == wanted
+        assert index.neighbours(7) == []
+
+
+def test_files_of_a_table(tmp_path: Path) -> None:
+    path = own("target")
+    file = open_gguf(path)
+    table = Rows(file, file.names[EMBEDDING])
+    about = semantic_index.write(table, path, str(tmp_path))
+    rows, scales = tmp_path / "quant_embeddings.bin", tmp_path / "scales.bin"
+    assert rows.stat().st_size == 8192 * 256
+    assert scales.stat().st_size == 8192 * 4
+    assert json.loads((tmp_path / "quant_embeddings.json").read_text()) == about
+    found = semantic_index.read(str(rows), str(scales), table)
+    values = table.values(slice(0, 8192))
+    factors = np.frombuffer(scales.read_bytes(), "<f4")
+    assert (abs(found * factors[:, None] - values) <= factors[:, None] * 0.5001).all()
+    with pytest.raises(UsageError, match="exists already"):
+        semantic_index.write(table, path, str(tmp_path))
+    for damaged in (rows, scales):
+        kept = damaged.read_bytes()
+        damaged.write_bytes(kept[:-1])
+        with pytest.raises(FormatError, match=f"has {len(kept) - 1} bytes, not {len(kept)}"):
+            semantic_index.read(str(rows), str(scales), table)
+        damaged.write_bytes(kept)
+
+
+# -- what they change: the speed, never the text
+
+
+def test_groups(tmp_path: Path) -> None:
+    """A, B, C, D and E write the same; off its language C accepts less than B, and E wins back."""
+    target, draft = own("target"), own("draft")
+    (tmp_path / "en.txt").write_text("\n".join(map(str, english(2048))))
+    file = open_gguf(target)
+    semantic_index.write(Rows(file, file.names[EMBEDDING]), target, str(tmp_path))
+    static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "en.txt")}
+    search = {
+        "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
+        "sx_scales": str(tmp_path / "scales.bin"),
+    }
+    groups: dict[str, dict[str, Any]] = {
+        "B": {"draft": draft},
+        "C": static,
+        "D": {**static, **search},
+        "D, all neighbours": {**static, **search, "sx_threshold": -1.0, "sx_cap": 100},
+        "E": {**static, "sx_seed_prompt": True, "sx_learn": True},
+    }
+    lines = shared("own/prompts/zh.jsonl").read_text("utf-8").splitlines()
+    emitted = dict.fromkeys(groups, 0)
+    rounds = dict.fromkeys(groups, 0)
+    for line in lines[:24:4]:
+        common: dict[str, Any] = {"model": target, "n_predict": 48, "threads": 1}
+        plain = generate(json.loads(line)["prompt"], draft_lookup=True, draft_max=0, **common)
+        for name, given in groups.items():
+            made = generate(
+                json.loads(line)["prompt"], draft_auto=False, draft_max=3, **given, **common
+            )
+            assert made.ids == plain.ids, name
+            seen = made.drafting
+            assert seen
+            emitted[name] += seen.emitted
+            rounds[name] += seen.rounds
+            if name[0] == "D":
+                found: Any = seen.document()["dynamic_vocabulary"]
+                assert found["searches"] <= found["triggers"] <= found["first_rejected"]
+                assert found["largest"] <= 4096 if name == "D" else 100
+                assert found["added"] >= found["searches"]
+    rate = {name: emitted[name] / rounds[name] for name in groups}
+    assert rate["C"] < rate["D"] <= rate["B"] * 1.1
+    assert rate["E"] - rate["C"] > 0.5 * (rate["B"] - rate["C"])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("ids", [[5], list(range(8192))])
+def test_one_id_and_all_ids(ids: list[int], temperature: float, tmp_path: Path) -> None:
+    target, draft = own("target"), own("draft")
+    (tmp_path / "v.txt").write_text("\n".join(map(str, ids)))
+    common: dict[str, Any] = {
+        "model": target, "n_predict": 24, "threads": 1, "temperature": temperature, "seed": 3,
+        "draft_auto": False,
+    }  # fmt: skip
+    made = generate("The", draft=draft, sx_static_vocab=str(tmp_path / "v.txt"), **common)
+    whole = generate("The", draft=draft, **common)
+    if len(ids) == 8192:
+        assert made.ids == whole.ids
+        assert made.drafting
+        assert whole.drafting
+        assert made.drafting.accepted == whole.drafting.accepted
+    elif not temperature:
+        assert made.ids == whole.ids
+    grown = generate(
+        "The", draft=draft, sx_static_vocab=str(tmp_path / "v.txt"), sx_learn=True, sx_cap=3,
+        **common,
+    )  # fmt: skip
+    assert len(grown.ids) == len(made.ids)
+
+
+def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
+    target, draft = own("target"), own("draft")
+    (tmp_path / "v.txt").write_text("# nothing\n")
+    wrong: list[tuple[dict[str, Any], type[MtkitError], str]] = [
+        ({"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}, UsageError, "no ids"),
+        ({"draft_lookup": True, "sx_static_vocab": "v.txt"}, UsageError, "without --draft"),
+        ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
+        ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
+        ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
+    ]
+    for given, kind, what in wrong:
+        with pytest.raises(kind, match=what):
+            generate("The", model=target, n_predict=2, **given)
+
+
+def test_a_pruned_file_needs_its_source(tmp_path: Path) -> None:
+    for part in ("target", "draft"):
+        shutil.copy(own(part), tmp_path / f"{part}.gguf")
+    small = str(tmp_path / "small.gguf")
+    prune(str(tmp_path / "draft.gguf"), english(512), small)
+    common: dict[str, Any] = {"model": str(tmp_path / "target.gguf"), "n_predict": 8}
+    assert generate("The", draft=small, **common).drafting
+    with pytest.raises(UsageError, match="is pruned already"):
+        generate("The", draft=small, sx_static_vocab="v.txt", **common)
+    with (tmp_path / "draft.gguf").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(UsageError, match=r"another draft\.gguf"):
+        generate("The", draft=small, **common)
+    (tmp_path / "draft.gguf").unlink()
+    with pytest.raises(UsageError, match=r"needs draft\.gguf beside it"):
+        generate("The", draft=small, **common)
+
+
+def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
+    target, draft = str(tmp_path / "target.gguf"), str(tmp_path / "draft.gguf")
+    shutil.copy(own("target"), target)
+    shutil.copy(own("draft"), draft)
+    (tmp_path / "text.txt").write_text("The option shows the file. " * 9 + "\n")
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "The option"}\nThe file\n')
+    done = mtkit(
+        "sx", "vocab", str(tmp_path / "text.txt"), "-t", target, "-n", "1024", "-o",
+        str(tmp_path / "v.txt"), "--prompts", str(tmp_path / "prompts.jsonl"), "--tokens", "8",
+        "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [covered[-1] for covered in found["coverage"].values()] == [1.0, 1.0]
+    ids = static_vocabulary.read(str(tmp_path / "v.txt"), 8192)
+    assert len(ids) == 1024
+    assert {8189, 8190, 8191} <= set(ids)
+    for argv in (
+        ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
+        ("quantize-embeddings", target, "-o", str(tmp_path / "sx")),
+        ("calibrate", target, "--draft", draft, "--threads", "1"),
+    ):
+        done = mtkit("sx", *argv)
+        assert done.returncode == 0, done.stderr
+    rows = [line.split(b"\t") for line in done.stdout.splitlines()]
+    assert [int(row[0]) for row in rows][:4] == [1, 2, 3, 4]
+    assert rows[0][2] == b"1.00"
+    done = mtkit(
+        "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-quant-embd",
+        str(tmp_path / "sx" / "quant_embeddings.bin"), "--sx-scales",
+        str(tmp_path / "sx" / "scales.bin"), "-n", "8", "--json", "-q",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]
+    assert mtkit("sx").returncode == 2
+
+
+def test_a_table_with_what_is_not_a_number(tmp_path: Path) -> None:
+    values = np.ones((4, 8), np.float32)
+    values[2, 3] = np.inf
+    table: Any = Table(values)
+    table.tensor = type("T", (), {"name": "token_embd.weight"})
+    with pytest.raises(UnsupportedError, match="not a number"):
+        semantic_index.write(table, "m.gguf", str(tmp_path))
