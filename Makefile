@@ -9,7 +9,7 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates docs sanitize native clean
+.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates matrix docs sanitize native clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -42,6 +42,10 @@ fuzz-models: $(VENV)/tests
 ## Hostile chat templates, each measured; see tools/fuzz_templates.py.
 fuzz-templates: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_templates $(FUZZ)
+
+## Every stored tokenizer in every format, run by the format's own library; see tools/matrix.py.
+matrix: $(VENV)/tests
+	$(BIN)/python -m tools.matrix $(MATRIX)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed
