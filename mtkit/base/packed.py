@@ -48,6 +48,11 @@ class Numbers(Sequence["Any"]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.view)
 
+    def pairs(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the numbers two at a time."""
+        numbers = iter(self.view.tolist())
+        return zip(numbers, numbers, strict=True)
+
     def below(self, limit: int) -> bool:
         """Tell whether all numbers (struct letter I) are below a limit of at most 2^31.
 

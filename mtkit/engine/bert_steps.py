@@ -24,7 +24,7 @@ TABLE_CASE = "17.0"
 
 def per_character(component: normalizers.Bert) -> list[bytes]:
     """Return the steps of ``Bert`` with each character on its own."""
-    strip = component.lowercase if component.strip_accents is None else component.strip_accents
+    strip = component.strips_accents
     steps = [_bases()] if strip else []
     if component.clean_text:
         gone = categories(UNICODE, "Cc", "Cf", "Co", "Cs")

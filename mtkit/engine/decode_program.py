@@ -194,7 +194,7 @@ class DecodeProgram:
 
     def _by_piece(self, decoder: decoders.Subwords | decoders.AfterBos) -> None:
         """Pieces of a trained subword model."""
-        from mtkit.pipeline.models.words import BYTE_PIECES
+        from mtkit.spec.vocabulary import BYTE_TOKENS
 
         pieces = self.spec.vocabulary.pieces
         if self.mapped is not None:  # the core has other pieces
@@ -205,7 +205,7 @@ class DecodeProgram:
                 self.listed[token_id] = (IdFlag.HIDDEN, bytes(pieces[token_id]))
             return
         self.family = Family.SUBWORDS
-        byte_of = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
+        byte_of = {piece: byte for byte, piece in enumerate(BYTE_TOKENS)}
         for token_id in self._of_role(TokenType.BYTE):
             byte = byte_of.get(bytes(pieces[token_id]))
             if byte is not None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.decoders import Decoder
 
-MARK = "\u2581"
 BYTE_RUNS = u8(StepKind.BYTE_RUNS)
 DIFFERENT = u8(StepKind.DIFFERENT)
 NOT_EMPTY = u8(StepKind.NOT_EMPTY)

@@ -63,7 +63,7 @@ def lattice_unigram(
     vocabulary: Vocabulary, model: models.LatticeUnigram, sections: Sections
 ) -> bytes:
     """Make the scores of ``LatticeUnigram`` as f64."""
-    from mtkit.pipeline.models.words import BYTE_PIECES
+    from mtkit.spec.vocabulary import BYTE_TOKENS
 
     size = len(vocabulary)
     scores = list(vocabulary.scores or [0.0] * size)
@@ -75,7 +75,7 @@ def lattice_unigram(
             u32(model.unk),
             f64(scores[model.unk]),
             u8(model.byte_fallback),
-            numbers(ids.get(piece, NONE) for piece in BYTE_PIECES),
+            numbers(ids.get(piece, NONE) for piece in BYTE_TOKENS),
         ]
     )
 

@@ -15,15 +15,15 @@ from mtkit.engine.opcodes import ModelKind
 from mtkit.engine.program import Program
 from mtkit.engine.program_writer import f64, text, u8, u32
 from mtkit.errors import UnsupportedError
-from mtkit.pipeline.models.words import BYTE_PIECES
 from mtkit.spec import TokenType, models
+from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
-MARK = "\u2581".encode()
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
 RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
@@ -140,12 +140,12 @@ class _Model:
         character is fused with unknown ones before it.
         """
         model, pieces = self.spec.model, self.vocabulary.pieces
-        names = list(BYTE_PIECES) if byte_fallback else []
+        names = list(BYTE_TOKENS) if byte_fallback else []
         if unk is not None and unk < len(pieces):
             names.append(pieces[unk])
         elif not (byte_fallback and all(map(self._is_token, names))):
             return None
-        if self.raw or not self._is_token(MARK, TokenType.NORMAL, TokenType.USER_DEFINED):
+        if self.raw or not self._is_token(MARK_BYTES, TokenType.NORMAL, TokenType.USER_DEFINED):
             return None
         sections, behind = self.sections, b""
         if isinstance(model, models.BPE):
@@ -170,7 +170,7 @@ class _Model:
     def _of_role(self, *roles: int) -> bytes:
         """Return for each id whether it has one of the roles (and is listed)."""
         table = bytes(int(role in roles) for role in range(256))
-        types = self.types or bytes((TokenType.NORMAL,)) * len(self.vocabulary)
+        types = self.vocabulary.all_types()
         marks = types.translate(table)
         if not self.listed:
             return marks

@@ -77,7 +77,7 @@ def _bert(component: normalizers.Bert) -> list[bytes]:
     if component.handle_chinese_chars:
         edges = union(*((first, last + 1) for first, last in HAN))
         steps.append(set_apart(edges))
-    strip = component.lowercase if component.strip_accents is None else component.strip_accents
+    strip = component.strips_accents
     if strip:
         steps += [form("NFD"), drop(categories("8.0", "Mn"))]
     if component.lowercase:

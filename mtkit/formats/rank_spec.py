@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.contract import Losses
 from mtkit.formats.json_fields import encode
 from mtkit.spec import (
     AddedToken,
@@ -22,6 +23,7 @@ from mtkit.spec import (
     pre_tokenizers,
 )
 from mtkit.spec.text import Regex
+from mtkit.spec.traverse import flat
 from mtkit.spec.vocabulary import is_sparse
 from mtkit.unicode.byte_alphabet import to_bytes, to_letters
 
@@ -94,16 +96,14 @@ def fancy_regex(pattern: str) -> Regex:
     return Regex(pattern, word="joiners", anchors="text", case_folding="simple", counted="modified")
 
 
-def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, list[Loss]]:
+def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, tuple[Loss, ...]]:
     """Return byte string -> rank, the split pattern and the losses of a byte-level specification.
 
     Raises:
         UnsupportedError: It is not a byte-level BPE that ranks by id can express.
     """
-    from mtkit.formats.contract import Loss
-
-    losses: list[Loss] = []
-    split, letters = _split_and_letters(spec, what)
+    losses = Losses()
+    pattern, letters = _pattern_and_letters(spec, what)
     vocabulary = spec.vocabulary
     special = {token.id for token in spec.added_tokens.tokens}
     ranks: dict[bytes, int] = {}
@@ -118,41 +118,30 @@ def ranks_of(spec: TokenizerSpec, what: str) -> tuple[dict[bytes, int], str, lis
             ranks[raw] = token_id
     if lost:
         effect = f"tokens that are not byte strings of their own: {len(lost)}, the first {lost[0]}"
-        losses.append(Loss("decoding", "vocabulary", effect))
+        losses.add("decoding", "vocabulary", effect)
     if len(ranks) < 256 or any(bytes([byte]) not in ranks for byte in range(256)):
         raise UnsupportedError(f"{what} needs a token for each of the 256 bytes")
     if isinstance(spec.model, models.BPE):
-        losses += _merge_losses(spec.model, ranks, vocabulary)
+        _check_merges(spec.model, ranks, vocabulary, losses)
     elif not isinstance(spec.model, models.RankBPE):
         raise UnsupportedError(f"{what} holds byte-level BPE, not {type(spec.model).__name__}")
     if spec.normalizer is not None:
-        effect = f"{type(spec.normalizer).__name__} is not run"
-        losses.append(Loss("ids", "normalizer", effect))
+        losses.add("ids", "normalizer", f"{type(spec.normalizer).__name__} is not run")
     if letters.add_prefix_space:
-        losses.append(Loss("ids", "pre_tokenizer", "no space is put in front"))
-    if split.pattern != fancy_regex(split.pattern.pattern):
-        effect = "the pattern is run by another engine"
-        losses.append(Loss("ids-possible", "pre_tokenizer", effect))
-    return ranks, split.pattern.pattern, losses
+        losses.add("ids", "pre_tokenizer", "no space is put in front")
+    if pattern != fancy_regex(pattern.pattern):
+        losses.add("ids-possible", "pre_tokenizer", "the pattern is run by another engine")
+    return ranks, pattern.pattern, losses.found
 
 
-class _Split(pre_tokenizers.Split):
-    """A split by a regular expression that keeps what it finds."""
-
-    pattern: Regex
-
-
-def _split_and_letters(spec: TokenizerSpec, what: str) -> tuple[_Split, pre_tokenizers.ByteLevel]:
-    steps: tuple[object, ...]
-    if isinstance(spec.pre_tokenizer, pre_tokenizers.Sequence):
-        steps = spec.pre_tokenizer.steps
-    else:
-        steps = (spec.pre_tokenizer,)
+def _pattern_and_letters(spec: TokenizerSpec, what: str) -> tuple[Regex, pre_tokenizers.ByteLevel]:
+    """Return the pattern of the one split, which keeps what it finds, and the byte alphabet."""
+    steps = list(flat(spec.pre_tokenizer))
     letters = steps[-1] if steps else None
     if not isinstance(letters, pre_tokenizers.ByteLevel):
         raise UnsupportedError(f"{what} holds byte-level BPE only")
     if letters.use_regex and len(steps) == 1:
-        return _Split(Regex(GPT2_PATTERN)), letters
+        return Regex(pre_tokenizers.BYTE_LEVEL_SPLIT), letters
     split = steps[0]
     if len(steps) != 2 or not isinstance(split, pre_tokenizers.Split) or letters.use_regex:
         raise UnsupportedError(f"{what} holds one split pattern, this tokenizer has more")
@@ -160,30 +149,23 @@ def _split_and_letters(spec: TokenizerSpec, what: str) -> tuple[_Split, pre_toke
         raise UnsupportedError(f"{what} cannot hold this Split")
     if split.behavior == "removed" and not split.invert:
         raise UnsupportedError(f"{what} cannot drop what the pattern finds")
-    return _Split(split.pattern, split.behavior, split.invert), letters
+    return split.pattern, letters
 
 
-GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
-"""Source: openai/gpt-2, src/encoder.py."""
-
-
-def _merge_losses(
-    model: models.BPE, ranks: Mapping[bytes, int], vocabulary: Vocabulary
-) -> list[Loss]:
+def _check_merges(
+    model: models.BPE, ranks: Mapping[bytes, int], vocabulary: Vocabulary, losses: Losses
+) -> None:
     """Compare a merge list with what ranks by id would merge.
 
     Raises:
         UnsupportedError: The ids do not rise with the ranks.
     """
-    from mtkit.formats.contract import Loss
-
     if model.unk is not None or model.continuing_subword_prefix or model.end_of_word_suffix:
         raise UnsupportedError("ranks cannot hold an unknown token, a prefix or a suffix")
     pieces, size = vocabulary.pieces, len(vocabulary)
     listed: dict[tuple[int, int], int] = {}
     last = -1
-    for at in range(0, len(model.merges.pairs), 2):
-        left, right = model.merges.pairs[at], model.merges.pairs[at + 1]
+    for left, right in model.merges.pairs.pairs():
         if left >= size or right >= size:
             raise UnsupportedError("a merge has a part that is not a token")
         made = vocabulary.ids.get(pieces[left] + pieces[right], -1)
@@ -197,11 +179,9 @@ def _merge_losses(
         for raw in by_id.values()
         for cut in range(1, len(raw))
     )
-    losses = []
     if allowed != len(listed):
         effect = f"{allowed} pairs can merge by rank, the list has {len(listed)}"
-        losses.append(Loss("ids-possible", "model.merges", effect))
+        losses.add("ids-possible", "model.merges", effect)
     elif not model.ignore_merges:
         effect = "a word that is a token is that token"
-        losses.append(Loss("ids-possible", "model.ignore_merges", effect))
-    return losses
+        losses.add("ids-possible", "model.ignore_merges", effect)

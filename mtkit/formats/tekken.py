@@ -56,27 +56,18 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     Raises:
         FormatError: The file is damaged.
     """
-    from mtkit.formats.json_fields import check_plain, parse
+    from mtkit.formats.json_fields import Fields, check_plain, parse
 
-    table = _object(parse(source.data), "the file")
-    config = _object(table.get("config"), "config")
-    pattern = config.get("pattern")
-    if not isinstance(pattern, str):
-        raise FormatError("is not a string", field="config.pattern")
-    size = _count(config.get("default_vocab_size"), "config.default_vocab_size")
-    n_special = _count(
-        config.get("default_num_special_tokens"), "config.default_num_special_tokens"
-    )
-    if n_special > size:
-        raise FormatError(
-            f"is {n_special}, the vocabulary {size}", field="default_num_special_tokens"
-        )
-    listed = table.get("special_tokens")
-    check_plain([config, listed], "config or special_tokens")
+    table = Fields(parse(source.data), "")
+    config, listed = table.object("config"), table.values.get("special_tokens")
+    check_plain([config.values, listed], "config or special_tokens")
+    pattern = config.string("pattern")
+    size = config.integer("default_vocab_size", most=HIGHEST_RANK)
+    n_special = config.integer("default_num_special_tokens", most=size)
     names = _special_names(listed, n_special)
     ranks = {
         piece: rank + n_special
-        for piece, rank in _pieces(table.get("vocab"), size - n_special).items()
+        for piece, rank in _pieces(table.items("vocab"), size - n_special).items()
     }
     special = {name: token_id for token_id, name in enumerate(names)}
     roles = SpecialIds(
@@ -86,10 +77,12 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         pad=special.get("<pad>"),
         stop=(special["</s>"],) if "</s>" in special else (),
     )
-    extras: dict[str, object] = {"tekken.config": config}
+    extras: dict[str, object] = {"tekken.config": config.values}
     if listed is not None:
         extras["tekken.special_tokens"] = listed
-    others = {k: v for k, v in table.items() if k not in ("config", "vocab", "special_tokens")}
+    others = {
+        k: v for k, v in table.values.items() if k not in ("config", "vocab", "special_tokens")
+    }
     if others:
         extras["tekken.other"] = others
     spec = rank_spec(ranks, pattern, special, roles, extras=tuple(extras.items()))
@@ -104,18 +97,6 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         spec = replace(spec, post_processor=post_processors.Template(slots))
     said = () if listed is not None else ("the special tokens of files that do not list them",)
     return Reading(spec, said)
-
-
-def _object(value: Any, field: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FormatError("is not a JSON object", field=field)
-    return value
-
-
-def _count(value: Any, field: str) -> int:
-    if type(value) is not int or not 0 <= value < HIGHEST_RANK:
-        raise FormatError(f"is {value!r}, no count", field=field)
-    return value
 
 
 def _special_names(listed: Any, count: int) -> list[str]:
@@ -136,11 +117,11 @@ def _special_names(listed: Any, count: int) -> list[str]:
     return names
 
 
-def _pieces(vocab: Any, count: int) -> dict[bytes, int]:
+def _pieces(vocab: list[Any], count: int) -> dict[bytes, int]:
     import binascii
 
-    if not isinstance(vocab, list) or len(vocab) < count:
-        raise FormatError(f"is not a list of at least {count} entries", field="vocab")
+    if len(vocab) < count:
+        raise FormatError(f"has {len(vocab)} of {count} entries", field="vocab")
     ranks: dict[bytes, int] = {}
     for at, entry in enumerate(vocab[:count]):
         rank = entry.get("rank") if isinstance(entry, dict) else None
@@ -192,14 +173,14 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     if len(set(names)) != n_special or "" in names:
         raise UnsupportedError(f"{TITLE} tells special tokens apart by their text")
     extras = dict(spec.extras)
-    config = dict(_object(extras.get("tekken.config", {}), "extras"))
-    config.update(
-        pattern=pattern,
-        default_vocab_size=n_special + len(ordered),
-        default_num_special_tokens=n_special,
-    )
-    config.setdefault("num_vocab_tokens", len(ordered))
-    config.setdefault("version", "v3")
+    config = {
+        "num_vocab_tokens": len(ordered),
+        "version": "v3",
+        **_kept(extras.get("tekken.config")),
+        "pattern": pattern,
+        "default_vocab_size": n_special + len(ordered),
+        "default_num_special_tokens": n_special,
+    }
     table: dict[str, object] = {"config": config}
     table["vocab"] = [
         {
@@ -216,10 +197,14 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         ]
     if listed is not None:
         table["special_tokens"] = listed
-    table.update(_object(extras.get("tekken.other", {}), "extras"))
+    table.update(_kept(extras.get("tekken.other")))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
     back = read(Source("tekken.json", data), {}).spec
     return Written({"tekken.json": data}, with_remainder(spec, back, losses))
+
+
+def _kept(extra: object) -> dict[str, Any]:
+    return extra if isinstance(extra, dict) else {}
 
 
 def _names_are(names: list[str], listed: object) -> bool:

@@ -11,7 +11,7 @@ Source: openai/tiktoken, tiktoken_ext/openai_public.py; openai/whisper, whisper/
 from __future__ import annotations
 
 from mtkit.base.record import Record
-from mtkit.formats.rank_spec import GPT2_PATTERN
+from mtkit.spec.pre_tokenizers import BYTE_LEVEL_SPLIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _whisper(first: int, languages: int) -> Encoding:
     tasks = ("translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps")
     times = (f"{step * 0.02:.2f}" for step in range(1501))
     names = ("endoftext", "startoftranscript", *_LANGUAGES[:languages], *tasks, *times)
-    return Encoding(GPT2_PATTERN, _numbered(first, (f"<|{name}|>" for name in names)))
+    return Encoding(BYTE_LEVEL_SPLIT, _numbered(first, (f"<|{name}|>" for name in names)))
 
 
 def _qwen() -> Encoding:

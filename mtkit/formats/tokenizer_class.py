@@ -212,14 +212,6 @@ def role_settings(
         defaults: Role -> text, for those that the class has a token for.
         ids: The vocabulary as written.
     """
-    if not spec.added_tokens.parse_special:
-        return {**_role_settings(spec, roles, defaults, ids), "split_special_tokens": True}
-    return _role_settings(spec, roles, defaults, ids)
-
-
-def _role_settings(
-    spec: TokenizerSpec, roles: SpecialIds, defaults: Mapping[str, str], ids: Mapping[bytes, int]
-) -> dict[str, Any]:
     texts = {number: piece for piece, number in ids.items()}
     texts.update({token.id: token.content for token in spec.added_tokens.tokens})
     settings: dict[str, Any] = {}
@@ -244,6 +236,8 @@ def _role_settings(
             }
             for token in sorted(spec.added_tokens.tokens, key=lambda token: token.id)
         }
+    if not spec.added_tokens.parse_special:
+        settings["split_special_tokens"] = True
     return settings
 
 

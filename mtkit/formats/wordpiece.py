@@ -14,7 +14,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.contract import Loss, Reading, Written
+from mtkit.formats.contract import Reading, Written
 from mtkit.formats.remainder import with_remainder
 from mtkit.formats.tokenizer_class import CONFIG, Settings, role_settings
 from mtkit.spec import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.formats.contract import WriteOptions
+    from mtkit.formats.remainder import Rule
 
 NAME = "wordpiece"
 TITLE = "BERT vocab.txt"
@@ -170,7 +171,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         settings["tokenizer_class"] = _CLASS
         files[CONFIG] = json.dumps(settings, ensure_ascii=False, indent=1).encode("utf-8")
     back = read(Source("vocab.txt", files["vocab.txt"], siblings=files), {}).spec
-    return Written(files, with_remainder(spec, back, _losses(spec, back)))
+    return Written(files, with_remainder(spec, back, rules=_RULES))
 
 
 def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:
@@ -188,13 +189,9 @@ def _roles(spec: TokenizerSpec, unk: int) -> SpecialIds:
 _SWITCHES = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 
 
-def _losses(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
-    """Return the losses that change ids."""
-    losses = []
-    if spec.normalizer != back.normalizer:
-        losses.append(Loss("ids", "normalizer", "BERT's normalizer is run instead"))
-    if spec.pre_tokenizer != back.pre_tokenizer:
-        losses.append(Loss("ids", "pre_tokenizer", "BERT's pre-tokenizer is run instead"))
-    if spec.model != back.model:
-        losses.append(Loss("ids", "model", "words of more than 100 characters are unknown"))
-    return losses
+_RULES: Mapping[str, Rule] = {
+    "normalizer": ("ids", "BERT's normalizer is run instead"),
+    "pre_tokenizer": ("ids", "BERT's pre-tokenizer is run instead"),
+    "model": ("ids", "words of more than 100 characters are unknown"),
+}
+"""What it means that a field does not come back."""

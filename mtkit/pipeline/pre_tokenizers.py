@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Cut = Callable[[Aligned], list[Aligned]]
 
-GPT2 = Regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+GPT2 = Regex(spec.BYTE_LEVEL_SPLIT)
 """The split of GPT-2, which the byte-level component has built in."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.spec.text import MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class ByteLevel(Record):
 class Metaspace(Record):
     """``replacement`` back to a space, dropped at the start as ``prepend_scheme`` says."""
 
-    replacement: str = "\u2581"
+    replacement: str = MARK
     prepend_scheme: Literal["always", "first", "never"] = "always"
     split: bool = True
 

@@ -11,7 +11,7 @@ from itertools import product
 from mtkit.base.record import replace
 from mtkit.spec import decoders, pre_tokenizers
 from mtkit.spec.normalizers import Precompiled, Prepend, Replace, Spaces
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.text import MARK, Regex, Text
 from mtkit.spec.traverse import flat
 
 TYPE_CHECKING = False
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.decoders import Decoder
     from mtkit.spec.normalizers import Normalizer
-
-MARK = "\u2581"
-
 
 EDGE_SPACES = Replace(Regex(r"\A +| +\z"), "")
 SEVERAL_SPACES = Replace(Regex(" {2,}"), " ")

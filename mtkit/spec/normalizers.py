@@ -34,6 +34,11 @@ class Bert(Record):
     lowercase: bool = True
     per_character: bool = False
 
+    @property
+    def strips_accents(self) -> bool:
+        """Whether accents go, where nothing is said, too."""
+        return self.lowercase if self.strip_accents is None else self.strip_accents
+
 
 class Lowercase(Record):
     """Lower-casing.

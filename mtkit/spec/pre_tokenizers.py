@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.spec.text import MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
         "glued_to_previous",  # like merged_with_previous, and adjacent matches stay together, too
     ]
 
+BYTE_LEVEL_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""The pattern that ``ByteLevel`` splits with: GPT-2's."""
+
 
 class ByteLevel(Record):
-    """Map bytes to the byte alphabet, after GPT-2's split if ``use_regex``."""
+    """Map bytes to the byte alphabet, after ``BYTE_LEVEL_SPLIT`` if ``use_regex``."""
 
     add_prefix_space: bool = True
     use_regex: bool = True
@@ -34,7 +38,7 @@ class ByteLevel(Record):
 class Metaspace(Record):
     """Write ``replacement`` for a space and split before it."""
 
-    replacement: str = "\u2581"
+    replacement: str = MARK
     prepend_scheme: Literal["always", "first", "never"] = "always"
     split: bool = True
 
@@ -46,7 +50,7 @@ class MarkSpaces(Record):
         prefix: Put one in front of a word that does not begin with a space.
     """
 
-    replacement: str = "\u2581"
+    replacement: str = MARK
     prefix: bool = True
 
 

@@ -55,10 +55,9 @@ def _places(spec: TokenizerSpec, model: BPE) -> dict[bytes, int]:
         UnsupportedError: The merges of a token do not stand together.
     """
     pieces = list(spec.vocabulary.pieces)
-    numbers = iter(model.merges.pairs)
     places: dict[bytes, int] = {}
     last = b""
-    for rank, (left, right) in enumerate(zip(numbers, numbers, strict=True)):
+    for rank, (left, right) in enumerate(model.merges.pairs.pairs()):
         if max(left, right) >= len(pieces):
             raise _no_scores(f"merge {rank} joins what is not a token")
         made = pieces[left] + pieces[right]
@@ -76,8 +75,7 @@ def _check_complete(spec: TokenizerSpec, model: BPE, places: dict[bytes, int]) -
     """
     pieces = list(spec.vocabulary.pieces)
     types = spec.vocabulary.types
-    numbers = iter(model.merges.pairs)
-    listed = {(pieces[a], pieces[b]) for a, b in zip(numbers, numbers, strict=True)}
+    listed = {(pieces[a], pieces[b]) for a, b in model.merges.pairs.pairs()}
     found_first = {token.id for token in spec.added_tokens.tokens}
     for token_id, piece in enumerate(pieces):
         if token_id in found_first or (types is not None and types[token_id] != TokenType.NORMAL):

@@ -8,6 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, Union
 
+MARK = "\u2581"
+"""What stands for a space in the pieces of subword models."""
+MARK_BYTES = MARK.encode()
+
 
 class Text(Record):
     """A literal string."""

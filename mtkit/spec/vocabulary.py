@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from mtkit.base.packed import Numbers, Pieces
 
-
+BYTE_TOKENS = tuple(b"<0x%02X>" % byte for byte in range(256))
+"""Byte -> the token that spells it where a model falls back to bytes."""
 HOLES_LIMIT = 1 << 20
 """Ids that no token has; a file with more of them than tokens has a forged id."""
 
@@ -40,6 +41,10 @@ class TokenType(IntEnum):
     BYTE = 6
     ABSENT = 255
     """No token has this id: a hole in the numbering."""
+
+
+SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
+"""Roles of the pieces that a text is taken apart into."""
 
 
 class Vocabulary(Record):
@@ -67,6 +72,12 @@ class Vocabulary(Record):
             return TokenType(self.types[token_id])
         except ValueError:
             return TokenType.UNDEFINED
+
+    def all_types(self) -> bytes:
+        """Return the role of each id as a number; all are NORMAL where no roles are given."""
+        if self.types is None:
+            return bytes((TokenType.NORMAL,)) * len(self)
+        return bytes(self.types.data)
 
     @property
     def ids(self) -> dict[bytes, int]:

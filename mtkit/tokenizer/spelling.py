@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, fields
 from mtkit.spec import normalizers, pre_tokenizers
-from mtkit.spec.marks import MARK
+from mtkit.spec.text import MARK
 from mtkit.spec.vocabulary import TokenType
 
 TYPE_CHECKING = False

@@ -2,7 +2,8 @@
 
 Keys ``tokenizer.ggml.*``: the kind of model, token texts, types, scores, merges, ids with a role,
 flags; ``tokenizer.chat_template`` and named ones beside it. ``general.architecture``,
-``general.name`` and ``tokenizer.ggml.pre`` decide on behaviour, too. docs/formats/gguf.md.
+``general.name`` and ``tokenizer.ggml.pre`` decide on behaviour, too: see
+docs/formats/gguf-vocabulary.md.
 
 Source: llama.cpp, src/llama-vocab.cpp; the container is ``mtkit.gguf``.
 """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mtkit.formats.contract import Loss
-from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.ends import ends_of
 from mtkit.formats.remainder import with_remainder
 from mtkit.spec import TokenType, fields, models, normalizers
+from mtkit.spec.text import MARK_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
             if one not in {two, b""}
             and number not in added
             and old.type_of(number) != TokenType.ABSENT
-            and one.replace(b" ", gguf_text.MARK) != two
+            and one.replace(b" ", MARK_BYTES) != two
         ]
         if others:
             effect = f"{len(others)} tokens are spelled otherwise, the first is {others[0]}"
@@ -133,10 +133,12 @@ def _whole_words(model: object) -> bool:
 def _unmade(spec: TokenizerSpec, model: models.BPE) -> int:
     """Count the tokens of several characters that no merge makes."""
     pieces = list(spec.vocabulary.pieces)
-    numbers = iter(model.merges.pairs.view.tolist())
-    pairs = zip(numbers, numbers, strict=True)
     size = len(pieces)
-    made = {pieces[one] + pieces[two] for one, two in pairs if one < size and two < size}
+    made = {
+        pieces[one] + pieces[two]
+        for one, two in model.merges.pairs.pairs()
+        if one < size and two < size
+    }
     normal = [p for i, p in enumerate(pieces) if spec.vocabulary.type_of(i) == TokenType.NORMAL]
     return sum(piece not in made and len(piece.decode("utf-8", "replace")) > 1 for piece in normal)
 

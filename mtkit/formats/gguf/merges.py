@@ -9,6 +9,7 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
 from mtkit.spec.models import Merges
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from mtkit.spec import Vocabulary
 
 KEY = "tokenizer.ggml.merges"
-BYTE_TEXTS = tuple(b"<0x%02X>" % byte for byte in range(256))
 
 
 def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges:
@@ -58,17 +58,15 @@ def fits(merges: Merges, vocabulary: Vocabulary, alphabet: Iterable[bytes]) -> b
     ids = vocabulary.pieces.ids
     if merges.unlisted or not all(letter in ids for letter in alphabet):
         return False
-    byte_ids = {ids[text] for text in BYTE_TEXTS if text in ids}
+    byte_ids = {ids[text] for text in BYTE_TOKENS if text in ids}
     pieces = list(vocabulary.pieces)
-    numbers = iter(merges.pairs)
     return not any(
         pieces[left] + pieces[right] not in ids or left in byte_ids or right in byte_ids
-        for left, right in zip(numbers, numbers, strict=True)
+        for left, right in merges.pairs.pairs()
     )
 
 
 def write_merges(merges: Merges, vocabulary: Vocabulary) -> list[bytes]:
     """Write each merge as a line."""
     parts = [*vocabulary.pieces, *merges.unlisted]
-    numbers = iter(merges.pairs)
-    return [parts[left] + b" " + parts[right] for left, right in zip(numbers, numbers, strict=True)]
+    return [parts[left] + b" " + parts[right] for left, right in merges.pairs.pairs()]

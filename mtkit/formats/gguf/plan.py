@@ -11,7 +11,7 @@ from mtkit.errors import UnsupportedError
 from mtkit.formats.gguf.ends import ends_of
 from mtkit.formats.gguf.extras import MODELS
 from mtkit.formats.gguf.match_pre_tokenizer import name_for, rule_of
-from mtkit.formats.gguf.merges import BYTE_TEXTS, write_merges
+from mtkit.formats.gguf.merges import write_merges
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.roles import extras_of, family_of, model_of
 from mtkit.formats.gguf.scores import scores_of
@@ -20,6 +20,7 @@ from mtkit.spec import decoders, models, normalizers, pre_tokenizers
 from mtkit.spec.marks import MARK_SPACES, drops_first_space, taken_together
 from mtkit.spec.text import Regex
 from mtkit.spec.traverse import flat
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _lines(spec: TokenizerSpec, merges: list[bytes]) -> Plan:
 def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) -> Plan:
     """Write a merge list over U+2581 as scores, or as the one model that has merges there."""
     ids = spec.vocabulary.pieces.ids
-    skip = {ids[text] for text in BYTE_TEXTS if text in ids}
+    skip = {ids[text] for text in BYTE_TOKENS if text in ids}
     skip |= {token.id for token in spec.added_tokens.tokens}
     scores = scores_of(model.merges, spec.vocabulary, frozenset(skip))
     if scores is not None:
@@ -154,7 +155,7 @@ def _from_merges(spec: TokenizerSpec, model: models.BPE, merges: list[bytes]) ->
 
 def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str]) -> Plan:
     ids = spec.vocabulary.pieces.ids
-    if not any(text in ids for text in BYTE_TEXTS):
+    if not any(text in ids for text in BYTE_TOKENS):
         raise UnsupportedError(
             "without byte tokens llama.cpp cannot encode unknown characters", field="vocabulary"
         )
@@ -217,12 +218,11 @@ def _wpm(spec: TokenizerSpec, model: models.WordPiece) -> Plan:
         raise UnsupportedError(
             "llama.cpp has BERT's ## and its whole clean-up only", field="model.prefix"
         )
-    accents = found.lowercase if found.strip_accents is None else found.strip_accents
     return Plan(
         "bert",
         flags=(
             ("normalizer.lowercase", found.lowercase),
-            ("normalizer.strip_accents", accents),
+            ("normalizer.strip_accents", found.strips_accents),
         ),
         known=_RULES_KEPT,
         ends="always",

@@ -1,7 +1,8 @@
 """The vocabulary of a GGUF as llama.cpp means it: keys to a specification.
 
-Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``); docs/formats/gguf.md has the
-rules in words.
+docs/formats/gguf-vocabulary.md has the rules in words.
+
+Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``).
 """
 
 from __future__ import annotations

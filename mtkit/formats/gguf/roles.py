@@ -12,7 +12,6 @@ from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import ARCHITECTURES, MODELS, NAME
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.special import resolve
-from mtkit.spec import TokenType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,11 +73,10 @@ def attributes(spec: TokenizerSpec) -> list[int]:
 
 def roles_of(spec: TokenizerSpec) -> Roles:
     """Return the roles of every token of a specification that was read from a GGUF."""
-    types = spec.vocabulary.types
     texts = texts_of(spec)
     ids = {role: getattr(spec.special_ids, role) for role in ID_KEYS}
     return resolve(
-        bytes((TokenType.NORMAL,)) * len(texts) if types is None else bytes(types.data),
+        spec.vocabulary.all_types(),
         texts,
         Pieces.of(texts).ids,
         {role: number for role, number in ids.items() if number is not None},

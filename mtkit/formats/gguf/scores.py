@@ -29,8 +29,7 @@ def scores_of(merges: Merges, vocabulary: Vocabulary, skip: frozenset[int]) -> l
     pieces, ids = list(vocabulary.pieces), vocabulary.pieces.ids
     scores = [NEVER] * len(pieces)
     listed: set[tuple[int, int]] = set()
-    numbers = iter(merges.pairs)
-    for rank, (left, right) in enumerate(zip(numbers, numbers, strict=True)):
+    for rank, (left, right) in enumerate(merges.pairs.pairs()):
         if left >= len(pieces) or right >= len(pieces):
             return None
         made = ids.get(pieces[left] + pieces[right])

@@ -2,7 +2,7 @@
 
 ``resolve`` follows ``llama_vocab::impl::load`` step by step. Where that walks over a hash table to
 find the one token with a role (``EOT``, ``FIM_*``), the first text of the list below that is a
-token is taken here; docs/formats/gguf.md says what that can change.
+token is taken here; docs/formats/gguf-vocabulary.md says what that can change.
 
 Source: llama.cpp, src/llama-vocab.cpp.
 """

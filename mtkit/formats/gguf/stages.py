@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError
-from mtkit.formats.gguf.merges import BYTE_TEXTS, fits, read_merges
+from mtkit.formats.gguf.merges import fits, read_merges
 from mtkit.formats.gguf.pre_tokenizers import UNICODE, splitter
 from mtkit.spec import decoders, models, normalizers, post_processors, pre_tokenizers
-from mtkit.spec.text import Text
+from mtkit.spec.text import MARK, Text
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.byte_alphabet import LETTERS
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from mtkit.spec import Vocabulary
     from mtkit.spec.post_processors import Slot
 
-SPACE, MARK = Text(" "), "\u2581"
+SPACE = Text(" ")
 SECTION = (b"<dna>", b"</dna>", b"<oov>")
 """Begin, end and unknown token of the sections of hybriddna."""
 
@@ -93,7 +94,7 @@ def _template(frame: Frame) -> post_processors.Template | None:
 
 def _spm(frame: Frame) -> dict[str, Any]:
     ids = frame.vocabulary.pieces.ids
-    if not any(text in ids for text in BYTE_TEXTS):
+    if not any(text in ids for text in BYTE_TOKENS):
         raise _error("have no byte tokens, so unknown characters cannot be encoded")
     marks = normalizers.Replace(SPACE, MARK)
     return {
@@ -125,7 +126,7 @@ def _bpe(frame: Frame) -> dict[str, Any]:
     if lower and whitespace:
         parts.append(normalizers.Lowercase("simple"))
     merges = read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2")
-    alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TEXTS
+    alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TOKENS
     words = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps))
     bpe = models.BPE(
         merges,
@@ -162,7 +163,7 @@ def _wpm(frame: Frame) -> dict[str, Any]:
             per_character=True,
         ),
         "pre_tokenizer": pre_tokenizers.Bert(UNICODE),
-        "model": models.WordPiece(frame.ids["unk"], max_chars=None, restart="\u2581"),
+        "model": models.WordPiece(frame.ids["unk"], max_chars=None, restart=MARK),
         "decoder": decoders.Pieces("words", drop_first_space=frame.space_prefix),
         "invalid_utf8": "loose",
     }
@@ -215,7 +216,7 @@ def _plamo2(frame: Frame) -> dict[str, Any]:
     spelled = {
         piece for piece, kind in zip(vocabulary.pieces, vocabulary.types, strict=True) if kind == 6
     }
-    for text in BYTE_TEXTS:
+    for text in BYTE_TOKENS:
         if text not in spelled:
             raise _error(f"have no byte token {text.decode()}")
     return {

@@ -9,6 +9,8 @@ Most kinds of vocabulary list the very bytes that the model looks up. Two do not
 
 from __future__ import annotations
 
+from mtkit.spec.text import MARK_BYTES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 SPELLED = frozenset({"bert", "rwkv"})
 """Values of ``tokenizer.ggml.model`` whose texts are not pieces."""
 
-MARK = "\u2581".encode()
 _ESCAPED = {0x09: b"\\t", 0x0A: b"\\n", 0x0D: b"\\r", 0x5C: b"\\\\"}
 
 
@@ -45,18 +46,22 @@ def _bracketed(text: bytes) -> bool:
 def _word(text: bytes) -> bytes:
     if _bracketed(text):
         return text
-    if not text.startswith(MARK):
+    if not text.startswith(MARK_BYTES):
         return b"##" + text
-    word = text[len(MARK) :]
+    word = text[len(MARK_BYTES) :]
     # "#" and "[" are words of their own, so these can never be found in a text; they keep the
     # mark, so that they are not mistaken for the rest of a word.
     return text if word.startswith(b"##") or _bracketed(word) or not word else word
 
 
 def _marked(piece: bytes) -> bytes:
-    if _bracketed(piece) or piece.startswith((MARK + b"##", MARK + b"[")) or piece == MARK:
+    if (
+        _bracketed(piece)
+        or piece.startswith((MARK_BYTES + b"##", MARK_BYTES + b"["))
+        or piece == MARK_BYTES
+    ):
         return piece
-    return piece[2:] if piece.startswith(b"##") else MARK + piece
+    return piece[2:] if piece.startswith(b"##") else MARK_BYTES + piece
 
 
 def _unescaped(text: bytes) -> bytes:

@@ -18,7 +18,6 @@ from mtkit.formats.gguf.extras import KEPT
 from mtkit.formats.gguf.keys import Keys
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.losses import losses_of
-from mtkit.formats.gguf.merges import BYTE_TEXTS
 from mtkit.formats.gguf.plan import plan_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.reader import PREFIX, TEMPLATE, read_spec
@@ -26,6 +25,8 @@ from mtkit.formats.gguf.roles import architecture_of, extras_of
 from mtkit.gguf import open_gguf
 from mtkit.gguf.writer import Key, gguf_bytes
 from mtkit.spec import TokenType, decoders
+from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _texts(spec: TokenizerSpec, plan: Plan) -> list[bytes]:
     """
     found = list(gguf_text.texts(plan.model, spec.vocabulary.pieces))
     if plan.blanks:
-        found = [text.replace(b" ", gguf_text.MARK) for text in found]
+        found = [text.replace(b" ", MARK_BYTES) for text in found]
     found += [b""] * (spec.vocab_size - len(found))
     holes = {number for number, piece in enumerate(found) if not piece}
     if spec.vocabulary.types is not None:
@@ -132,7 +133,7 @@ def _types(spec: TokenizerSpec, plan: Plan, size: int) -> list[int]:
     untyped = vocabulary.types is None or TokenType.BYTE not in known
     if untyped and getattr(spec.model, "byte_fallback", False):
         ids = vocabulary.pieces.ids
-        for text in BYTE_TEXTS:
+        for text in BYTE_TOKENS:
             if text in ids:
                 types[ids[text]] = TokenType.BYTE
     unk = spec.special_ids.unk

@@ -36,6 +36,7 @@ from mtkit.spec import (
     replace,
 )
 from mtkit.spec.decoders import Fuse
+from mtkit.spec.text import MARK_BYTES
 from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
@@ -194,7 +195,7 @@ def _pieces_to_find(spec: TokenizerSpec) -> list[AddedToken]:
     """Return the pieces that this format finds as added tokens.
 
     Control pieces are; user-defined ones where the text between added tokens is not changed on its
-    own (else see ``hf_merges``: they stay with the model).
+    own (else see ``adapt_model``: they stay with the model).
     """
     types = spec.vocabulary.types
     if types is None:
@@ -208,7 +209,7 @@ def _pieces_to_find(spec: TokenizerSpec) -> list[AddedToken]:
             piece = spec.vocabulary.pieces[number]
             if kind == TokenType.USER_DEFINED and b" " in piece:
                 continue  # never found: the text has U+2581 for its spaces
-            marked = "\u2581".encode() in piece
+            marked = MARK_BYTES in piece
             found.append(AddedToken(number, piece, normalized=marked, special=kinds[kind]))
     return found
 
@@ -246,7 +247,7 @@ def _numbered(spec: TokenizerSpec, losses: Losses) -> TokenizerSpec:
     if min(token.id for token in tokens) < 0 or is_sparse(last, len(pieces) + len(tokens)):
         raise UnsupportedError("the ids of the added tokens are none that a vocabulary has")
     made = list(pieces) + [b""] * (last - len(pieces))
-    kinds = bytearray(types.data if types else bytes([TokenType.NORMAL]) * len(pieces))
+    kinds = bytearray(spec.vocabulary.all_types())
     kinds += bytes([TokenType.ABSENT]) * (last - len(pieces))
     for token in [t for t in tokens if t.id >= len(pieces) or t in joining]:
         if kinds[token.id] != TokenType.ABSENT:

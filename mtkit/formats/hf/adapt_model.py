@@ -14,8 +14,9 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import UnsupportedError
 from mtkit.formats.hf.numbers import piece_text
 from mtkit.formats.rank_merges import all_cuts, merges_by_rank
-from mtkit.spec import TokenType, models, replace
+from mtkit.spec import TokenType, models, replace, traverse
 from mtkit.spec.normalizers import Spaces
+from mtkit.spec.vocabulary import SEGMENTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,9 +62,8 @@ def _sound(pairs: Numbers, vocabulary: Vocabulary, cut: int) -> Numbers | None:
     pieces = list(vocabulary.pieces)
     known = set(pieces)
     size = len(pieces)
-    numbers = iter(pairs.view.tolist())
     kept: list[int] = []
-    for left, right in zip(numbers, numbers, strict=True):
+    for left, right in pairs.pairs():
         listed = left < size and right < size and pieces[left] and pieces[right]
         if listed and pieces[left] + pieces[right][cut:] in known:
             kept += (left, right)
@@ -77,16 +77,14 @@ def _score_bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mod
     scores = spec.vocabulary.scores
     if scores is None:
         raise UnsupportedError("the vocabulary has no scores to order merges by")
-    types = spec.vocabulary.types
-    kinds = types.view.tolist() if types is not None else [TokenType.NORMAL] * len(scores)
-    parts = {TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED}
+    kinds = spec.vocabulary.all_types()
     usable = {
         piece: number
         for number, piece in enumerate(vocabulary.pieces)
-        if piece and kinds[number] in parts
+        if piece and kinds[number] in SEGMENTED
     }
     add("ids-possible", "model", "merges by a list: equal scores and overlapping cuts can differ")
-    if any(kind == TokenType.UNUSED for kind in kinds):
+    if TokenType.UNUSED in kinds:
         add("ids", "model", "unused pieces are not taken apart again")
     values = scores.view.tolist()
     made = [
@@ -132,12 +130,7 @@ def _whole(spec: TokenizerSpec) -> bool:
 
 def user_defined(spec: TokenizerSpec) -> list[str]:
     """Return the texts of the user-defined pieces, longest first."""
-    types = spec.vocabulary.types
-    if types is None:
-        return []
-    kinds = enumerate(types.view.tolist())
-    pieces = [spec.vocabulary.pieces[i] for i, kind in kinds if kind == TokenType.USER_DEFINED]
-    texts = [piece_text(piece) for piece in pieces if piece]
+    texts = [piece_text(piece) for piece in traverse.user_defined(spec) if piece]
     return sorted(texts, key=len, reverse=True)
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
 from mtkit.formats.hf.adapt_model import keeps_user_defined, user_defined
+from mtkit.formats.hf.components import component_form, read_component
 from mtkit.formats.hf.pattern import for_oniguruma, literal
-from mtkit.formats.hf.read_components import READERS
-from mtkit.formats.hf.write_components import component_form
 from mtkit.spec import decoders, models, normalizers, pre_tokenizers, replace
-from mtkit.spec.marks import MARK, spelled_out
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.marks import spelled_out
+from mtkit.spec.text import MARK, Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def nearest(component: Any, key: str, add: AddLoss) -> Any:
     """Return the component as the library has it; a difference is listed."""
     if component is None:
         return None
-    made = READERS[key](component_form(component), key)
+    made = read_component(component_form(component), key, key)
     if made != component:
         code: LossCode = "decoding" if key == "decoder" else "ids-possible"
         add(code, key, "the library's own rules for the same components")

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading
+from mtkit.formats.hf.components import read_stage
 from mtkit.formats.hf.config import CLEAN_UP, CONFIG, Beside, config_forms
 from mtkit.formats.hf.numbers import read_float
-from mtkit.formats.hf.read_components import read_stage
 from mtkit.formats.hf.read_model import read_model
-from mtkit.formats.hf.write_components import residue
+from mtkit.formats.hf.sections import residue
 from mtkit.formats.json_fields import U64, Fields, check_plain, encode, parse, shown
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.formats.contract import Written
 from mtkit.formats.hf.adapt import adapt
+from mtkit.formats.hf.components import read_stage
 from mtkit.formats.hf.config import SPECIAL, config_forms
-from mtkit.formats.hf.read_components import read_stage
 from mtkit.formats.hf.reader import read_added_tokens, read_padding, read_truncation
-from mtkit.formats.hf.write_components import section_forms
+from mtkit.formats.hf.sections import section_forms
 from mtkit.formats.json_fields import Fields, shown
 from mtkit.spec import TokenType
 from mtkit.spec.models import BPE, Unigram
@@ -161,8 +161,7 @@ def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Ite
             f"a merge joins {shown(spec.model.merges.unlisted[0].decode('utf-8', 'replace'))}, "
             "which is not a token"
         )
-    numbers = spec.model.merges.pairs.view.tolist()
-    merges = zip(numbers[::2], numbers[1::2], strict=True)
+    merges = spec.model.merges.pairs.pairs()
     yield '    "merges": ['
     if as_text:
         yield ",\n".join([f"      {pieces[a][:-1]} {pieces[b][1:]}" for a, b in merges])

@@ -27,6 +27,7 @@ from mtkit.spec.decoders import AfterBos
 from mtkit.spec.models import ScoreBPE
 from mtkit.spec.normalizers import Prepend
 from mtkit.spec.post_processors import Slot, Template
+from mtkit.spec.text import MARK_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ WRAPPED = {BOS: b"\n<s>\n", EOS: b"\n</s>\n"}
 MOST_TOKENS = 1 << 24
 LOWEST_SCORE = struct.unpack("<f", struct.pack("<f", -1e10))[0]
 TOKEN = struct.Struct("<fi")
-MARK = "\u2581".encode()
 KEPT = "llama2c"
 ASSUMED = (
     "ids 0, 1 and 2 are unknown, BOS and EOS",
@@ -179,7 +179,7 @@ def _spelled(spec: TokenizerSpec) -> Iterator[tuple[float, bytes]]:
         zip(vocabulary.pieces, vocabulary.scores or (), strict=True)
     ):
         if not own:
-            piece = WRAPPED.get(token_id, piece).replace(MARK, b" ")
+            piece = WRAPPED.get(token_id, piece).replace(MARK_BYTES, b" ")
         yield score, piece
 
 

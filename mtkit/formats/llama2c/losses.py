@@ -12,6 +12,7 @@ from mtkit.spec.decoders import AfterBos
 from mtkit.spec.marks import space_rule
 from mtkit.spec.models import BPE, ScoreBPE
 from mtkit.spec.scores import score_form
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import LossCode
     from mtkit.formats.remainder import Rule
     from mtkit.spec import TokenizerSpec
-
-BYTE_PIECES = [b"<0x%02X>" % byte for byte in range(256)]
 
 
 def by_score(spec: TokenizerSpec) -> TokenizerSpec:
@@ -53,7 +52,7 @@ def by_score(spec: TokenizerSpec) -> TokenizerSpec:
                 field=f"special_ids.{role}",
             )
     own = isinstance(spec.decoder, AfterBos)
-    if not own and spec.vocabulary.pieces[3:259] != BYTE_PIECES:
+    if not own and spec.vocabulary.pieces[3:259] != list(BYTE_TOKENS):
         raise UnsupportedError(
             "has no <0xHH> tokens at the ids 3 to 258, where the format has them",
             field="vocabulary",

@@ -31,7 +31,7 @@ from mtkit.spec import models as mo
 from mtkit.spec import normalizers as no
 from mtkit.spec import pre_tokenizers as pr
 from mtkit.spec.decoders import ByteLevel, Bytewise, FirstMark
-from mtkit.spec.text import Regex, Text
+from mtkit.spec.text import MARK, Regex, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ NAME = "mnn-text"
 TITLE = "MNN text tokenizer (before .mtok)"
 
 KINDS = 4
-MARK = "\u2581"
 UNKNOWN_ID = 100
 """The id that kind 2 takes for unknown where there is no [UNK]."""
 # The pattern of the Qwen family over bytes, written in the byte alphabet: white space is the six

@@ -78,6 +78,5 @@ def _merged(spec: TokenizerSpec, model: models.BPE) -> bytes:
     pieces = [*spec.vocabulary.pieces, *model.merges.unlisted]
     rows = [b"%d %d\n" % (len(spec.vocabulary), len(model.merges))]
     rows += [piece + b"\n" for piece in spec.vocabulary.pieces]
-    numbers = iter(model.merges.pairs.view.tolist())
-    rows += [b"%s %s\n" % (pieces[a], pieces[b]) for a, b in zip(numbers, numbers, strict=True)]
+    rows += [b"%s %s\n" % (pieces[a], pieces[b]) for a, b in model.merges.pairs.pairs()]
     return b"".join(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from mtkit.formats.mtok.read_tables import RANK_LIMIT
 from mtkit.pipeline.models.merging import merge
 from mtkit.spec import TokenType, models
+from mtkit.spec.vocabulary import SEGMENTED
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     Merge = tuple[int, int, int]
 
 FIELD = "model.merges"
-MADE = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
 
 
 def merges_of(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[Merge]:
@@ -29,8 +29,8 @@ def merges_of(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[
     if isinstance(model, models.BPE):
         return _listed(spec, pieces, losses)
     if isinstance(model, models.LooseBPE):
-        numbers = iter(model.pairs.view.tolist())
-        return list(zip(numbers, numbers, model.ranks.view.tolist(), strict=True))
+        ranked = zip(model.pairs.pairs(), model.ranks, strict=True)
+        return [(left, right, rank) for (left, right), rank in ranked]
     if isinstance(model, models.ScoreBPE):
         return _by_score(spec, losses)
     if isinstance(model, models.RankBPE):
@@ -43,10 +43,9 @@ def _listed(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> list[Me
     assert isinstance(model, models.BPE)
     found = spec.vocabulary.ids
     size = len(spec.vocabulary)
-    numbers = iter(model.merges.pairs.view.tolist())
     ranks: dict[tuple[int, int], int] = {}
     skipped = 0
-    for rank, pair in enumerate(zip(numbers, numbers, strict=True)):
+    for rank, pair in enumerate(model.merges.pairs.pairs()):
         left, right = pair
         if left >= size or right >= size or pieces[left] + pieces[right] not in found:
             skipped += 1
@@ -66,7 +65,7 @@ def _by_score(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
     made: dict[bytes, int] = {}
     for token_id, piece in enumerate(vocabulary.pieces):
         kind = vocabulary.type_of(token_id)
-        if piece and kind != TokenType.ABSENT and (model.mergeable == "any" or kind in MADE):
+        if piece and kind != TokenType.ABSENT and (model.mergeable == "any" or kind in SEGMENTED):
             made.setdefault(piece, token_id)
             if kind == TokenType.UNUSED:
                 losses.add("ids-possible", FIELD, "unused tokens stay whole")

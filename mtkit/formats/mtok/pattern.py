@@ -16,11 +16,11 @@ Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its 
 
 from __future__ import annotations
 
+from mtkit.spec.pre_tokenizers import BYTE_LEVEL_SPLIT
 from mtkit.spec.text import Regex
 
 UNICODE = "15.0"
 """Version of the categories that the loader has compiled in."""
-GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 DEPTH_LIMIT = 64
 _GROUPS = ("(?:", "(?i:", "(?!")
 _BOUNDARIES = "bBAZzGK123456789"
@@ -58,7 +58,7 @@ def plain(pattern: str) -> str:
             found.append(_Rewriter(text).whole())
         except _Unknown:
             continue
-    return "|".join(found) if found else GPT2_PATTERN
+    return "|".join(found) if found else BYTE_LEVEL_SPLIT
 
 
 def properties(pattern: str) -> list[str]:

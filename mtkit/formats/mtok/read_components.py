@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
-from mtkit.formats.mtok.pattern import GPT2_PATTERN, UNICODE, folded, read_pattern
+from mtkit.formats.mtok.pattern import UNICODE, folded, read_pattern
 from mtkit.spec import decoders, normalizers, pre_tokenizers
 from mtkit.spec.text import Text
 
@@ -93,7 +93,9 @@ def read_pre_tokenizer(reader: Reader, depth: int = 0) -> PreTokenizer | None:
             letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
             if not reader.u8("pre_tokenizer.use_regex"):
                 return letters
-            return pre_tokenizers.Sequence((pre_tokenizers.Split(folded(GPT2_PATTERN)), letters))
+            return pre_tokenizers.Sequence(
+                (pre_tokenizers.Split(folded(pre_tokenizers.BYTE_LEVEL_SPLIT)), letters)
+            )
         case 2:
             individual = reader.u8("pre_tokenizer.individual")
             # Runs of digits are not set apart at all, and single digits are ASCII's.

@@ -19,14 +19,12 @@ from mtkit.formats.mtok.columns import BaseColumns
 from mtkit.formats.mtok.read_components import string
 from mtkit.formats.mtok.read_tables import read_entries, read_merges
 from mtkit.spec.models import BPE, LatticeUnigram, LooseBPE, Merges, WordPiece
-from mtkit.spec.vocabulary import Vocabulary
+from mtkit.spec.vocabulary import BYTE_TOKENS, Vocabulary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.base.binary import Reader
     from mtkit.spec.models import Model
-
-BYTE_TOKENS = tuple(f"<0x{value:02X}>".encode() for value in range(256))
 
 
 class ModelReading(Record):

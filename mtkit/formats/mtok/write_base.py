@@ -18,6 +18,7 @@ from mtkit.formats.mtok.write_normalizer import write_normalizer
 from mtkit.formats.mtok.write_pre_tokenizer import write_pre_tokenizer
 from mtkit.spec import TokenType, decoders
 from mtkit.spec import post_processors as po
+from mtkit.spec.text import MARK_BYTES
 from mtkit.spec.vocabulary import is_sparse
 from mtkit.unicode.byte_alphabet import to_letters
 
@@ -157,7 +158,7 @@ def _added(spec: TokenizerSpec, losses: Losses) -> bytes:
             piece = spec.vocabulary.pieces[token_id]
             if b" " in piece:
                 continue  # never found: the text that it is looked for in has marks for spaces
-            text = piece.replace("\u2581".encode(), b" ")
+            text = piece.replace(MARK_BYTES, b" ")
             rows.append(u32(token_id) + u8(0, 0, 0) + string(text))
     if not group.parse_special:
         losses.add("ids-special", "added_tokens.parse_special", "special tokens in text are found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.formats.mtok.base_writer import listed, string, u8, u32
 from mtkit.spec import decoders as de
-from mtkit.spec.text import Regex
+from mtkit.spec.text import MARK, Regex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 FIELD = "decoder"
 BYTE_LEVEL, BYTE_FALLBACK, METASPACE, WORD_PIECE, FUSE, REPLACE, STRIP, SEQUENCE = range(8)
-MARK = "\u2581"
 NEVER = "\x00\x00"
 """A prefix that no piece has, so that all pieces are joined with spaces."""
 

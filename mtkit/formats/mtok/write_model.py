@@ -11,8 +11,8 @@ import struct
 
 from mtkit.formats.mtok.base_writer import STRING_LIMIT, string, u8, u32
 from mtkit.formats.mtok.merges import merges_of
-from mtkit.formats.mtok.read_model import BYTE_TOKENS
 from mtkit.spec import TokenType, models
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.byte_alphabet import to_letters
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from functools import lru_cache
 from mtkit.formats.mtok.base_writer import listed, string, u8, u32
 from mtkit.pipeline.normalizers.forms import normal_form
 from mtkit.spec import normalizers as no
-from mtkit.spec.text import Regex
+from mtkit.spec.text import MARK, Regex
 from mtkit.unicode.characters import decomposition
 from mtkit.unicode.charsmap import Charsmap
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 FIELD = "normalizer"
 SEQUENCE, PREPEND, REPLACE, BERT, TABLE, BERT_TABLE, STRIP = 4, 2, 3, 5, 6, 7, 8
-MARK = "\u2581"
 COLLAPSES = 16
 """Times that two blanks become one: a run of 65,536 ends as one."""
 # Where characters change: scripts and symbols, Hangul, compatibility forms, the second plane's
@@ -114,7 +113,7 @@ def _replace(pattern: str, content: str) -> bytes:
 
 
 def _bert(component: no.Bert) -> bytes:
-    accents = component.lowercase if component.strip_accents is None else component.strip_accents
+    accents = component.strips_accents
     flags = (component.clean_text, component.handle_chinese_chars)
     if not accents:
         return u8(BERT, *flags, 0, component.lowercase)

@@ -8,14 +8,15 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import UnsupportedError
 from mtkit.formats.contract import Loss
-from mtkit.formats.spm.pieces import BYTE_PIECES, SEGMENTED
 from mtkit.formats.spm.writer import MODEL_TYPES
 from mtkit.spec import TokenType, Vocabulary, replace
 from mtkit.spec.decoders import AfterBos
-from mtkit.spec.marks import MARK, near_space_rule, space_rule
+from mtkit.spec.marks import near_space_rule, space_rule
 from mtkit.spec.models import BPE, Characters, ScoreBPE, Unigram, Words
 from mtkit.spec.normalizers import Spaces
 from mtkit.spec.scores import score_form
+from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import BYTE_TOKENS, SEGMENTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def typed(spec: TokenizerSpec) -> Vocabulary:
     vocabulary = spec.vocabulary
     size = spec.vocab_size
     pieces = list(vocabulary.pieces) + [b""] * (size - len(vocabulary))
-    types = list(vocabulary.types or bytes([TokenType.NORMAL]) * len(vocabulary))
+    types = list(vocabulary.all_types())
     types += [TokenType.ABSENT] * (size - len(types))
     scores = [0.0] * size
     if vocabulary.scores is not None:
@@ -98,8 +99,9 @@ def typed(spec: TokenizerSpec) -> Vocabulary:
             pieces[token.id] = token.content
             types[token.id] = TokenType.CONTROL if token.special else TokenType.USER_DEFINED
     if getattr(spec.model, "byte_fallback", False):
+        spelled = frozenset(BYTE_TOKENS)
         for token_id, piece in enumerate(pieces):
-            if piece in BYTE_PIECES:
+            if piece in spelled:
                 types[token_id] = TokenType.BYTE
     unk = spec.special_ids.unk
     if unk is None or unk >= len(types):
@@ -122,7 +124,7 @@ def typed(spec: TokenizerSpec) -> Vocabulary:
 
 def marked(vocabulary: Vocabulary) -> Vocabulary:
     """Write U+2581 for plain spaces, and control pieces without the newlines around them."""
-    space, mark = b" ", MARK.encode()
+    space, mark = b" ", MARK_BYTES
     pieces = []
     for piece, kind in zip(vocabulary.pieces, vocabulary.types or (), strict=True):
         if kind in SEGMENTED:

@@ -16,6 +16,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError
 from mtkit.formats.spm.wire import BYTES, FIXED32, VARINT, damaged, encode_varint, field, parse
 from mtkit.spec import TokenType, Vocabulary
+from mtkit.spec.vocabulary import BYTE_TOKENS, SEGMENTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from mtkit.formats.spm.wire import Field
 
-SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
-BYTE_PIECES = {b"<0x%02X>" % byte: byte for byte in range(256)}
 F32 = struct.Struct("<f")
 LONGEST_PIECE = 7999
 """In bytes; sentencepiece 0.2.3 refuses longer ones (measured)."""
@@ -107,9 +106,8 @@ def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]
     listed: list[tuple[int, str]] = odd.get("piece_fields", [])
     unknown = {token_id: bytes.fromhex(data) for token_id, data in listed}
     scores = vocabulary.scores or Numbers("f", bytes(4 * len(vocabulary)))
-    types = vocabulary.types or Numbers("B", bytes([TokenType.NORMAL]) * len(vocabulary))
     for token_id, (piece, score, kind) in enumerate(
-        zip(vocabulary.pieces, scores, types, strict=True)
+        zip(vocabulary.pieces, scores, vocabulary.all_types(), strict=True)
     ):
         message = b"\x0a" + encode_varint(len(piece)) + piece
         if token_id not in no_score or score:
@@ -145,7 +143,7 @@ def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
             wrong = f"has the score {score}"
         elif kind == TokenType.UNKNOWN and unknown is not None:
             wrong = f"is UNKNOWN, as pieces[{unknown}] is"
-        elif kind == TokenType.BYTE and piece not in BYTE_PIECES:
+        elif kind == TokenType.BYTE and piece not in BYTE_TOKENS:
             wrong = f"is a BYTE piece spelled {piece!r}"
         elif kind == TokenType.BYTE and not byte_fallback:
             wrong = "is a BYTE piece in a model without byte_fallback"

@@ -16,10 +16,11 @@ from mtkit.spec import TokenType, models, post_processors, pre_tokenizers, repla
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mtkit.base.packed import Pieces
     from mtkit.formats.contract import Reading
+    from mtkit.formats.remainder import Rule
     from mtkit.spec import SpecialIds, TokenizerSpec
 
 
@@ -64,7 +65,7 @@ def write_spec(spec: TokenizerSpec, title: str, read: Callable[[Source], Reading
         back = read(Source("vocab.json", files["vocab.json"], siblings=files)).spec
         if _numbers(spec).items() <= _numbers(back).items():
             break
-    return Written(files, with_remainder(spec, back, _losses(spec, model, back)))
+    return Written(files, with_remainder(spec, back, rules=_RULES))
 
 
 def _numbers(spec: TokenizerSpec) -> dict[bytes, int]:
@@ -126,13 +127,13 @@ def _ends(post: post_processors.Template, roles: SpecialIds) -> dict[str, bool]:
 
 def _lines(merges: models.Merges, pieces: Pieces, vocab: Mapping[bytes, int]) -> bytes:
     lines = [b"#version: 0.2\n"]
-    for at in range(0, len(merges.pairs), 2):
-        left, right = pieces[merges.pairs[at]], pieces[merges.pairs[at + 1]]
+    for rank, (first, second) in enumerate(merges.pairs.pairs()):
+        left, right = pieces[first], pieces[second]
         both = left + right
         if any(mark in both for mark in b" \n\r") or left.startswith(b"#version"):
-            raise UnsupportedError(f"merge {at // 2} cannot stand in a line: {left!r} {right!r}")
+            raise UnsupportedError(f"merge {rank} cannot stand in a line: {left!r} {right!r}")
         if both not in vocab:
-            raise UnsupportedError(f"merge {at // 2} makes no token: {left!r} {right!r}")
+            raise UnsupportedError(f"merge {rank} makes no token: {left!r} {right!r}")
         lines.append(left + b" " + right + b"\n")
     return b"".join(lines)
 
@@ -144,15 +145,16 @@ def _text(piece: bytes) -> str:
         raise UnsupportedError(f"the token {piece!r} is not text") from None
 
 
-def _losses(spec: TokenizerSpec, model: models.BPE, back: TokenizerSpec) -> list[Loss]:
-    losses = []
-    if spec.normalizer is not None and spec.normalizer != back.normalizer:
-        effect = f"{type(spec.normalizer).__name__} is not run"
-        losses.append(Loss("ids", "normalizer", effect))
-    if _untrimmed(spec) != back.pre_tokenizer:
-        losses.append(Loss("ids", "pre_tokenizer", "GPT-2's split is run instead"))
-    elif spec.pre_tokenizer != back.pre_tokenizer:
-        losses.append(Loss("metadata", "pre_tokenizer", "offsets leave out spaces"))
-    if model != models.BPE(model.merges):
-        losses.append(Loss("ids", "model", "options of the model besides the merges"))
-    return losses
+def _pre_tokenizer(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
+    if _untrimmed(spec) == back.pre_tokenizer:
+        yield Loss("metadata", "pre_tokenizer", "offsets leave out spaces")
+    else:
+        yield Loss("ids", "pre_tokenizer", "the split of the class is run instead")
+
+
+_RULES: Mapping[str, Rule] = {
+    "normalizer": ("ids", "the normalizer of the class is run instead"),
+    "pre_tokenizer": _pre_tokenizer,
+    "model": ("ids", "options of the model besides the merges"),
+}
+"""What it means that a field does not come back."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from mtkit.pipeline.decoders.components import CLEAN_UPS, clean_up, clean_up_pairs
 from mtkit.spec import decoders
+from mtkit.spec.text import MARK_BYTES
 from mtkit.unicode.byte_alphabet import BYTES
 from mtkit.unicode.utf8 import to_bytes
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from mtkit.spec import AddedTokens, TokenizerSpec
     from mtkit.spec.decoders import Bytewise, Decoder
-
-MARK = "\u2581".encode()
 
 
 def decode(spec: TokenizerSpec, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
@@ -54,7 +53,7 @@ def single(chain: Bytewise, piece: bytes) -> bytes:
         for step in flat(chain.steps):
             tokens = apply_step(step, tokens)
         return b"".join(tokens)
-    text = _bytes_anywhere(piece.replace(MARK, b" "))
+    text = _bytes_anywhere(piece.replace(MARK_BYTES, b" "))
     steps = list(flat(chain.steps))
     for step in steps:
         if isinstance(step, decoders.WordPiece):
@@ -126,7 +125,7 @@ def apply_step(step: Decoder, tokens: list[bytes]) -> list[bytes]:
         case decoders.WordPiece():
             return _glue(tokens, to_bytes(step.prefix))
         case decoders.FirstMark():
-            return [token.replace(MARK, b" ", 1) for token in tokens]
+            return [token.replace(MARK_BYTES, b" ", 1) for token in tokens]
         case decoders.Fuse():
             return [b"".join(tokens)]
         case decoders.Replace():

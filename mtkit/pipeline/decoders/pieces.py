@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mtkit.pipeline.decoders.components import clean_up, clean_up_pairs
 from mtkit.spec import TokenType, decoders, post_processors
+from mtkit.spec.text import MARK_BYTES
 from mtkit.unicode.byte_alphabet import BYTES
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from mtkit.spec import AddedToken, TokenizerSpec
 
-_MARK = "\u2581".encode()
 _DIGITS = b"0123456789abcdef"
 
 
@@ -101,12 +101,12 @@ def _byte(piece: bytes) -> bytes:
 
 def _normal(piece: bytes, spelling: str) -> bytes:
     if spelling == "marks":
-        return piece.replace(_MARK, b" ")
+        return piece.replace(MARK_BYTES, b" ")
     if spelling == "words":
         if piece.startswith(b"##"):
-            return piece[2:].replace(_MARK, b" ")
-        alone = piece.startswith(_MARK) or (piece[:1] == b"[" and piece[-1:] == b"]")
-        return (piece if alone else b" " + piece).replace(_MARK, b" ")
+            return piece[2:].replace(MARK_BYTES, b" ")
+        alone = piece.startswith(MARK_BYTES) or (piece[:1] == b"[" and piece[-1:] == b"]")
+        return (piece if alone else b" " + piece).replace(MARK_BYTES, b" ")
     written = bytearray()
     for letter in piece.decode("utf-8", "surrogateescape"):
         byte = BYTES.get(letter)

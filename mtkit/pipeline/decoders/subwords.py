@@ -12,9 +12,11 @@ from __future__ import annotations
 from codecs import utf_8_decode
 
 from mtkit.errors import UsageError
-from mtkit.pipeline.models.words import BYTE_PIECES, character_size
+from mtkit.pipeline.models.words import character_size
 from mtkit.spec import TokenType
 from mtkit.spec import decoders as spec
+from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +24,9 @@ if TYPE_CHECKING:
 
     from mtkit.spec import TokenizerSpec, Vocabulary
 
-MARK = "\u2581".encode()
 REPLACEMENT = "\ufffd".encode()
 HEX = b"0123456789abcdefABCDEF"
-_BYTE_OF = {piece: byte for byte, piece in enumerate(BYTE_PIECES)}
+_BYTE_OF = {piece: byte for byte, piece in enumerate(BYTE_TOKENS)}
 
 
 def decode(
@@ -94,10 +95,10 @@ class Subwords:
             return b""
         if kind == TokenType.UNKNOWN:
             return self._decoder.unk_surface
-        if self._drops and piece.startswith(MARK):
-            piece = piece[len(MARK) :]
+        if self._drops and piece.startswith(MARK_BYTES):
+            piece = piece[len(MARK_BYTES) :]
             self._drops = self._decoder.drop_marks == "all"
-        return piece.replace(MARK, b" ")
+        return piece.replace(MARK_BYTES, b" ")
 
     def _written(self, text: bytes) -> bytes:
         """Return a text; behind one that is not empty no mark is dropped."""

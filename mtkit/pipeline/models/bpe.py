@@ -16,12 +16,12 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
-from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, no_token, piece_steps
+from mtkit.pipeline.models.words import lay_out, no_token, piece_steps
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from mtkit.pipeline.models import Symbol
@@ -46,25 +46,20 @@ class BPE:
         self.ids = spec.vocabulary.ids
         self.prefix = to_bytes(model.continuing_subword_prefix)
         self.suffix = to_bytes(model.end_of_word_suffix)
-        self.byte_ids = [self.ids.get(piece) for piece in BYTE_PIECES]
+        self.byte_ids = [self.ids.get(piece) for piece in BYTE_TOKENS]
         self.by_id: dict[tuple[int, int], tuple[int, int]] = {}
         self.by_text: dict[tuple[bytes, bytes], int] = {}
         if model.missing == "before":
             self._index_ids()
         else:
             parts = self.pieces + list(model.merges.unlisted)
-            for rank, (left, right) in enumerate(self._pairs()):
+            for rank, (left, right) in enumerate(self.model.merges.pairs.pairs()):
                 self.by_text.setdefault((parts[left], parts[right]), rank)
-
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield the merges as numbers."""
-        numbers = iter(self.model.merges.pairs.view.tolist())
-        return zip(numbers, numbers, strict=True)
 
     def _index_ids(self) -> None:
         """Fill the table of id pairs."""
         pieces, ids, cut = self.pieces, self.ids, len(self.prefix)
-        for rank, (left, right) in enumerate(self._pairs()):
+        for rank, (left, right) in enumerate(self.model.merges.pairs.pairs()):
             made = ids.get(pieces[left] + pieces[right][cut:])
             if made is None:
                 raise FormatError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mtkit.pipeline.models import WordTrace
 from mtkit.pipeline.models.score_bpe import Tables
 from mtkit.pipeline.models.words import in_characters, piece_steps, spell_unknown
+from mtkit.spec.text import MARK_BYTES
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
     from mtkit.spec import TokenizerSpec
     from mtkit.spec import models as spec_models
-
-SPACE = "\u2581".encode()
 
 
 class Characters:
@@ -51,5 +50,5 @@ class Words(Characters):
 
     def parts(self, data: bytes) -> list[bytes]:
         """Cut in front of every mark."""
-        head, *rest = data.split(SPACE)
-        return [head] * bool(head) + [SPACE + part for part in rest]
+        head, *rest = data.split(MARK_BYTES)
+        return [head] * bool(head) + [MARK_BYTES + part for part in rest]

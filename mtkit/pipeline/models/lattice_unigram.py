@@ -12,7 +12,8 @@ behaviour.
 from __future__ import annotations
 
 from mtkit.pipeline.models import PieceStep, WordTrace
-from mtkit.pipeline.models.words import BYTE_PIECES, Prefixes, in_characters
+from mtkit.pipeline.models.words import Prefixes, in_characters
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ class LatticeUnigram:
         self.prefixes = Prefixes(ids)
         scores = spec.vocabulary.scores
         self.scores = [0.0] * len(spec.vocabulary) if scores is None else scores.view.tolist()
-        self.byte_ids = [ids.get(piece, NO_BYTE) for piece in BYTE_PIECES]
+        self.byte_ids = [ids.get(piece, NO_BYTE) for piece in BYTE_TOKENS]
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word."""

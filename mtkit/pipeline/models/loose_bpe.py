@@ -8,7 +8,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from mtkit.pipeline.models import MergeStep, WordTrace
-from mtkit.pipeline.models.words import BYTE_PIECES, lay_out, piece_steps
+from mtkit.pipeline.models.words import lay_out, piece_steps
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -25,10 +26,9 @@ class LooseBPE:
         self.vocabulary = spec.vocabulary
         self.pieces = list(spec.vocabulary.pieces)
         self.ids = spec.vocabulary.ids
-        numbers = iter(model.pairs.view.tolist())
         self.ranks: dict[tuple[int, int], int] = {}
-        for left, right, rank in zip(numbers, numbers, model.ranks.view.tolist(), strict=True):
-            self.ranks.setdefault((left, right), rank)
+        for pair, rank in zip(model.pairs.pairs(), model.ranks, strict=True):
+            self.ranks.setdefault(pair, rank)
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word."""
@@ -55,7 +55,7 @@ class LooseBPE:
             token_id = self.ids.get(text)
             parts = [(token_id, len(text))]
             if token_id is None:
-                parts = [(self.ids.get(BYTE_PIECES[byte]), 1) for byte in text]
+                parts = [(self.ids.get(BYTE_TOKENS[byte]), 1) for byte in text]
             for key, size in parts:
                 if key is not None:
                     keys.append(key)

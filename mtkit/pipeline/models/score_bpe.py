@@ -15,7 +15,6 @@ from __future__ import annotations
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
 from mtkit.pipeline.models.words import (
-    BYTE_PIECES,
     Prefixes,
     character_size,
     in_characters,
@@ -25,6 +24,7 @@ from mtkit.pipeline.models.words import (
     spell_unknown,
 )
 from mtkit.spec import TokenType
+from mtkit.spec.vocabulary import BYTE_TOKENS, SEGMENTED
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mtkit.pipeline.models.merging import Rank
     from mtkit.spec import TokenizerSpec, Vocabulary
     from mtkit.spec import models as spec_models
-
-SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED})
 
 
 class Tables:
@@ -66,7 +64,7 @@ class Tables:
     def byte_ids(self, *, singles: bool = False) -> dict[int, int]:
         """Return byte -> id of its ``<0xHH>`` token, or with ``singles`` of the byte itself."""
         found: dict[int, int] = {}
-        for byte, piece in enumerate(BYTE_PIECES):
+        for byte, piece in enumerate(BYTE_TOKENS):
             for text in (piece, bytes((byte,)))[: 1 + singles]:
                 token_id = self.reserved.get(text, self.segmented.get(text))
                 if token_id is not None:

@@ -14,8 +14,9 @@ import math
 
 from mtkit.errors import FormatError
 from mtkit.pipeline.models import WordTrace
-from mtkit.pipeline.models.words import BYTE_PIECES, piece_steps
+from mtkit.pipeline.models.words import piece_steps
 from mtkit.spec import TokenType
+from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
@@ -90,10 +91,10 @@ def byte_tokens(vocabulary: Vocabulary) -> list[int]:
     for token_id, piece in enumerate(vocabulary.pieces):
         if vocabulary.type_of(token_id) is TokenType.BYTE:
             found.setdefault(piece, token_id)
-    missing = [piece for piece in BYTE_PIECES if piece not in found]
+    missing = [piece for piece in BYTE_TOKENS if piece not in found]
     if missing:
         raise FormatError(f"has no BYTE token {missing[0].decode()}", field="vocabulary")
-    return [found[piece] for piece in BYTE_PIECES]
+    return [found[piece] for piece in BYTE_TOKENS]
 
 
 def costs(vocabulary: Vocabulary) -> dict[int, int]:

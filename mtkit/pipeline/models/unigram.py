@@ -71,9 +71,9 @@ class Unigram:
     def _offers(self) -> list[float]:
         """Return what each id counts as a piece; also set ``unk_offer``."""
         model, vocabulary = self.model, self.vocabulary
-        size, types = len(vocabulary), vocabulary.types
+        size = len(vocabulary)
         offers = [0.0] * size if vocabulary.scores is None else list(vocabulary.scores)
-        kinds = [int(TokenType.NORMAL)] * size if types is None else list(types)
+        kinds = vocabulary.all_types()
         if model.candidates == "any":
             counted = [s for s, kind in zip(offers, kinds, strict=True) if kind != 255]
         else:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from mtkit.pipeline.models import Symbol
     from mtkit.spec import Vocabulary
 
-BYTE_PIECES = tuple(b"<0x%02X>" % byte for byte in range(256))
-"""Spelling of the token that stands for each byte."""
-
 
 def characters(data: bytes) -> list[bytes]:
     """Cut bytes as the first byte of each character says; the last may be cut short."""

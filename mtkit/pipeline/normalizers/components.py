@@ -133,17 +133,13 @@ def _prepend(component: spec.Prepend) -> Apply:
 
 
 def _bert(component: spec.Bert) -> Apply:
-    strip_accents = component.strip_accents
-    if strip_accents is None:
-        strip_accents = component.lowercase
-
     def run(text: Aligned) -> None:
         if component.clean_text:
             text.filter(_bert_keeps)
             _map(text, lambda c: " " if characters.is_white_space(c) else c)
         if component.handle_chinese_chars:
             _set_han_apart(text)
-        if strip_accents:
+        if component.strips_accents:
             text.transform(normal_form(text.text, "NFD"))
             text.filter(lambda c: not characters.is_nonspacing_mark(c))
         if component.lowercase:
@@ -169,12 +165,8 @@ def _set_han_apart(text: Aligned) -> None:
 
 
 def _bert_per_character(component: spec.Bert) -> Apply:
-    strip_accents = component.strip_accents
-    if strip_accents is None:
-        strip_accents = component.lowercase
-
     def run(text: Aligned) -> None:
-        if strip_accents:
+        if component.strips_accents:
             _map(text, _base)
         if component.clean_text:
             # White space goes first: the tab is a control, too.
@@ -182,7 +174,7 @@ def _bert_per_character(component: spec.Bert) -> Apply:
             text.filter(_kept_per_character)
         if component.handle_chinese_chars:
             _set_han_apart(text)
-        if strip_accents:
+        if component.strips_accents:
             text.filter(lambda c: not characters.is_mark(c, PER_CHARACTER_UNICODE))
         if component.lowercase:
             _lowercase_simple(text)

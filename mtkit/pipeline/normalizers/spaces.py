@@ -11,6 +11,7 @@ Source: google/sentencepiece, normalizer.cc; ggml-org/llama.cpp, llama-vocab.cpp
 
 from __future__ import annotations
 
+from mtkit.spec.text import MARK_BYTES
 from mtkit.unicode.charsmap import Charsmap
 from mtkit.unicode.utf8 import to_bytes
 
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
     from mtkit.pipeline.normalizers.growth import Growth
     from mtkit.spec import normalizers as spec
 
-MARK = "\u2581".encode()
 _REPLACEMENT = "\ufffd".encode()
 
 
 def compile_spaces(component: spec.Spaces, pieces: tuple[bytes, ...]) -> Callable[[Aligned], None]:
     """Return the function of the normalizer; ``pieces`` are the user-defined ones."""
     walker = _Walker(component, pieces)
-    space = MARK if component.escape_whitespaces else b" "
+    space = MARK_BYTES if component.escape_whitespaces else b" "
     rule = _word_rule if component.prefix == "word" else _text_rule
 
     def run(text: Aligned) -> None:

@@ -106,21 +106,23 @@ def test_tokens_that_no_merge_makes_are_a_loss_where_whole_words_count(
 
 
 @pytest.mark.parametrize(
-    ("name", "pre", "unlike"),
+    ("name", "encoding", "pre", "unlike"),
     [
-        ("kimi-k2", "kimi-k2", 11),
+        ("kimi-k2", None, "kimi-k2", 11),
         # Words with marks (\\p{M}) in them are cut there by llama.cpp's own code for this rule.
-        ("o200k_base", "gpt-4o", 18),
-        ("cl100k_base", "glm4", 0),  # Llama 3's rule without its BOS
-        ("claude-legacy", "trillion", 0),  # GPT-2's rule without its cleaning of spaces
+        ("o200k_base", None, "gpt-4o", 18),
+        ("o200k_base", "o200k_harmony", "gpt-4o", 18),  # gpt-oss
+        ("cl100k_base", None, "glm4", 0),  # Llama 3's rule without its BOS
+        ("claude-legacy", None, "trillion", 0),  # GPT-2's rule without its cleaning of spaces
     ],
 )
 def test_ranks_become_a_merge_list_for_llama_cpp(
-    name: str, pre: str, unlike: int, tmp_path: Path
+    name: str, encoding: str | None, pre: str, unlike: int, tmp_path: Path
 ) -> None:
     import unicodedata
 
-    tokenizer = mtkit.load(shared_tokenizer(name) / "tokenizer.tiktoken")
+    overrides = {} if encoding is None else {"encoding": encoding}
+    tokenizer = mtkit.load(shared_tokenizer(name) / "tokenizer.tiktoken", overrides=overrides)
     made = gguf.write(tokenizer.spec, WriteOptions())
     assert pre_of(made) == pre
     assert "ids" not in listed(made).values()
