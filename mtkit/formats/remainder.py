@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from mtkit.base.record import fields
 from mtkit.formats.contract import Loss
+from mtkit.spec import AddedTokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,4 +61,20 @@ def with_remainder(
             continue
         rule = rules.get(name) or EFFECTS.get(name, OTHER)
         losses += [Loss(rule[0], name, rule[1])] if isinstance(rule, tuple) else rule(spec, back)
+    if _decoded(spec) != _decoded(back) and not any(loss.code == "decoding" for loss in losses):
+        effect = "added tokens are decoded as another normalizer leaves them"
+        losses.append(Loss("decoding", "normalizer", effect))
     return tuple(losses)
+
+
+def _decoded(spec: TokenizerSpec) -> dict[int, str]:
+    """Return what added tokens decode to that are not decoded as they are spelled, by id."""
+    tokens = [token for token in spec.added_tokens.tokens if token.normalized]
+    if not tokens or spec.normalizer is None:
+        return {}
+    from mtkit.pipeline.added_tokens import Cutter
+    from mtkit.pipeline.normalizers.components import compile_normalizer
+
+    found = Cutter(AddedTokens(tuple(tokens)), compile_normalizer(spec.normalizer, ())).normalized
+    spelled = {token.id: token.content.decode("utf-8", "surrogateescape") for token in tokens}
+    return {number: text for number, text in found.items() if text != spelled[number]}

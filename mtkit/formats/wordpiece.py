@@ -64,7 +64,7 @@ def sniff(source: Source) -> bool:
     """Tell by short lines of text without blanks, among them BERT's special tokens."""
     head = bytes(source.data[:_HEAD_BYTES])
     lines = head.split(b"\n")
-    if b"\0" in head or any(len(line) > _LONGEST_LINE for line in lines):
+    if any(len(line) > _LONGEST_LINE for line in lines):
         return False
     return _UNK in (line.rstrip(b"\r") for line in lines)
 

@@ -12,12 +12,15 @@ from support import FIXTURES, reference
 
 import mtkit
 from mtkit.base.binary import Source
+from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, MtkitError
 from mtkit.formats import get_format
 from mtkit.formats.contract import WriteOptions
+from mtkit.spec import AddedToken, AddedTokens, Vocabulary, normalizers, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Literal
 
 TEXTS = [
     "",
@@ -90,6 +93,48 @@ def test_tokenizer_json_to_vocab_txt_loses_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "vocab.txt").read_bytes() == (
         FIXTURES / "wordpiece" / "vocab.txt"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("piece", ["\0", "\x1f", "#", "[", "\u4e2d", " a", "a b"])
+def test_a_written_vocab_txt_is_known_again(piece: str, tmp_path: Path) -> None:
+    """One with a NUL on a line, which transformers reads as a token, was taken for no text."""
+    spec = mtkit.load(FIXTURES / "wordpiece" / "vocab.txt").spec
+    pieces = [*spec.vocabulary.pieces, piece.encode()]
+    spec = replace(spec, vocabulary=Vocabulary(Pieces.of(pieces)))
+    files = get_format("wordpiece").write(spec, WriteOptions()).files
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    back = mtkit.load(tmp_path / "vocab.txt").spec
+    theirs = reference("transformers").BertTokenizer.from_pretrained(tmp_path)
+    assert list(back.vocabulary.pieces) == pieces
+    assert theirs.convert_tokens_to_ids(piece) == len(pieces) - 1
+
+
+@pytest.mark.parametrize("content", ["Qzx", "\u00e9\u00e9x", "\ufb01\ufb01", "\u1e9b\u0323"])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("form", ["NFD", "NFKC", None])
+def test_a_lost_normalizer_shows_when_added_tokens_are_decoded(
+    content: str, normalized: bool, form: Literal["NFD", "NFKC"] | None
+) -> None:
+    """The library decodes a token that is found in normalized text to that, normalized."""
+    spec = mtkit.load(FIXTURES / "bbpe-8k" / "tokenizer.json").spec
+    token = AddedToken(spec.vocab_size, content.encode(), normalized=normalized)
+    spec = replace(
+        spec,
+        normalizer=None if form is None else normalizers.UnicodeForm(form),
+        added_tokens=AddedTokens((token,)),
+    )
+    library = reference("tokenizers").Tokenizer.from_str(
+        get_format("hf").write(spec, WriteOptions()).files["tokenizer.json"].decode()
+    )
+    made = get_format("vocab-merges").write(spec, WriteOptions())
+    listed = {(loss.code, loss.field) for loss in made.losses}
+    plain = replace(spec, normalizer=None)
+    without = reference("tokenizers").Tokenizer.from_str(
+        get_format("hf").write(plain, WriteOptions()).files["tokenizer.json"].decode()
+    )
+    lost = library.decode([token.id]) != without.decode([token.id])
+    assert (("decoding", "normalizer") in listed) is lost
 
 
 def test_damage_gives_one_clear_error() -> None:

@@ -100,7 +100,11 @@ class Comparison:
 
     def open(self, path: Path, to: str) -> None:
         """Open a file with the libraries of its format and compare all texts."""
-        back = mtkit.load(path)
+        try:
+            back = mtkit.load(path)
+        except MtkitError as error:
+            self._differ(f"{to} read", f"by mtkit: {error}")
+            return
         self._marks = special_marks(self._source.spec) + special_marks(back.spec)
         texts = [*probes.texts(), *special_texts(self._source.spec)]
         for opener in OPENERS[to]:
