@@ -14,8 +14,9 @@ tokenizer/added_vocabulary.rs (``add_tokens``).
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.added_tokens import CONFIG, FLAGS, ROLES, SPECIAL, numbered, token_form
 from mtkit.formats.json_fields import Fields, check_plain, encode, parse, shown
-from mtkit.spec import AddedToken, AddedTokens, SpecialIds, replace
+from mtkit.spec import AddedToken, AddedTokens, SpecialIds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +26,8 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.spec import TokenizerSpec
 
-CONFIG = "tokenizer_config.json"
-SPECIAL = "special_tokens_map.json"
 ADDED = "added_tokens.json"
 EXTRA, ADDITIONAL = "extra_special_tokens", "additional_special_tokens"
-ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 _BUILDS = ("init_inputs", "vocab", "merges", "tokenizer_object", "post_processor")
 """Settings that would take the place of the vocabulary files."""
 _GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -161,7 +158,8 @@ class Settings:
         if again:
             contents = dict.fromkeys(token.content for token in special)
             tokens += [AddedToken(-1, content, special=True) for content in contents]
-        found, numbers = numbered(tokens, ids)
+        by_id, numbers = numbered(tokens, ids, len(ids))
+        found = tuple(by_id[number] for number in sorted(by_id))
         parse_special = not self.flag("split_special_tokens", False)
         given = {role: named[role] for role in ROLES}
         of_roles = {role: numbers.get(token.content) for role, token in given.items() if token}
@@ -171,34 +169,6 @@ class Settings:
         """Tell whether added_tokens.json knows of a role: objects are read too late for that."""
         key = f"{role}_token"
         return key in self._map or type(self.config.values.get(key)) is str
-
-
-def numbered(
-    tokens: list[AddedToken], ids: Mapping[bytes, int]
-) -> tuple[tuple[AddedToken, ...], dict[bytes, int]]:
-    """Give added tokens the ids of the vocabulary or the next free ones.
-
-    Where a vocabulary has holes, a free id can be that of another token, which takes its place.
-
-    Returns:
-        The tokens by id, and the number that each text got.
-    """
-    numbers: dict[bytes, int] = {}
-    found: dict[int, AddedToken] = {}
-    following = len(ids)
-    special = set()
-    for token in tokens:
-        if not token.content:
-            continue
-        content = token.content
-        if content not in numbers:
-            numbers[content] = ids.get(content, following)
-            following += content not in ids
-        if token.special:
-            special.add(content)  # what was special once stays so
-        number = numbers[content]
-        found[number] = replace(token, id=number, special=content in special)
-    return tuple(found[number] for number in sorted(found)), numbers
 
 
 def role_settings(
@@ -230,10 +200,7 @@ def role_settings(
     ]
     if listed:
         settings["added_tokens_decoder"] = {
-            str(token.id): {
-                "content": token.content.decode("utf-8", "replace"),
-                **{flag: getattr(token, flag) for flag in FLAGS},
-            }
+            str(token.id): token_form(token)
             for token in sorted(spec.added_tokens.tokens, key=lambda token: token.id)
         }
     if not spec.added_tokens.parse_special:

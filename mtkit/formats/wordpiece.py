@@ -14,9 +14,10 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.added_tokens import CONFIG
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.remainder import with_remainder
-from mtkit.formats.tokenizer_class import CONFIG, Settings, role_settings
+from mtkit.formats.tokenizer_class import Settings, role_settings
 from mtkit.spec import (
     SpecialIds,
     TokenizerSpec,

@@ -1,6 +1,6 @@
 """Models that llama.cpp can run, by ``general.architecture``; it refuses any other name.
 
-Only two of them have rules of their own for the tokenizer (``gguf_special``), so a new one most
+Only two of them have rules of their own for the tokenizer (``special``), so a new one most
 likely has none: its vocabulary is read as that of any other model, and the reader says so.
 
 Every name was tried with llama-cpp-python on a file that has no other key.

@@ -1,7 +1,7 @@
 r"""Which pre-tokenizer name of llama.cpp splits like a specification does.
 
-A specification's steps are brought to a list of patterns; that list must be a rule of ``gguf_pre``
-to the letter, or the way in which tokenizer.json files write the same rule.
+A specification's steps are brought to a list of patterns; that list must be a rule of
+``pre_tokenizers`` to the letter, or the way in which tokenizer.json files write the same rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a specification is put into a GGUF: which model, which names and switches.
 
 Each family of vocabularies has a function that returns a ``Plan`` or says why llama.cpp has nothing
-for it. What the plan cannot hold shows when the result is read back (``gguf_losses``).
+for it. What the plan cannot hold shows when the result is read back (``losses``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.normalizers import Normalizer
 
@@ -63,22 +66,20 @@ def plan_of(spec: TokenizerSpec) -> Plan:
     Raises:
         UnsupportedError: llama.cpp has no tokenizer for it.
     """
-    model = spec.model
-    if isinstance(model, models.SectionBPE):
-        plain = replace(spec, model=model.bpe, pre_tokenizer=model.words)
-        return replace(_bpe(plain, model.bpe), model="hybriddna")
-    if isinstance(model, models.RankBPE):
-        special = {token.id for token in spec.added_tokens.tokens}
-        return _bpe(spec, models.BPE(merges_by_rank(spec.vocabulary, special), ignore_merges=True))
-    if isinstance(model, models.BPE):
-        return _bpe(spec, model)
-    if isinstance(model, models.ScoreBPE):
-        return _spm(spec, _scores(spec), frozenset({"normalizer", "model"}))
-    if isinstance(model, models.Unigram):
-        return _ugm(spec)
-    if isinstance(model, models.WordPiece):
-        return _wpm(spec, model)
-    return Plan(MODELS[family_of(spec)], scores=_scores(spec), ends="never")
+    family = family_of(spec)
+    if type(spec.model) in _PLANS:
+        return _PLANS[type(spec.model)](spec, spec.model)
+    return Plan(MODELS[family], scores=_scores(spec), ends="never")
+
+
+def _sections(spec: TokenizerSpec, model: models.SectionBPE) -> Plan:
+    plain = replace(spec, model=model.bpe, pre_tokenizer=model.words)
+    return replace(_bpe(plain, model.bpe), model="hybriddna")
+
+
+def _ranks(spec: TokenizerSpec, model: models.RankBPE) -> Plan:
+    special = {token.id for token in spec.added_tokens.tokens}
+    return _bpe(spec, models.BPE(merges_by_rank(spec.vocabulary, special), ignore_merges=True))
 
 
 def _scores(spec: TokenizerSpec) -> list[float] | None:
@@ -167,7 +168,7 @@ def _spm(spec: TokenizerSpec, scores: list[float] | None, known: frozenset[str])
     return Plan("llama", flags=flags, scores=scores, known=known, blanks=blanks)
 
 
-def _ugm(spec: TokenizerSpec) -> Plan:
+def _ugm(spec: TokenizerSpec, model: models.Unigram) -> Plan:
     charsmap = b""
     squeeze = False
     for step in flat(spec.normalizer):
@@ -238,3 +239,13 @@ def _prefixed(spec: TokenizerSpec) -> bool:
         isinstance(cut, pre_tokenizers.Metaspace) and cut.prepend_scheme != "never"
         for cut in flat(spec.pre_tokenizer)
     )
+
+
+_PLANS: dict[type, Callable[[TokenizerSpec, Any], Plan]] = {
+    models.SectionBPE: _sections,
+    models.RankBPE: _ranks,
+    models.BPE: _bpe,
+    models.ScoreBPE: lambda spec, _: _spm(spec, _scores(spec), frozenset({"normalizer", "model"})),
+    models.Unigram: _ugm,
+    models.WordPiece: _wpm,
+}

@@ -1,7 +1,7 @@
 """From any specification to one that the components of tokenizer.json can say.
 
-Each stage is replaced by the library's components that come nearest (``hf_stages``,
-``hf_merges``), and every field that is not the same afterwards is listed as a loss. A
+Each stage is replaced by the library's components that come nearest (``adapt_stages``,
+``adapt_model``), and every field that is not the same afterwards is listed as a loss. A
 specification of the library's own components passes unchanged.
 
 What comes from SentencePiece follows the known conversions of transformers: merges from scores,
@@ -13,6 +13,7 @@ from __future__ import annotations
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError
+from mtkit.formats.added_tokens import ROLES
 from mtkit.formats.contract import Losses
 from mtkit.formats.hf.adapt_model import adapt_model, keeps_user_defined, unigram_scores
 from mtkit.formats.hf.adapt_stages import (
@@ -21,7 +22,6 @@ from mtkit.formats.hf.adapt_stages import (
     adapt_pre_tokenizer,
     nearest,
 )
-from mtkit.formats.hf.config import ROLES
 from mtkit.formats.hf.extras import adapt_extras
 from mtkit.formats.hf.numbers import spell_floats
 from mtkit.formats.json_fields import shown

@@ -115,7 +115,7 @@ def _characters(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Mo
 
 
 def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
-    """Look words up; see ``hf_stages`` for how they are cut."""
+    """Look words up; see ``adapt_stages`` for how they are cut."""
     model = spec.model
     assert isinstance(model, models.Words)
     if model.byte_fallback:

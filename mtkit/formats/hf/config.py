@@ -12,6 +12,7 @@ Source: huggingface/transformers 5, tokenization_utils_base.py (``from_pretraine
 from __future__ import annotations
 
 from mtkit.errors import FormatError
+from mtkit.formats.added_tokens import CONFIG, ROLES, SPECIAL
 from mtkit.formats.json_fields import Fields, check_plain, parse, shown
 from mtkit.spec import ChatTemplate, SpecialIds
 
@@ -23,13 +24,10 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.spec import TokenizerSpec
 
-CONFIG = "tokenizer_config.json"
-SPECIAL = "special_tokens_map.json"
 GENERATION = "generation_config.json"
 TEMPLATE = "chat_template.jinja"
 TEMPLATES_FOLDER = "additional_chat_templates"
 CLEAN_UP = "clean_up_tokenization_spaces"
-ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 class Beside:

@@ -7,7 +7,8 @@ as the old one: it is left out.
 
 from __future__ import annotations
 
-from mtkit.formats.hf.config import CONFIG, GENERATION, ROLES, SPECIAL, content_of, stop_ids
+from mtkit.formats.added_tokens import CONFIG, ROLES, SPECIAL
+from mtkit.formats.hf.config import GENERATION, content_of, stop_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ the id in the file is not used), utils/padding.rs, utils/truncation.rs.
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats.added_tokens import CONFIG, FLAGS, numbered
 from mtkit.formats.contract import Reading
 from mtkit.formats.hf.components import read_stage
-from mtkit.formats.hf.config import CLEAN_UP, CONFIG, Beside, config_forms
+from mtkit.formats.hf.config import CLEAN_UP, Beside, config_forms
 from mtkit.formats.hf.numbers import read_float
 from mtkit.formats.hf.read_model import read_model
 from mtkit.formats.hf.sections import residue
@@ -32,7 +33,6 @@ STRATEGIES = {
     "OnlyFirst": "only_first",
     "OnlySecond": "only_second",
 }
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def read_spec(source: Source) -> Reading:
@@ -56,7 +56,7 @@ def read_spec(source: Source) -> Reading:
     ids = {token.content: token.id for token in added.tokens}
 
     def id_of(content: str) -> int | None:
-        piece = encode(content, "tokenizer_config.json")
+        piece = encode(content, CONFIG)
         return ids[piece] if piece in ids else vocabulary.pieces.ids.get(piece)
 
     spec = TokenizerSpec(
@@ -103,26 +103,13 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
         size -= vocabulary.types.data.tobytes().count(0xFF)
     # Indexing every piece of a large vocabulary costs more than looking for the few needed.
     ids = _ids_in(root, vocabulary, listed)
-    tokens: dict[int, AddedToken] = {}
-    special: set[bytes] = set()
-    following = size
+    tokens = []
     for place, item in enumerate(listed):
         at = Fields(item, f"added_tokens[{place}]")
-        at.integer("id")
-        content = encode(at.string("content"), at.path("content"))
+        number, content = at.integer("id"), encode(at.string("content"), at.path("content"))
         flags = {flag: at.boolean(flag) for flag in FLAGS}
-        if not content:
-            continue
-        if content not in ids:
-            ids[content] = following
-            following += 1
-        if flags["special"]:
-            special.add(content)  # what was special once stays so
-        flags["special"] = content in special
-        # With holes in the vocabulary a new id can be one that a later token has, too: the
-        # library keeps one token an id.
-        tokens[ids[content]] = AddedToken(ids[content], content, **flags)
-    return AddedTokens(tuple(tokens.values()))
+        tokens.append(AddedToken(number, content, **flags))
+    return AddedTokens(tuple(numbered(tokens, ids, size)[0].values()))
 
 
 def _ids_in(root: Fields, vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:

@@ -9,6 +9,7 @@ Source: huggingface/tokenizers 0.23, the ``Serialize`` of each section.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.formats.added_tokens import token_form
 from mtkit.formats.hf.components import capitals, component_form
 from mtkit.formats.hf.numbers import piece_text
 from mtkit.spec.models import BPE, Unigram, WordLevel, WordPiece
@@ -17,20 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.spec import AddedToken, Padding, TokenizerSpec, Truncation
-
-
-def added_token_form(token: AddedToken) -> dict[str, Any]:
-    """Return an added token as JSON."""
-    return {
-        "id": token.id,
-        "content": token.content.decode("utf-8"),
-        "single_word": token.single_word,
-        "lstrip": token.lstrip,
-        "rstrip": token.rstrip,
-        "normalized": token.normalized,
-        "special": token.special,
-    }
+    from mtkit.spec import Padding, TokenizerSpec, Truncation
 
 
 def truncation_form(truncation: Truncation | None) -> dict[str, Any] | None:
@@ -106,7 +94,9 @@ def section_forms(spec: TokenizerSpec) -> dict[str, Any]:
     return {
         "truncation": truncation_form(spec.truncation),
         "padding": padding_form(spec.padding),
-        "added_tokens": [added_token_form(token) for token in spec.added_tokens.tokens],
+        "added_tokens": [
+            {"id": token.id, **token_form(token)} for token in spec.added_tokens.tokens
+        ],
         "normalizer": component_form(spec.normalizer),
         "pre_tokenizer": component_form(spec.pre_tokenizer),
         "post_processor": component_form(spec.post_processor),

@@ -8,10 +8,11 @@ the same in another form is written in that form again (``extras``).
 from __future__ import annotations
 
 from mtkit.errors import MtkitError, UnsupportedError
+from mtkit.formats.added_tokens import SPECIAL
 from mtkit.formats.contract import Written
 from mtkit.formats.hf.adapt import adapt
 from mtkit.formats.hf.components import read_stage
-from mtkit.formats.hf.config import SPECIAL, config_forms
+from mtkit.formats.hf.config import config_forms
 from mtkit.formats.hf.reader import read_added_tokens, read_padding, read_truncation
 from mtkit.formats.hf.sections import section_forms
 from mtkit.formats.json_fields import Fields, shown

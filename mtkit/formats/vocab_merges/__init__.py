@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.formats.added_tokens import CONFIG
 from mtkit.formats.contract import Reading
-from mtkit.formats.tokenizer_class import CONFIG, Settings
+from mtkit.formats.tokenizer_class import Settings
 from mtkit.formats.vocab_merges.classes import CLASSES, FAMILIES, GPT2, template
 from mtkit.spec import TokenizerSpec, TokenType, Vocabulary, decoders, models, post_processors
 from mtkit.spec.vocabulary import is_sparse

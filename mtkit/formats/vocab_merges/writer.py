@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.errors import UnsupportedError
+from mtkit.formats.added_tokens import CONFIG
 from mtkit.formats.contract import Loss, Written
 from mtkit.formats.remainder import with_remainder
-from mtkit.formats.tokenizer_class import CONFIG, role_settings
+from mtkit.formats.tokenizer_class import role_settings
 from mtkit.formats.vocab_merges.classes import GPT2, QWEN2, ROBERTA, Family, template
 from mtkit.spec import TokenType, models, post_processors, pre_tokenizers, replace
 
