@@ -30,6 +30,7 @@ from mtkit.spec import (
     pre_tokenizers,
     replace,
 )
+from mtkit.unicode.characters import WHITE_SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,11 +53,8 @@ _CLASSES = dict.fromkeys(
     _CLASS,
 )  # fmt: skip
 """Classes that build what BertTokenizer does."""
-_BLANKS = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-"""White space of Unicode, which counts at the end of no line."""
+_BLANKS = "".join(WHITE_SPACE)
+"""Counts at the end of no line."""
 _HEAD_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 10
 

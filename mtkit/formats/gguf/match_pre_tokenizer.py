@@ -24,7 +24,8 @@ from mtkit.spec.traverse import flat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from mtkit.spec.pre_tokenizers import PreTokenizer
 
@@ -129,34 +130,32 @@ def name_for(
 def _patterns(found: PreTokenizer | None) -> Iterator[str]:
     """Yield the patterns of all steps; what is not a pattern yields something that no rule has."""
     for step in flat(found):
-        yield from _patterns_of(step)
+        said = _SAID.get(type(step))
+        yield from said(step) if said else [repr(step)]
 
 
-def _patterns_of(found: PreTokenizer) -> Iterator[str]:
-    if isinstance(found, steps.ByteLevel):
-        if found.add_prefix_space:
-            yield "a space in front of the text"
-        if found.use_regex:
-            yield GPT2
-    elif isinstance(found, steps.WhitespaceSplit):
-        yield _BETWEEN_SPACES
-    elif isinstance(found, steps.DigitGroups):
-        yield DIGIT_GROUPS
-    elif isinstance(found, steps.Digits):
-        yield r"\p{N}" if found.individual else r"\p{N}+"
-    elif isinstance(found, steps.Punctuation) and found.behavior == "contiguous":
-        yield "punctuation"
-    elif (
-        isinstance(found, steps.Split)
-        and isinstance(found.pattern, Regex)
-        and found.pattern.alphabet == "characters"
-        and (found.behavior, found.invert) in _KEEPING
-    ):
-        pattern = found.pattern.pattern
-        if found.pattern.counted == "modified":
-            pattern = re.sub(_POSSESSIVE, r"\1", pattern)
-        for old, new in _SPELLINGS:
-            pattern = pattern.replace(old, new)
-        yield pattern
-    else:
-        yield repr(found)
+def _split(found: steps.Split) -> list[str]:
+    pattern = found.pattern
+    keeps = (found.behavior, found.invert) in _KEEPING
+    if not isinstance(pattern, Regex) or pattern.alphabet != "characters" or not keeps:
+        return [repr(found)]
+    text = pattern.pattern
+    if pattern.counted == "modified":
+        text = re.sub(_POSSESSIVE, r"\1", text)
+    for old, new in _SPELLINGS:
+        text = text.replace(old, new)
+    return [text]
+
+
+_SAID: dict[type, Callable[[Any], list[str]]] = {
+    steps.ByteLevel: lambda found: (
+        ["a space in front of the text"] * found.add_prefix_space + [GPT2] * found.use_regex
+    ),
+    steps.WhitespaceSplit: lambda _: [_BETWEEN_SPACES],
+    steps.DigitGroups: lambda _: [DIGIT_GROUPS],
+    steps.Digits: lambda found: [r"\p{N}" if found.individual else r"\p{N}+"],
+    steps.Punctuation: lambda found: (
+        ["punctuation"] if found.behavior == "contiguous" else [repr(found)]
+    ),
+    steps.Split: _split,
+}
