@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from small_files import _mnn_text, _tekken, spec
@@ -28,13 +27,11 @@ from mtkit.spec import (
     Vocabulary,
     decoders,
     models,
+    normalizers,
     pre_tokenizers,
     replace,
 )
 from mtkit.spec.text import Regex
-
-if TYPE_CHECKING:
-    from mtkit.spec import normalizers
 
 WORDS = mnn_text.read(Source("tokenizer.txt", _mnn_text(2)), {}).spec
 """Its file has no [UNK], so an unknown word gets the id 100, which no token has."""
@@ -143,6 +140,15 @@ def test_an_added_token_behind_the_pieces_has_no_subword() -> None:
         for decode in (engine.decode, engine.decode_bytes):
             with pytest.raises(UsageError, match="0 to 1"):
                 decode([2])
+
+
+def test_nothing_is_denormalized_to_nothing() -> None:
+    pieces = Vocabulary(Pieces.of((b"a",)))
+    spaces = normalizers.Spaces(prefix="word")
+    odd = TokenizerSpec(pieces, models.Unigram(0), decoder=decoders.Subwords(denormalizer=spaces))
+    for engine in (load_engine(odd), Pipeline(odd)):
+        assert engine.decode([]) == ""
+        assert engine.decode([0]) == "\u2581a"
 
 
 def test_a_part_of_merges_that_is_no_token_is_never_given() -> None:

@@ -50,8 +50,8 @@ def begin(tokenizer: TokenizerSpec, *, skip_special_tokens: bool) -> Subwords | 
 
 
 def denormalize(decoder: object, text: bytes) -> bytes:
-    """Apply the denormalizer of a decoder that has one."""
-    if not isinstance(decoder, spec.Subwords) or decoder.denormalizer is None:
+    """Apply the denormalizer of a decoder that has one; an empty text stays empty."""
+    if not isinstance(decoder, spec.Subwords) or decoder.denormalizer is None or not text:
         return text
     from mtkit.pipeline.normalizers.aligned import Aligned
     from mtkit.pipeline.normalizers.spaces import compile_spaces
