@@ -2,7 +2,7 @@
 
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
 ``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
-the worst of that for every file and format, ``docs/settings.md`` the settings of running models,
+the worst of that for every file and format, ``docs/rules.md`` the rules of files, ``docs/settings.md`` the settings of running models,
 ``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
 program (tools/opcodes.py). ``--check`` compares instead of writing and ends with 1 where one is out
 of date.
@@ -217,11 +217,35 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def rule_table() -> str:
+    """``docs/rules.md``: the rules that files and specifications are held to."""
+    from mtkit.gguf import rules, shards
+    from mtkit.spec.rules import RULES
+
+    out = [
+        "# Rules\n",
+        "What breaks an `error` is refused (exit code 3); of a `warning` mtkit tells and reads on.",
+        "The codes stay: `mtkit inspect --json` has them under `warnings`.\n",
+    ]
+    for title, found in (
+        ("GGUF", (*rules.RULES, *shards.RULES)),
+        ("Tokenizers, of every format", RULES),
+    ):
+        out += [f"## {title}\n", "| code | severity | field | demanded by |", "|---|---|---|---|"]
+        rows = [
+            f"| `{rule.code}` | {rule.severity} | {rule.field or 'any'} | {rule.source} |"
+            for rule in found
+        ]
+        out += [*dict.fromkeys(rows), ""]
+    return "\n".join(out)
+
+
 DOCUMENTS = {
     "docs/cli.md": cli_reference,
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,
     "docs/loss-matrix.md": loss_matrix,
+    "docs/rules.md": rule_table,
     "docs/settings.md": setting_table,
     "mtkit/llm/keywords.pyi": keyword_stub,
     "native/tables/opcodes.hpp": header,

@@ -77,6 +77,11 @@ def named_token(value: tuple[str, int], *_: object) -> str:
     return token_id(value[1])
 
 
+def one_character(value: str, *_: object) -> str:
+    """A text is a single character."""
+    return "" if len(value) == 1 else f"has {len(value)} characters, not one"
+
+
 def one_each(value: Any, record: Record, _: object, *, of: str, codes: str = "") -> str:
     """A column has one entry for each of another field."""
     wanted, count = len(getattr(record, of)), len(value)
@@ -103,9 +108,9 @@ def merges(value: Merges, record: BPE, spec: TokenizerSpec) -> str:
     count = len(value.pairs)
     parts = len(spec.vocabulary) + (len(value.unlisted) if record.missing == "after" else 0)
     if count % 2:
-        return f"has {count} numbers, which are no pairs"
+        return f"has {count} numbers, which do not make pairs"
     wrong = _coded(value.pairs, "I")
-    return wrong or ("" if value.pairs.below(parts) else f"joins what is none of {parts} parts")
+    return wrong or ("" if value.pairs.below(parts) else f"joins what is not one of {parts} parts")
 
 
 def pairs_of_ranks(value: Numbers, record: LooseBPE, _: object) -> str:

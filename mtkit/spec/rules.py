@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from mtkit.base import rules
 from mtkit.base.record import Record, fields
-from mtkit.errors import FormatError
+from mtkit.base.rules import BrokenRule, Finding
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -40,6 +41,7 @@ from mtkit.spec.conditions import (
     merges,
     named_token,
     number,
+    one_character,
     one_each,
     ordered,
     pairs_of_ranks,
@@ -52,41 +54,29 @@ from mtkit.spec.conditions import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Iterator
 
-    Check = Callable[[Any, Any, TokenizerSpec], str]
-    """(value of the field, its record, the whole) → what is wrong, or nothing."""
-
-
-class Rule(Record):
-    """Something that holds for a field of every record of a class.
-
-    Attributes:
-        code: Its name, for good.
-        of: Class of the records.
-        field: Name of the field; empty: the rule is about each text, whatever its field.
-        check: Returns what is wrong, or an empty text.
-    """
-
-    code: str
-    of: type[Record]
-    field: str
-    check: Check
+IDS = "32-bit ids"
+ENGINE = "what mtkit computes with"
+TOKENIZERS = "tokenizers"
+UNICODE = "Unicode"
 
 
-class Finding(Record):
-    """A rule that is broken.
+class Rule(rules.Rule):
+    """Something that holds for a field of every record of a class; its check takes whole = spec.
 
     Attributes:
-        code: Code of the rule.
-        field: Path of the field, dotted.
-        what: What is wrong.
+        of: Class of the records; ``Record``: the rule is about each text, whatever its field.
     """
 
-    code: str
-    field: str
-    what: str
+    of: type[Record] = Record
+
+
+def _rules(of: type[Record], *rows: tuple[str, str, str, rules.Check]) -> list[Rule]:
+    """Make the rules of a class from (code, field, source, check); all of them are errors."""
+    return [
+        Rule(code, "error", source, field, check, "", of) for code, field, source, check in rows
+    ]
 
 
 def check(spec: TokenizerSpec) -> None:
@@ -96,7 +86,7 @@ def check(spec: TokenizerSpec) -> None:
         FormatError: One is broken.
     """
     for finding in findings(spec):
-        raise FormatError(finding.what, field=finding.field)
+        raise BrokenRule(finding)
 
 
 def findings(spec: TokenizerSpec) -> Iterator[Finding]:
@@ -106,11 +96,11 @@ def findings(spec: TokenizerSpec) -> Iterator[Finding]:
             value = getattr(record, rule.field)
             what = "" if value is None else rule.check(value, record, spec)
             if what:
-                yield Finding(rule.code, f"{path}{rule.field}", what)
+                yield Finding(rule, f"{path}{rule.field}", what)
         for name, text in _texts(record):
             what = TEXT.check(text, record, spec)
             if what:
-                yield Finding(TEXT.code, f"{path}{name}", what)
+                yield Finding(TEXT, f"{path}{name}", what)
 
 
 def _records(record: Record, path: str) -> Iterator[tuple[str, Record]]:
@@ -159,52 +149,91 @@ _WITH_UNK = (
     models.WordLevel,
     models.Trie,
 )
-_TABLES = (normalizers.CodePointTable, normalizers.BertTable)
-_SURROUNDING = (post_processors.Bert, post_processors.Roberta)
-
-TEXT = Rule("text", Record, "", encodable)
+TEXT = Rule("text", "error", UNICODE, "", encodable)
 RULES = (
     TEXT,
-    Rule("vocabulary-holes", TokenizerSpec, "vocabulary", holes),
-    Rule("vocabulary-types", Vocabulary, "types", partial(one_each, of="pieces", codes="B")),
-    Rule("vocabulary-scores", Vocabulary, "scores", partial(one_each, of="pieces", codes="fd")),
-    Rule("vocabulary-hidden", Vocabulary, "hidden", hidden_ids),
-    Rule("added-token-id", AddedTokens, "tokens", added_ids),
-    Rule("prefix-id", TokenizerSpec, "prefix_ids", token_ids),
-    *(Rule("special-id", SpecialIds, role, role_id)
-      for role in fields(SpecialIds) if role != "stop"),
-    Rule("stop-id", SpecialIds, "stop", token_ids),
-    Rule("truncation-size", Truncation, "max_length", size),
-    Rule("truncation-stride", Truncation, "stride", size),
-    Rule("padding-id", Padding, "pad_id", token_id),
-    Rule("padding-segment", Padding, "pad_type_id", number),
-    Rule("padding-length", Padding, "length", size),
-    Rule("padding-multiple", Padding, "pad_to_multiple_of", size),
-    *(Rule("unknown-id", model, "unk", in_vocabulary) for model in _WITH_UNK),
-    Rule("unknown-word-id", models.WordPiece, "unk", token_id),
-    Rule("merges", models.BPE, "merges", merges),
-    Rule("dropout", models.BPE, "dropout", chance),
-    Rule("loose-pairs", models.LooseBPE, "pairs", pairs_of_ranks),
-    Rule("loose-ranks", models.LooseBPE, "ranks", ascending),
-    Rule("lowest-score", models.ScoreBPE, "score_above", ordered),
-    Rule("byte-symbols", models.ScoreBPE, "missing", byte_symbols),
-    Rule("word-length", models.WordPiece, "max_chars", size),
-    Rule("section-begin", models.SectionBPE, "begin", with_text),
-    Rule("section-end", models.SectionBPE, "end", with_text),
-    Rule("section-unknown-id", models.SectionBPE, "unknown", token_id),
-    *(Rule("table-code-points", table, "code_points",
-           partial(ascending, most=LAST_CODE_POINT, strictly=True)) for table in _TABLES),
-    *(Rule("table-values", table, "values", partial(one_each, of="code_points"))
-      for table in _TABLES),
-    Rule("piece-length", pre_tokenizers.FixedLength, "length", size),
-    Rule("slot-text", post_processors.Slot, "text", partial(number, most=1)),
-    Rule("slot-id", post_processors.Slot, "ids", token_ids),
-    Rule("slot-segment", post_processors.Slot, "type_id", number),
-    *(Rule("surrounding-id", kind, name, named_token)
-      for kind in _SURROUNDING for name in ("sep", "cls")),
-    Rule("stripped-front", decoders.Strip, "start", size),
-    Rule("stripped-back", decoders.Strip, "stop", size),
-    Rule("bytewise-steps", decoders.Bytewise, "steps", bytewise),
+    *_rules(
+        TokenizerSpec,
+        ("vocabulary-holes", "vocabulary", ENGINE, holes),
+        ("prefix-id", "prefix_ids", IDS, token_ids),
+    ),
+    *_rules(
+        Vocabulary,
+        ("vocabulary-types", "types", ENGINE, partial(one_each, of="pieces", codes="B")),
+        ("vocabulary-scores", "scores", ENGINE, partial(one_each, of="pieces", codes="fd")),
+        ("vocabulary-hidden", "hidden", ENGINE, hidden_ids),
+    ),
+    *_rules(AddedTokens, ("added-token-id", "tokens", IDS, added_ids)),
+    *_rules(
+        SpecialIds,
+        *(("special-id", role, IDS, role_id) for role in fields(SpecialIds) if role != "stop"),
+        ("stop-id", "stop", IDS, token_ids),
+    ),
+    *_rules(
+        Truncation,
+        ("truncation-size", "max_length", TOKENIZERS, size),
+        ("truncation-stride", "stride", TOKENIZERS, size),
+    ),
+    *_rules(
+        Padding,
+        ("padding-id", "pad_id", IDS, token_id),
+        ("padding-segment", "pad_type_id", TOKENIZERS, number),
+        ("padding-length", "length", TOKENIZERS, size),
+        ("padding-multiple", "pad_to_multiple_of", TOKENIZERS, size),
+    ),
+    *(rule for model in _WITH_UNK
+      for rule in _rules(model, ("unknown-id", "unk", ENGINE, in_vocabulary))),
+    *_rules(
+        models.WordPiece,
+        ("unknown-word-id", "unk", IDS, token_id),
+        ("word-length", "max_chars", TOKENIZERS, size),
+    ),
+    *_rules(
+        models.BPE,
+        ("merges", "merges", ENGINE, merges),
+        ("dropout", "dropout", TOKENIZERS, chance),
+    ),
+    *_rules(
+        models.LooseBPE,
+        ("loose-pairs", "pairs", ENGINE, pairs_of_ranks),
+        ("loose-ranks", "ranks", ENGINE, ascending),
+    ),
+    *_rules(
+        models.ScoreBPE,
+        ("lowest-score", "score_above", ENGINE, ordered),
+        ("byte-symbols", "missing", ENGINE, byte_symbols),
+    ),
+    *_rules(
+        models.SectionBPE,
+        ("section-begin", "begin", ENGINE, with_text),
+        ("section-end", "end", ENGINE, with_text),
+        ("section-unknown-id", "unknown", IDS, token_id),
+    ),
+    *(rule for table in (normalizers.CodePointTable, normalizers.BertTable)
+      for rule in _rules(
+          table,
+          ("table-code-points", "code_points", UNICODE,
+           partial(ascending, most=LAST_CODE_POINT, strictly=True)),
+          ("table-values", "values", ENGINE, partial(one_each, of="code_points")),
+      )),
+    *_rules(pre_tokenizers.Metaspace,
+            ("metaspace-replacement", "replacement", TOKENIZERS, one_character)),
+    *_rules(pre_tokenizers.FixedLength, ("piece-length", "length", TOKENIZERS, size)),
+    *_rules(
+        post_processors.Slot,
+        ("slot-text", "text", TOKENIZERS, partial(number, most=1)),
+        ("slot-id", "ids", IDS, token_ids),
+        ("slot-segment", "type_id", TOKENIZERS, number),
+    ),
+    *(rule for kind in (post_processors.Bert, post_processors.Roberta)
+      for rule in _rules(kind, ("surrounding-id", "sep", IDS, named_token),
+                         ("surrounding-id", "cls", IDS, named_token))),
+    *_rules(
+        decoders.Strip,
+        ("stripped-front", "start", TOKENIZERS, size),
+        ("stripped-back", "stop", TOKENIZERS, size),
+    ),
+    *_rules(decoders.Bytewise, ("bytewise-steps", "steps", ENGINE, bytewise)),
 )  # fmt: skip
 
 _BY_CLASS: dict[type[Record], list[Rule]] = {}

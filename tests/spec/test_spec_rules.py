@@ -131,6 +131,10 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
             *FLAGS, Numbers.of("f", (1,)), Pieces.of((b"a",))))))),
     ("table-values", "normalizer.values", replace(
         WHOLE, normalizer=BERT_TABLE(*FLAGS, u32(1, 2), Pieces.of((b"a",))))),
+    ("metaspace-replacement", "pre_tokenizer.replacement",
+     replace(WHOLE, pre_tokenizer=pre_tokenizers.Metaspace(""))),
+    ("metaspace-replacement", "pre_tokenizer.replacement",
+     replace(WHOLE, pre_tokenizer=pre_tokenizers.Metaspace("ab"))),
     ("piece-length", "pre_tokenizer.length",
      replace(WHOLE, pre_tokenizer=pre_tokenizers.FixedLength(-1))),
     ("slot-text", "post_processor.single[0].text", slot(text=2)),
@@ -149,7 +153,7 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
 
 @pytest.mark.parametrize(("code", "field", "broken"), BROKEN)
 def test_a_broken_rule_is_found_at_its_place(code: str, field: str, broken: TokenizerSpec) -> None:
-    assert [(found.code, found.field) for found in findings(broken)] == [(code, field)]
+    assert [(found.rule.code, found.field) for found in findings(broken)] == [(code, field)]
     with pytest.raises(FormatError) as caught:
         Reading(broken)
     assert caught.value.field == field

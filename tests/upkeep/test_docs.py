@@ -36,7 +36,8 @@ def load_generator() -> ModuleType:
 
 @pytest.mark.parametrize(
     "path",
-    ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md", "docs/settings.md",
+    ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md", "docs/rules.md",
+     "docs/settings.md",
      "mtkit/llm/keywords.pyi", "native/tables/opcodes.hpp"],
 )  # fmt: skip
 def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
