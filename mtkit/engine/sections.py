@@ -162,7 +162,7 @@ class _Model:
 
     def _is_token(self, piece: bytes, *roles: int) -> bool:
         """Tell whether a piece is found; with roles: and has one of them."""
-        token_id = self.vocabulary.pieces.ids.get(piece)
+        token_id = self.vocabulary.ids.get(piece)
         if token_id is None or (self.listed and not self.listed[token_id]):
             return False
         return not (roles and self.types) or self.types[token_id] in roles
@@ -221,6 +221,9 @@ class _Model:
 
     def _unigram(self, model: models.Unigram) -> bytes:
         everything = model.candidates == "any"
+        if everything and len(self.vocabulary.pieces.ids) < len(self.vocabulary):
+            last = set(self.vocabulary.last_ids.values())  # of equal pieces
+            self.listed = bytes(number in last for number in range(len(self.vocabulary)))
         self._roles(everything=everything)
         tried = self.listed
         if not everything:

@@ -14,6 +14,7 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal
 
     from mtkit.base.packed import Numbers, Pieces
@@ -82,14 +83,16 @@ class Vocabulary(Record):
     @property
     def ids(self) -> dict[bytes, int]:
         """Piece -> id as the model looks it up; of equal pieces the lowest id counts."""
-        if not self.hidden:
-            return self.pieces.ids
-        hidden = frozenset(self.hidden)
-        found: dict[bytes, int] = {}
-        for number, piece in enumerate(self.pieces):
-            if number not in hidden:
-                found.setdefault(piece, number)
-        return found
+        return self._found(reversed(range(len(self)))) if self.hidden else self.pieces.ids
+
+    @property
+    def last_ids(self) -> dict[bytes, int]:
+        """Piece -> id as a model looks it up that is given a vocabulary piece by piece."""
+        return self._found(range(len(self)))
+
+    def _found(self, order: Iterable[int]) -> dict[bytes, int]:
+        hidden, pieces = frozenset(self.hidden), list(self.pieces)
+        return {pieces[number]: number for number in order if number not in hidden}
 
     def __len__(self) -> int:
         return len(self.pieces)

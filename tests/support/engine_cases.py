@@ -170,15 +170,19 @@ def random_vocabulary(rng: random.Random, marks: str) -> Vocabulary:
         found.add(text.encode())
         found.add(b"##" + text.encode())
     pieces += sorted(found)
-    types = [2, 3, *[6] * 128, *(rng.choice((1, 1, 1, 1, 4, 5)) for _ in found)]
+    if rng.random() < 0.3:  # equal pieces, of which some models take the first and some the last
+        pieces += rng.sample(sorted(found), 9)
+    types = [2, 3, *[6] * 128, *(rng.choice((1, 1, 1, 1, 4, 5)) for _ in pieces[130:])]
     scores = [float(rng.randrange(-12, 1)) / rng.choice((2, 2, 10, 3)) for _ in pieces]
-    return Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("f", scores))
+    some = sorted(rng.sample(range(2, len(pieces)), 30)) if rng.random() < 0.3 else ()
+    columns = Numbers.of("B", types), Numbers.of("f", scores)
+    return Vocabulary(Pieces.of(pieces), *columns, hidden=tuple(some))
 
 
 def random_merges(rng: random.Random, vocabulary: Vocabulary) -> models.Merges:
-    ids = vocabulary.pieces.ids
+    ids = vocabulary.ids
     pairs = []
-    for piece in vocabulary.pieces:
+    for piece in ids:
         text = piece.decode("utf-8", "replace")
         for cut in range(1, len(text)):
             left, right = ids.get(text[:cut].encode()), ids.get(text[cut:].encode())

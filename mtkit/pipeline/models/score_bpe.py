@@ -43,10 +43,10 @@ class Tables:
         self.reserved: dict[bytes, int] = {}
         self.unused: set[int] = set()
         user_defined: dict[bytes, int] = {}
-        types = vocabulary.types
+        types, hidden = vocabulary.types, frozenset(vocabulary.hidden)
         for token_id, piece in enumerate(vocabulary.pieces):
             kind = TokenType.NORMAL if types is None else types[token_id]
-            if kind in {TokenType.ABSENT, TokenType.UNKNOWN}:
+            if kind in {TokenType.ABSENT, TokenType.UNKNOWN} or token_id in hidden:
                 continue  # the text of the unknown token is as unknown as any other
             table = self.segmented if kind in SEGMENTED else self.reserved
             table.setdefault(piece, token_id)

@@ -72,7 +72,7 @@ class SectionBPE:
     def _runs(self, word: str, first: int, last: int) -> Iterator[Symbol]:
         """Look the runs of a section up."""
         section = word[first:last]
-        data, ids = to_bytes(section), self.vocabulary.pieces.ids
+        data, ids = to_bytes(section), self.vocabulary.ids
         spans = []
         for at in range(0, len(data), RUN_BYTES):
             run = data[at : at + RUN_BYTES]

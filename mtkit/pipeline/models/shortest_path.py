@@ -100,9 +100,14 @@ def byte_tokens(vocabulary: Vocabulary) -> list[int]:
 def costs(vocabulary: Vocabulary) -> dict[int, int]:
     """Return what the pieces that can be taken cost, by id."""
     never = TokenType.BYTE, TokenType.ABSENT
+    hidden = frozenset(vocabulary.hidden)
     scores = vocabulary.scores or [0.0] * len(vocabulary)
     priced = enumerate(map(cost_of, scores))
-    return {i: cost for i, cost in priced if cost < TOO_MUCH and vocabulary.type_of(i) not in never}
+    return {
+        i: cost
+        for i, cost in priced
+        if cost < TOO_MUCH and i not in hidden and vocabulary.type_of(i) not in never
+    }
 
 
 def cost_of(score: float) -> int:

@@ -58,8 +58,7 @@ class Unigram:
         tables = Tables(vocabulary)
         self.ids = tables.segmented
         if model.candidates == "any":
-            # Of equal pieces the last one counts here.
-            self.ids = {piece: i for i, piece in enumerate(vocabulary.pieces)}
+            self.ids = vocabulary.last_ids
         tried = dict(self.ids)
         tried.pop(b"", None)
         if model.candidates == "used":
