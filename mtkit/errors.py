@@ -16,6 +16,14 @@ field and offset; the layer that knows the path adds it (``located``).
 
 from __future__ import annotations
 
+_LONGEST = 300
+"""Of a part of a message; a value from a file can be any length."""
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text that is too long for a message."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
 
 class MtkitError(Exception):
     """Base of all errors a caller may want to catch.
@@ -39,10 +47,11 @@ class MtkitError(Exception):
         offset: int | None = None,
         hint: str = "",
     ) -> None:
+        what = shortened(what)
         super().__init__(what)
         self.what = what
         self.source = source
-        self.field = field
+        self.field = shortened(field)
         self.offset = offset
         self.hint = hint
 

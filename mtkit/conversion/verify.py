@@ -219,7 +219,8 @@ class _Comparison:
         decoding = self.bytes if "decoding" in self.codes else self._special(self.bytes)
         self._explain("are decoded otherwise", self.bytes, decoding)
         self._explain("get other ids with offsets than without", self.broken, [])
-        ordinary = [text for text in self.ids if text not in self._special(self.ids)]
+        special = set(self._special(self.ids))
+        ordinary = [text for text in self.ids if text not in special]
         if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
             named = "; ".join(loss.effect for loss in self.losses if loss.code == "ids-possible")
             raise LossError(

@@ -69,7 +69,9 @@ def _wrong_number(text: str) -> tuple[str, int]:
     """Return what is wrong with the first number that JSON or a double cannot hold, and where."""
     import re
 
-    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|-?\d[\d.eE+-]*', text):
+    for found in re.finditer(
+        r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?', text
+    ):
         token = found[0]
         if token[-1] in "Ny":
             return f"{token} is not a JSON number", found.start()

@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from small_files import _mnn_text, _tekken, spec
+from small_files import _mnn_text, _tekken, sources, spec
 
 from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
@@ -17,6 +17,8 @@ from mtkit.engine import Engine, load_engine
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.formats import get_format, mnn_text, mtok, tekken
 from mtkit.formats.contract import WriteOptions
+from mtkit.formats.hf.numbers import read_float
+from mtkit.formats.json_fields import parse
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.trace.trace import trace
 from mtkit.spec import (
@@ -213,3 +215,44 @@ def test_scores_that_are_no_numbers_come_back() -> None:
         decoder=decoders.Fuse(),
     )
     assert mtok.read(memory_source(mtok.write(odd, WriteOptions())), {}).spec == odd
+
+
+def test_of_equal_pieces_unigram_takes_the_one_that_the_library_takes() -> None:
+    pieces = Vocabulary(Pieces.of((b"<unk>", b"a", b"b", b"a")), scores=Numbers.of("f", (0,) * 4))
+    wanted = {"any": 3, "listed": 1, "used": 1}
+    for candidates, token_id in wanted.items():
+        odd = TokenizerSpec(pieces, models.Unigram(0, candidates=candidates))
+        assert load_engine(odd).encode_ids("a") == Pipeline(odd).encode_ids("a") == [token_id]
+
+
+@pytest.mark.parametrize("model", [
+    models.ScoreBPE(0), models.ScoreBPE(0, mergeable="any"), models.Unigram(0),
+    models.Unigram(0, candidates="listed"), models.Characters(0), models.Words(0),
+])  # fmt: skip
+def test_hidden_ids_are_never_given(model: models.Model) -> None:
+    scores = Numbers.of("f", (0, -1, -1, 0))
+    pieces = Vocabulary(Pieces.of((b"<unk>", b"a", b"b", b"ab")), scores=scores, hidden=(3,))
+    odd = TokenizerSpec(pieces, model)
+    for engine in (load_engine(odd), Pipeline(odd)):
+        assert 3 not in engine.encode_ids("ab")
+
+
+@pytest.mark.parametrize("kept", [
+    {"trainer_spec": "zz"}, {"fields": 7}, {"no_score": [[0, 1 << 60]]}, {"no_score": [[1]]},
+    {"plain_type": [["a", "b"]]}, {"piece_fields": [[0]]}, {"piece_fields": [[0, "x"]]},
+    {"self_test_data": ["00"]},
+])  # fmt: skip
+def test_messages_kept_of_a_model_are_checked(kept: dict[str, object]) -> None:
+    read = get_format("spm").read(sources()["spm"], {}).spec
+    with pytest.raises(UnsupportedError, match="extras"):
+        get_format("spm").write(replace(read, extras=(("spm", kept),)), WriteOptions())
+
+
+def test_a_message_is_short_however_long_the_value_is() -> None:
+    for what, field in (("is " + "x" * 9999, "a"), ("is wrong", "y" * 9999)):
+        assert len(str(FormatError(what, field=field, offset=1, hint="do this"))) < 400
+
+
+def test_a_number_that_does_not_end_is_named() -> None:
+    with pytest.raises(FormatError, match="the number 1e999 is out of range"):
+        parse(b'{"a": 1e999e}', parse_float=read_float)

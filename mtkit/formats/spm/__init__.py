@@ -129,8 +129,8 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
         UnsupportedError: The format has no such model, or the reference would refuse it.
     """
     adapted = spm_adapt.adapt(spec)
-    data = spm_write.write_model(adapted)
     try:
+        data = spm_write.write_model(adapted)
         back = read(Source("", data), {}).spec
     except FormatError as error:
         raise UnsupportedError(error.what, field=error.field) from None

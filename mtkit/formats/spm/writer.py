@@ -8,6 +8,7 @@ Source: google/sentencepiece, sentencepiece_model.proto.
 
 from __future__ import annotations
 
+from mtkit.errors import FormatError
 from mtkit.formats.spm.pieces import BPE, CHAR, UNIGRAM, WORD, write_pieces
 from mtkit.formats.spm.wire import Settings, field, join
 from mtkit.spec import TokenType
@@ -44,12 +45,65 @@ ROLES = (("bos", 46, 41, b"<s>"), ("eos", 47, 42, b"</s>"), ("pad", 48, 43, b"<p
 
 def write_model(spec: TokenizerSpec) -> bytes:
     """Return the whole file."""
-    found = dict(spec.extras).get(KEPT)
-    kept: dict[str, object] = found if isinstance(found, dict) else {}
+    kept = _kept(spec)
     parts = [*write_pieces(spec.vocabulary, kept)]
     parts += [field(number, data) for number, data in messages(spec, kept).items()]
-    parts.append(bytes.fromhex(str(kept.get("fields", ""))))
+    parts.append(bytes.fromhex(str(kept.get("fields") or "")))
     return join(parts)
+
+
+def _kept(spec: TokenizerSpec) -> dict[str, object]:
+    """Return what a file had besides the specification, as JSON values.
+
+    Raises:
+        FormatError: It is not as the reader keeps it.
+    """
+    found = dict(spec.extras).get(KEPT)
+    if not isinstance(found, dict):
+        return {}
+    for name, value in found.items():
+        check = {
+            "no_score": _are_ranges,
+            "plain_type": _are_ranges,
+            "piece_fields": _are_fields,
+        }.get(name, _is_hexadecimal)
+        if not check(value, len(spec.vocabulary)):
+            raise FormatError("is not as a file has it", field=f"extras.{KEPT}.{name}")
+    return found
+
+
+def _are_ranges(value: object, size: int) -> bool:
+    """Whether a value is ids as (first, behind the last) ranges."""
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and all(isinstance(number, int) for number in pair)
+        and 0 <= pair[0] <= pair[1] <= size
+        for pair in value
+    )
+
+
+def _are_fields(value: object, size: int) -> bool:
+    """Whether a value is (id, hexadecimal) of pieces."""
+    return isinstance(value, (list, tuple)) and all(
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and isinstance(pair[0], int)
+        and isinstance(pair[1], str)
+        and _is_hexadecimal(pair[1], size)
+        for pair in value
+    )
+
+
+def _is_hexadecimal(value: object, _: int) -> bool:
+    """Whether a value is bytes in hexadecimal, or None for a message that is not there."""
+    if not isinstance(value, str):
+        return value is None
+    try:
+        bytes.fromhex(value)
+    except ValueError:
+        return False
+    return True
 
 
 def messages(spec: TokenizerSpec, kept: dict[str, object]) -> dict[int, bytes]:
