@@ -2,7 +2,8 @@
 
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
 ``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
-the worst of that for every file and format, ``docs/rules.md`` the rules of files, ``docs/settings.md`` the settings of running models,
+the worst of that for every file and format, ``docs/rules.md`` the rules of files,
+``docs/settings.md`` the settings of running models,
 ``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
 program (tools/opcodes.py). ``--check`` compares instead of writing and ends with 1 where one is out
 of date.
