@@ -47,6 +47,11 @@ struct Deferred : std::runtime_error {
     Deferred() : std::runtime_error("left to the pipeline") {}
 };
 
+// A step has to know what the characters stand for, although nobody asks for offsets.
+struct NeedsExtents : std::runtime_error {
+    NeedsExtents() : std::runtime_error("needs extents") {}
+};
+
 // The model has no token for a part of the text, not even an unknown one.
 struct NoToken : std::runtime_error {
     explicit NoToken(std::string_view bytes)

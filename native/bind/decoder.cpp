@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,7 @@ class BoundDecoder {
         std::vector<std::uint32_t> numbers(static_cast<std::size_t>(size));
         for (Py_ssize_t i = 0; i < size; ++i) {
             const long long id = number(ids, i);
-            if (id < 0 || id >= mtkit::NONE) throw mtkit::Deferred();
+            if (id < 0) throw mtkit::Deferred(); // the pipeline raises the message
             numbers[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(id);
         }
         std::string out;
@@ -62,15 +63,16 @@ class BoundDecoder {
         return out;
     }
 
+    // A number of a list; all that are too large for an id are NONE.
     static long long number(const Ids &ids, Py_ssize_t at) {
         PyObject *item = PyList_GetItem(ids.ptr(), at);
         // Its conversion may run code of the caller, which may shorten the list.
         if (item == nullptr) nb::raise_python_error();
         int overflow = 0;
         const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
-        if (overflow != 0) return -1;
+        if (overflow != 0) return overflow < 0 ? -1 : mtkit::NONE;
         if (value == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
-        return value;
+        return std::min<long long>(value, mtkit::NONE);
     }
 
   private:

@@ -113,9 +113,19 @@ void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch
                       std::vector<std::uint32_t> &out) const {
     out.insert(out.end(), prefix_.begin(), prefix_.end());
     const auto valid = checked(text, scratch);
-    const bool extents = pre_tokenizer_ && pre_tokenizer_->needs_extents();
-    const Part whole = extents ? aligned(valid, scratch) : Part{valid, nullptr, {0, 0}, true, true};
-    walk(whole, parse_special, scratch, Ids(*this, scratch, out));
+    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
+        const std::size_t before = out.size();
+        try {
+            const Part whole{valid, nullptr, {0, 0}, true, true};
+            walk(whole, parse_special, scratch, Ids(*this, scratch, out));
+            return;
+        } catch (const NeedsExtents &) {
+            if (!aligns()) throw Deferred();
+            out.resize(before);
+            scratch.arena.begin(text.size());
+        }
+    }
+    walk(aligned(valid, scratch), parse_special, scratch, Ids(*this, scratch, out));
 }
 
 std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {

@@ -44,8 +44,8 @@ class Replace final : public Normalizer {
         bool head = part.head_at_start;
         matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
             // What stands in front of the text belongs to none of its characters: the reference
-            // fails on it in many later steps, which the pipeline knows.
-            if (end == 0 && !content_.empty() && part.extents == nullptr) throw Deferred();
+            // fails on it in many later steps.
+            if (end == 0 && !content_.empty() && part.extents == nullptr) throw NeedsExtents();
             // What stands for a match belongs to the last character of it; or nothing does.
             if (start == 0 && end > 0 && (content_.empty() || end > decode(part.text, 0).size))
                 head = false;

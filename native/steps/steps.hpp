@@ -73,7 +73,7 @@ template <typename T> class Pool {
 class Arena {
   public:
     // As in mtkit/pipeline/normalizers/growth.py.
-    static constexpr std::size_t GROWTH_BYTES = 16U << 20;
+    static constexpr std::size_t GROWTH_BYTES = 1U << 20;
     static constexpr std::size_t GROWTH_FACTOR = 64;
 
     // A text of that size comes.

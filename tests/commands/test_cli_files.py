@@ -121,7 +121,7 @@ def test_a_tokenizer_that_multiplies_its_text_is_stopped(mtkit: Run, tmp_path: P
     file.write_text(json.dumps({**json.loads(BBPE.read_bytes()), "normalizer": steps}))
     for form in ("--ids", "--json"):
         assert one_line(mtkit("encode", "a", "-t", file, form), 5) == (
-            f"mtkit: {file}: Replace: the text becomes more than 16777216 bytes longer\n"
+            f"mtkit: {file}: Replace: the text becomes more than 1048576 bytes longer\n"
         )
 
 

@@ -164,6 +164,23 @@ def test_generated_specifications(name: str, seed: int) -> None:
                 both.same("encode_ids", text)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("letters", [False, True])
+def test_a_merge_that_makes_no_token_never_happens(seed: int, letters: bool) -> None:
+    """Drawn among merges that do, of ids and of letters of bytes."""
+    rng = random.Random(seed)
+    vocabulary = random_vocabulary(rng, "\u2581")
+    ids = list(vocabulary.ids.values())
+    pairs = [*random_merges(rng, vocabulary).pairs.view.tolist(), *rng.choices(ids, k=100)]
+    order = rng.sample(range(0, len(pairs), 2), len(pairs) // 2)
+    mixed = Numbers.of("I", [number for at in order for number in pairs[at : at + 2]])
+    model = models.BPE(models.Merges(mixed, Pieces.of([])), unk=0)
+    words = pre.ByteLevel(add_prefix_space=False) if letters else None
+    with Both(TokenizerSpec(vocabulary, model, pre_tokenizer=words)) as both:
+        for text in TEXTS + random_texts(seed, 40):
+            both.same("encode_ids", text)
+
+
 @pytest.mark.parametrize("name", [name for name in DRAW if name != "unk outside"])
 def test_the_core_takes_the_texts_itself(name: str) -> None:
     engine = load_engine(TokenizerSpec(*DRAW[name](random.Random(1)), invalid_utf8="replace"))

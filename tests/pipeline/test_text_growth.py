@@ -39,7 +39,9 @@ def charsmap(letter: bytes, written: bytes) -> bytes:
 
 
 MAP = charsmap(b"a", b"a" * 100)
+LEVELS = 30
 TIMES = {
+    "ByteLevel": norm.Sequence((norm.Replace(Text(" "), "é"), *(norm.ByteLevel(),) * LEVELS)),
     "Replace": norm.Replace(Text("a"), "a" * 100),
     "Prepend": norm.Prepend("a" * (5 << 20)),
     "Precompiled": norm.Precompiled(MAP),

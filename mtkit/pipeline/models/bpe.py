@@ -3,7 +3,8 @@
 Two orders of events, by ``missing``:
 
 * ``before``: characters become ids first (unknown ones the unknown token or byte tokens), then
-  pairs of ids merge. Of a pair that is listed twice the later rank counts.
+  pairs of ids merge. Of a pair that is listed twice the later rank counts; a pair that makes no
+  token never merges.
 * ``after``: characters merge as text, token or not; what is not a token in the end is spelled with
   the tokens of its bytes, bytes without one being dropped. Of a pair listed twice the first counts.
 
@@ -13,7 +14,7 @@ Source: huggingface/tokenizers 0.23, models/bpe/model.rs (``merge_word``) and wo
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import UnsupportedError
 from mtkit.pipeline.models import MergeStep, WordTrace
 from mtkit.pipeline.models.merging import merge
 from mtkit.pipeline.models.words import lay_out, no_token, piece_steps
@@ -61,12 +62,8 @@ class BPE:
         pieces, ids, cut = self.pieces, self.ids, len(self.prefix)
         for rank, (left, right) in enumerate(self.model.merges.pairs.pairs()):
             made = ids.get(pieces[left] + pieces[right][cut:])
-            if made is None:
-                raise FormatError(
-                    f"merge {rank} of {pieces[left]!r} and {pieces[right]!r} makes no token",
-                    field="model.merges",
-                )
-            self.by_id[left, right] = rank, made
+            if made is not None:
+                self.by_id[left, right] = rank, made
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a word."""

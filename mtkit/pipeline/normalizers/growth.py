@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     A = TypeVar("A")
     T = TypeVar("T")
 
-GROWTH_BYTES = 16 << 20
+GROWTH_BYTES = 1 << 20
 """As in native/steps/steps.hpp."""
 GROWTH_FACTOR = 64
 
