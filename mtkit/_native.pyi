@@ -22,7 +22,7 @@ def build_trie(blob: object, ends: object, listed: object) -> bytes:
 def build_ranks(scores: object, wide: bool, floor: float | None) -> bytes:
     """Place of each score in descending order; wide: f64 instead of f32."""
 
-def build_offers(
+def build_path_scores(
     blob: object,
     ends: object,
     scores: object,
@@ -46,7 +46,7 @@ class Engine:
     def encode_ids(self, text: object, add_special_tokens: bool, parse_special: int) -> list[int]:
         """Ids of a text; parse_special: 0, 1, or -1 for the default."""
 
-    def encode_bytes(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
+    def encode_packed(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
         """The same as little-endian u32."""
 
     def encode_tokens(

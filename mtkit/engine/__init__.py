@@ -98,7 +98,7 @@ class Engine:
     ) -> memoryview:
         """Encode to ids as a buffer of int32."""
         try:
-            packed = self._native.encode_bytes(
+            packed = self._native.encode_packed(
                 text, add_special_tokens, -1 if parse_special is None else int(parse_special)
             )
         except self._deferred:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.engine.opcodes import Edge, StepKind
+from mtkit.engine.opcodes import DecoderKind, Edge
 from mtkit.engine.program_writer import NONE, text, u8, u32
 from mtkit.errors import UnsupportedError
 from mtkit.spec import decoders, fields
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
     from mtkit.spec.decoders import Decoder
 
-BYTE_RUNS = u8(StepKind.BYTE_RUNS)
-DIFFERENT = u8(StepKind.DIFFERENT)
-NOT_EMPTY = u8(StepKind.NOT_EMPTY)
-BYTES = u8(StepKind.BYTES)
-EACH_LETTER = u8(StepKind.EACH_LETTER)
-EACH_BYTE = u8(StepKind.EACH_BYTE)
-FIRST_SPACE = u8(StepKind.FIRST_SPACE)
-FIRST_MARK = u8(StepKind.FIRST_MARK)
-WHOLE = u8(StepKind.WHOLE)
-TEXT = u8(StepKind.TEXT)
+BYTE_RUNS = u8(DecoderKind.BYTE_RUNS)
+DIFFERENT = u8(DecoderKind.DIFFERENT)
+NOT_EMPTY = u8(DecoderKind.NOT_EMPTY)
+BYTES = u8(DecoderKind.BYTES)
+EACH_LETTER = u8(DecoderKind.EACH_LETTER)
+EACH_BYTE = u8(DecoderKind.EACH_BYTE)
+FIRST_SPACE = u8(DecoderKind.FIRST_SPACE)
+FIRST_MARK = u8(DecoderKind.FIRST_MARK)
+WHOLE = u8(DecoderKind.WHOLE)
+TEXT = u8(DecoderKind.TEXT)
 
 
 def _join(separator: str = "") -> bytes:
-    return u8(StepKind.JOIN) + text(separator)
+    return u8(DecoderKind.JOIN) + text(separator)
 
 
 def _replace(
@@ -43,17 +43,17 @@ def _replace(
     """Replace a text; an empty one is found around every character, or every byte."""
     edge = Edge.FIRST if first is not None else Edge.LAST if last is not None else Edge.NONE
     at_edge = text(first or last or "")
-    return u8(StepKind.REPLACE) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
+    return u8(DecoderKind.REPLACE) + text(old) + text(new) + u8(edge) + at_edge + u8(by_bytes)
 
 
 def _glue(prefix: str, *, first_too: bool) -> bytes:
-    return u8(StepKind.GLUE) + text(prefix) + u8(first_too)
+    return u8(DecoderKind.GLUE) + text(prefix) + u8(first_too)
 
 
 def _clean(pairs: Iterable[tuple[str, str]]) -> bytes:
     listed = list(pairs)
     return (
-        u8(StepKind.CLEAN)
+        u8(DecoderKind.CLEAN)
         + u32(len(listed))
         + b"".join(text(old) + text(new) for old, new in listed)
     )
@@ -135,12 +135,12 @@ def _chain_step(step: Decoder, program: Program) -> list[bytes]:
     if isinstance(step, decoders.Replace):
         if isinstance(step.pattern, Text) and step.pattern.text:
             return [_replace(step.pattern.text, step.content)]
-        return [u8(StepKind.MATCHES) + program.matcher(step.pattern) + text(step.content)]
+        return [u8(DecoderKind.MATCHES) + program.matcher(step.pattern) + text(step.content)]
     if isinstance(step, decoders.Strip):
         # It goes character by character: several are never found.
         content = step.content if len(step.content) == 1 else ""
         return [
-            u8(StepKind.STRIP) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))
+            u8(DecoderKind.STRIP) + text(content) + u32(_count(step.start)) + u32(_count(step.stop))
         ]
     if isinstance(step, decoders.BPE):
         return [_replace(step.suffix, " ", last="")]
@@ -190,5 +190,5 @@ def _bytewise_step(step: Decoder) -> list[bytes]:
     if isinstance(step, decoders.Replace):
         return [_replace(getattr(step.pattern, "text", ""), step.content, by_bytes=True)]
     if isinstance(step, decoders.Strip):
-        return [u8(StepKind.ENDS) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
+        return [u8(DecoderKind.ENDS) + text(step.content) + u8(step.start > 0) + u8(step.stop > 0)]
     raise UnsupportedError(f"the core has no step for {type(step).__name__}")

@@ -46,7 +46,7 @@ class NormalizerKind(IntEnum):
     SPACES = 11
 
 
-class CutKind(IntEnum):
+class PreTokenizerKind(IntEnum):
     """Steps of pre-tokenizers."""
 
     NOTHING = 0
@@ -146,7 +146,7 @@ class IdFlag(IntEnum):
     PLAIN = 8
 
 
-class StepKind(IntEnum):
+class DecoderKind(IntEnum):
     """Steps of decoders."""
 
     REPLACE = 1

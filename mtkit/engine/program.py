@@ -14,11 +14,11 @@ from mtkit.engine.frames import frame
 from mtkit.engine.opcodes import (
     PROGRAM_VERSION,
     Behavior,
-    CutKind,
     InvalidUtf8,
     Match,
     MatcherKind,
     NormalizerKind,
+    PreTokenizerKind,
     Scheme,
     TokenFlag,
 )
@@ -141,10 +141,10 @@ class Program:
             parts[-1] = self._byte_level_split(self._steps[-1])
         joined = [part for step in parts for part in step]
         if not joined:
-            return u8(CutKind.NOTHING)
+            return u8(PreTokenizerKind.NOTHING)
         if len(joined) == 1:
             return joined[0]
-        return u8(CutKind.SEQUENCE) + u32(len(joined)) + b"".join(joined)
+        return u8(PreTokenizerKind.SEQUENCE) + u32(len(joined)) + b"".join(joined)
 
     def inner(self, component: PreTokenizer) -> bytes:
         """Return a pre-tokenizer that a model has of its own, for texts as they stand."""
@@ -214,15 +214,19 @@ class Program:
     def pre_tokenizer(self, component: PreTokenizer) -> list[bytes]:
         """Return the steps of a pre-tokenizer that is not a sequence."""
         if isinstance(component, pre_tokenizers.ByteLevel):
-            return [*self._byte_level_split(component), u8(CutKind.MAP_BYTES)]
+            return [*self._byte_level_split(component), u8(PreTokenizerKind.MAP_BYTES)]
         if isinstance(component, pre_tokenizers.Metaspace):
             scheme = Scheme[component.prepend_scheme.upper()]
             if scheme is Scheme.FIRST and self._cuts_what_was_one(component):
                 scheme = Scheme.FIRST_BY_EXTENT
             written = u8(scheme) + u8(component.split)
-            return [u8(CutKind.METASPACE) + text(component.replacement) + written]
+            return [u8(PreTokenizerKind.METASPACE) + text(component.replacement) + written]
         if isinstance(component, pre_tokenizers.MarkSpaces):
-            return [u8(CutKind.MARK_SPACES) + text(component.replacement) + u8(component.prefix)]
+            return [
+                u8(PreTokenizerKind.MARK_SPACES)
+                + text(component.replacement)
+                + u8(component.prefix)
+            ]
         if isinstance(component, pre_tokenizers.Bert):
             return [
                 self._split_set(set_of("white_space"), "removed"),
@@ -251,7 +255,7 @@ class Program:
         if isinstance(component, pre_tokenizers.CharDelimiterSplit):
             return [self._split(u8(MatcherKind.TEXT) + text(component.delimiter), "removed")]
         if isinstance(component, pre_tokenizers.FixedLength) and component.length:
-            return [u8(CutKind.FIXED_LENGTH) + u32(component.length)]
+            return [u8(PreTokenizerKind.FIXED_LENGTH) + u32(component.length)]
         return [by_characters(component)]
 
     def _cuts_what_was_one(self, component: PreTokenizer) -> bool:
@@ -266,7 +270,7 @@ class Program:
 
     def _byte_level_split(self, component: PreTokenizer) -> list[bytes]:
         assert isinstance(component, pre_tokenizers.ByteLevel)
-        steps = [u8(CutKind.PREFIX_SPACE)] if component.add_prefix_space else []
+        steps = [u8(PreTokenizerKind.PREFIX_SPACE)] if component.add_prefix_space else []
         if component.use_regex:
             from mtkit.pipeline.pre_tokenizers import GPT2
 
@@ -279,4 +283,4 @@ class Program:
     def _split(
         self, matcher: bytes, behavior: pre_tokenizers.Behavior, *, invert: bool = False
     ) -> bytes:
-        return u8(CutKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)
+        return u8(PreTokenizerKind.SPLIT) + matcher + u8(Behavior[behavior.upper()]) + u8(invert)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.engine.opcodes import CutKind
+from mtkit.engine.opcodes import PreTokenizerKind
 from mtkit.engine.program_writer import numbers, u8
 from mtkit.engine.sets import categories, scripts
 from mtkit.errors import UnsupportedError
@@ -21,7 +21,7 @@ def by_characters(component: PreTokenizer) -> bytes:
         UnsupportedError: It is another one.
     """
     if isinstance(component, pre_tokenizers.UnicodeScripts):
-        return u8(CutKind.SCRIPTS) + numbers(scripts())
+        return u8(PreTokenizerKind.SCRIPTS) + numbers(scripts())
     if isinstance(component, pre_tokenizers.DigitGroups):
-        return u8(CutKind.DIGIT_GROUPS) + numbers(categories(DIGIT_GROUPS_UNICODE, "N"))
+        return u8(PreTokenizerKind.DIGIT_GROUPS) + numbers(categories(DIGIT_GROUPS_UNICODE, "N"))
     raise UnsupportedError(f"the core has no step for {type(component).__name__}")

@@ -230,7 +230,7 @@ class _Model:
             unused = (TokenType.UNUSED,) if model.candidates == "listed" else ()
             tried = self._of_role(TokenType.NORMAL, TokenType.USER_DEFINED, *unused)
         self._trie(tried)
-        self.sections["OFRS"], unknown = native.build_offers(
+        self.sections["OFRS"], unknown = native.build_path_scores(
             self.sections["PCSB"],
             self.sections["PCSE"],
             *self._scores(),

@@ -3,10 +3,10 @@
 
 namespace mtkit {
 
-template <typename... Args> class Call {
+template <typename... Args> class FunctionRef {
   public:
     template <typename Target>
-    Call(const Target &target)
+    FunctionRef(const Target &target)
         : target_(&target), run_([](const void *object, Args... args) {
               (*static_cast<const Target *>(object))(args...);
           }) {}

@@ -6,9 +6,9 @@
 namespace mtkit {
 
 // Working memory for one call: from the pool, and back to it unless that is full.
-class Engine::Borrowed {
+class Engine::ScratchLease {
   public:
-    explicit Borrowed(const Engine &engine) : engine_(engine) {
+    explicit ScratchLease(const Engine &engine) : engine_(engine) {
         {
             const std::lock_guard lock(engine.mutex_);
             if (!engine.pool_.empty()) {
@@ -18,14 +18,14 @@ class Engine::Borrowed {
         }
         if (!scratch_) scratch_ = std::make_unique<Scratch>();
     }
-    ~Borrowed() {
+    ~ScratchLease() {
         scratch_->arena.reset();
         release_large();
         const std::lock_guard lock(engine_.mutex_);
         if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
     }
-    Borrowed(const Borrowed &) = delete;
-    Borrowed &operator=(const Borrowed &) = delete;
+    ScratchLease(const ScratchLease &) = delete;
+    ScratchLease &operator=(const ScratchLease &) = delete;
     Scratch &operator*() { return *scratch_; }
 
   private:

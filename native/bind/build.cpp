@@ -21,7 +21,7 @@ namespace {
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
-using Offers = nb::typed<nb::tuple, nb::bytes, double>;
+using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
 template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
@@ -94,16 +94,16 @@ nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor)
     return to_bytes(mtkit::build_ranks(scores_of(view, wide), floor ? &*floor : nullptr));
 }
 
-Offers build_offers(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
-                    nb::handle types, int user_defined, bool any) {
+PathScores build_path_scores(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
+                             nb::handle types, int user_defined, bool any) {
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
     const std::span<const std::uint8_t> kinds(
         reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
-    auto offers = mtkit::build_offers({views[0].text(), views[1].numbers()},
-                                      scores_of(views[2], wide), kinds, user_defined, any);
-    const double unknown = offers.back();
-    offers.pop_back();
-    return Offers(nb::make_tuple(to_bytes(offers), unknown));
+    auto path_scores = mtkit::build_path_scores(
+        {views[0].text(), views[1].numbers()}, scores_of(views[2], wide), kinds, user_defined, any);
+    const double unknown = path_scores.back();
+    path_scores.pop_back();
+    return PathScores(nb::make_tuple(to_bytes(path_scores), unknown));
 }
 
 std::optional<nb::bytes> crossed(nb::handle blob, nb::handle ends,
@@ -132,8 +132,8 @@ void bind_build(nb::module_ &m) {
           "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),
           "Place of each score in descending order; wide: f64 instead of f32.");
-    m.def("build_offers", &build_offers, "blob"_a, "ends"_a, "scores"_a, "wide"_a, "types"_a,
-          "user_defined"_a, "every"_a,
+    m.def("build_path_scores", &build_path_scores, "blob"_a, "ends"_a, "scores"_a, "wide"_a,
+          "types"_a, "user_defined"_a, "every"_a,
           "What each id counts in a Unigram, and an unknown character.");
     m.def("crossed", &crossed, "blob"_a, "ends"_a, "names"_a,
           "The bytes that some piece has in front of a run of U+2581; None: one of the names.");

@@ -121,8 +121,8 @@ Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens, in
     return engine.to_list(ids);
 }
 
-nb::bytes encode_bytes(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-                       int parse_special) {
+nb::bytes encode_packed(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
+                        int parse_special) {
     std::vector<std::uint32_t> ids;
     const TextArgument argument(text);
     engine.encode(argument.text(), add_special_tokens, parse_special, ids);
@@ -206,7 +206,7 @@ void bind_engine(nb::module_ &m) {
         .def(nb::init<const Sections &>(), "tables"_a)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a,
              "Ids of a text; parse_special: 0, 1, or -1 for the default.")
-        .def("encode_bytes", &encode_bytes, "text"_a, "add_special_tokens"_a, "parse_special"_a,
+        .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a, "parse_special"_a,
              "The same as little-endian u32.")
         .def("encode_tokens", &encode_tokens, "texts"_a, "parse_special"_a,
              "Of each text ids, offsets, and (place, text) of tokens that are not spelled as their"

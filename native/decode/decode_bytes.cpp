@@ -162,24 +162,24 @@ class EndsStep final : public EachStep {
 } // namespace
 
 std::unique_ptr<DecodeStep> make_byte_step(std::uint8_t kind, Reader &program) {
-    switch (static_cast<StepKind>(kind)) {
-    case StepKind::BYTE_RUNS:
+    switch (static_cast<DecoderKind>(kind)) {
+    case DecoderKind::BYTE_RUNS:
         return std::make_unique<ByteRunsStep>();
-    case StepKind::BYTES:
+    case DecoderKind::BYTES:
         return std::make_unique<LettersStep<true>>();
-    case StepKind::EACH_LETTER:
+    case DecoderKind::EACH_LETTER:
         return std::make_unique<LettersStep<false>>();
-    case StepKind::EACH_BYTE:
+    case DecoderKind::EACH_BYTE:
         return std::make_unique<EachByteStep>();
-    case StepKind::FIRST_SPACE:
+    case DecoderKind::FIRST_SPACE:
         return std::make_unique<FirstSpaceStep>();
-    case StepKind::FIRST_MARK:
+    case DecoderKind::FIRST_MARK:
         return std::make_unique<FirstMarkStep>();
-    case StepKind::ENDS:
+    case DecoderKind::ENDS:
         return std::make_unique<EndsStep>(program);
-    case StepKind::WHOLE:
+    case DecoderKind::WHOLE:
         return std::make_unique<WholeStep>();
-    case StepKind::TEXT:
+    case DecoderKind::TEXT:
         return std::make_unique<TextStep>();
     default:
         throw FormatError("is " + std::to_string(kind), "step");

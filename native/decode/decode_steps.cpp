@@ -214,22 +214,22 @@ template <bool EMPTY> class DropStep final : public DecodeStep {
 
 std::unique_ptr<DecodeStep> make_decode_step(Reader &program, Tables &tables) {
     const auto kind = program.scalar<std::uint8_t>("step");
-    switch (static_cast<StepKind>(kind)) {
-    case StepKind::REPLACE:
+    switch (static_cast<DecoderKind>(kind)) {
+    case DecoderKind::REPLACE:
         return std::make_unique<ReplaceStep>(program);
-    case StepKind::MATCHES:
+    case DecoderKind::MATCHES:
         return std::make_unique<MatchesStep>(program, tables);
-    case StepKind::GLUE:
+    case DecoderKind::GLUE:
         return std::make_unique<GlueStep>(program);
-    case StepKind::CLEAN:
+    case DecoderKind::CLEAN:
         return std::make_unique<CleanStep>(program);
-    case StepKind::JOIN:
+    case DecoderKind::JOIN:
         return std::make_unique<JoinStep>(program);
-    case StepKind::STRIP:
+    case DecoderKind::STRIP:
         return std::make_unique<StripStep>(program);
-    case StepKind::DIFFERENT:
+    case DecoderKind::DIFFERENT:
         return std::make_unique<DropStep<false>>();
-    case StepKind::NOT_EMPTY:
+    case DecoderKind::NOT_EMPTY:
         return std::make_unique<DropStep<true>>();
     default:
         return make_byte_step(kind, program);

@@ -57,8 +57,8 @@ AddedTokens::AddedTokens(Reader &program, unsigned depth) {
     first_ = std::make_unique<AddedTokens>(program, depth + 1);
 }
 
-void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &out) const {
-    std::vector<Piece> pieces;
+void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> &out) const {
+    std::vector<Segment> pieces;
     if (first_)
         first_->cut(part, parse_special, pieces);
     else
@@ -75,7 +75,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<Piece> &o
 }
 
 void AddedTokens::cut_normalized(const Part &part, int parse_special,
-                                 std::vector<Piece> &out) const {
+                                 std::vector<Segment> &out) const {
     if (vanished_ && !part.text.empty()) throw Deferred();
     if (match_ == Match::LEFTMOST_LONGEST)
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
@@ -109,7 +109,7 @@ std::size_t AddedTokens::strip_right(std::string_view text, std::size_t last,
 }
 
 void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parses,
-                        std::vector<Piece> &out) const {
+                        std::vector<Segment> &out) const {
     const auto text = part.text;
     std::size_t done = 0;
     bool any = false;
@@ -144,7 +144,7 @@ void AddedTokens::split(const Part &part, const PrefixFinder &finder, bool parse
 }
 
 // Each token, the longest first, is cut out of what those before it left.
-void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Piece> &out) const {
+void AddedTokens::one_by_one(const Part &part, bool parses, std::vector<Segment> &out) const {
     const auto text = part.text;
     struct Place {
         std::size_t size;

@@ -12,7 +12,7 @@
 namespace mtkit {
 
 // A stretch of text, or an added token.
-struct Piece {
+struct Segment {
     Part part;
     std::uint32_t id = NONE;
 };
@@ -78,9 +78,9 @@ class AddedTokens {
     explicit AddedTokens(Reader &program, unsigned depth = 0);
 
     // Cut the tokens that are looked for in the raw text.
-    void cut(const Part &part, int parse_special, std::vector<Piece> &out) const;
+    void cut(const Part &part, int parse_special, std::vector<Segment> &out) const;
     // Cut those that are looked for in the normalized text.
-    void cut_normalized(const Part &part, int parse_special, std::vector<Piece> &out) const;
+    void cut_normalized(const Part &part, int parse_special, std::vector<Segment> &out) const;
 
   private:
     struct Token {
@@ -90,8 +90,8 @@ class AddedTokens {
     };
 
     void split(const Part &part, const PrefixFinder &finder, bool parses,
-               std::vector<Piece> &out) const;
-    void one_by_one(const Part &part, bool parses, std::vector<Piece> &out) const;
+               std::vector<Segment> &out) const;
+    void one_by_one(const Part &part, bool parses, std::vector<Segment> &out) const;
     [[nodiscard]] bool inside_word(std::string_view text, std::size_t first,
                                    std::size_t last) const;
     [[nodiscard]] std::size_t strip_left(std::string_view text, std::size_t first,

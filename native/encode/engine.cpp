@@ -23,7 +23,7 @@ class Engine::Ids {
     Ids(const Engine &engine, Scratch &scratch, std::vector<std::uint32_t> &out)
         : engine_(engine), scratch_(scratch), out_(out) {}
 
-    void added(const Piece &piece) { out_.push_back(piece.id); }
+    void added(const Segment &piece) { out_.push_back(piece.id); }
 
     void word(std::string_view word, const Extent *) {
         const bool cached = engine_.cacheable_ && word.size() <= WordCache::LONGEST;
@@ -62,7 +62,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     invalid_utf8_ = static_cast<InvalidUtf8>(invalid);
     vocabulary_.raw = read_flag(program, "raw");
     cut_at_marks_ = read_flag(program, "cut_at_marks");
-    borders_ = Borders(read_text(program, "crossed"));
+    split_points_ = SplitPoints(read_text(program, "crossed"));
     cacheable_ = read_flag(program, "cacheable");
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
@@ -81,8 +81,8 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
 
 void Engine::encode(std::string_view text, const EncodeOptions &options,
                     std::vector<std::uint32_t> &out) const {
-    Borrowed borrowed(*this);
-    Scratch &scratch = *borrowed;
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
     scratch.model.places = false;
     const Frame &frame = options.add_special_tokens ? special_ : plain_;
     if (!frame) throw Deferred();

@@ -63,13 +63,13 @@ class Engine {
         WordCache cache;
         WordCache places; // id and size of each token
         std::vector<std::uint32_t> packed;
-        std::vector<Piece> cut;
-        std::vector<Piece> pieces;
+        std::vector<Segment> cut;
+        std::vector<Segment> pieces;
         std::vector<Token> tokens;
         std::vector<std::uint32_t> ids;
         std::string valid;
     };
-    class Borrowed;
+    class ScratchLease;
 
     class Ids;
     class Rows;
@@ -85,7 +85,7 @@ class Engine {
     // Where no token reaches over a border, what lies before it is a word of its own.
     [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
         const bool cut = cut_at_marks_ && scratch.model.whole_characters;
-        return cut ? borders_.first(text) : text.size();
+        return cut ? split_points_.first(text) : text.size();
     }
     void encode_word(std::string_view word, Scratch &scratch) const;
 
@@ -93,7 +93,7 @@ class Engine {
     Vocabulary vocabulary_;
     InvalidUtf8 invalid_utf8_ = InvalidUtf8::ERROR;
     bool cut_at_marks_ = false; // words can be cut at borders
-    Borders borders_;
+    SplitPoints split_points_;
     bool cacheable_ = false;
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;

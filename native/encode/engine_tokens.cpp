@@ -41,7 +41,7 @@ class Engine::Rows {
     Rows(const Engine &engine, Scratch &scratch, Tokens &out)
         : engine_(engine), scratch_(scratch), out_(out) {}
 
-    void added(const Piece &piece) {
+    void added(const Segment &piece) {
         const auto &part = piece.part;
         const auto size = part.text.size();
         out_.spelled.push_back({out_.ids.size(), std::string(part.text)});
@@ -114,8 +114,8 @@ bool Engine::aligns() const {
 
 void Engine::encode_tokens(std::string_view text, int parse_special, Tokens &out) const {
     if (!aligns()) throw Deferred();
-    Borrowed borrowed(*this);
-    Scratch &scratch = *borrowed;
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
     scratch.model.places = true;
     walk(aligned(checked(text, scratch), scratch), parse_special, scratch,
          Rows(*this, scratch, out));

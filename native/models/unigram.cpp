@@ -24,13 +24,14 @@ namespace {
 template <typename Sum> class Unigram final : public Model {
   public:
     Unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary)
-        : vocabulary_(vocabulary), trie_(tables), offers_(tables.numbers<double>("OFRS")),
+        : vocabulary_(vocabulary), trie_(tables), path_scores_(tables.numbers<double>("OFRS")),
           unk_(read_id(program, "unk")), byte_fallback_(read_flag(program, "byte_fallback")),
           fuse_unk_(read_flag(program, "fuse_unk")), any_(read_flag(program, "candidates")),
-          unk_offer_(program.scalar<double>("unk_offer")), borders_(read_text(program, "crossed")),
-          bytes_(Roles(tables, vocabulary).byte_ids(false)), steepest_(std::abs(unk_offer_)) {
-        for (const double offer : offers_)
-            steepest_ = std::isfinite(offer) ? std::max(steepest_, std::abs(offer)) : INFINITY;
+          unk_score_(program.scalar<double>("unk_score")),
+          split_points_(read_text(program, "crossed")),
+          bytes_(Roles(tables, vocabulary).byte_ids(false)), steepest_(std::abs(unk_score_)) {
+        for (const double score : path_scores_)
+            steepest_ = std::isfinite(score) ? std::max(steepest_, std::abs(score)) : INFINITY;
     }
 
     void encode(std::string_view word, ModelScratch &scratch,
@@ -39,7 +40,8 @@ template <typename Sum> class Unigram final : public Model {
         double sum = 0;
         for (std::size_t start = 0; start < word.size();) {
             const auto rest = word.substr(start);
-            const std::size_t size = scratch.whole_characters ? borders_.first(rest) : rest.size();
+            const std::size_t size =
+                scratch.whole_characters ? split_points_.first(rest) : rest.size();
             const auto segment = rest.substr(0, size);
             // A word without borders is remembered by the engine.
             if (size < word.size() && size <= WordCache::LONGEST)
@@ -59,7 +61,7 @@ template <typename Sum> class Unigram final : public Model {
         std::is_same_v<Sum, float> ? 100'000 : std::numeric_limits<double>::infinity();
 
     [[nodiscard]] double add(std::uint32_t id, double sum) const {
-        return static_cast<Sum>((id < offers_.size() ? offers_[id] : 0) + sum);
+        return static_cast<Sum>((id < path_scores_.size() ? path_scores_[id] : 0) + sum);
     }
 
     // How far rounding can move two sums in a segment against each other: half a unit in the last
@@ -133,7 +135,7 @@ template <typename Sum> class Unigram final : public Model {
                 single = single || end == next;
             });
             if (!single) {
-                const auto score = static_cast<Sum>(unk_offer_ + here);
+                const auto score = static_cast<Sum>(unk_score_ + here);
                 if (unk_ == NONE && (nodes[next].from == NONE || score > nodes[next].score))
                     throw NoToken(segment.substr(start, next - start));
                 offer(next, score, unk_, start);
@@ -181,15 +183,15 @@ template <typename Sum> class Unigram final : public Model {
 
     Vocabulary vocabulary_;
     TrieTable trie_;
-    std::span<const double> offers_;
+    std::span<const double> path_scores_;
     std::uint32_t unk_;
     bool byte_fallback_;
     bool fuse_unk_;
     bool any_;
-    double unk_offer_;
-    Borders borders_;
+    double unk_score_;
+    SplitPoints split_points_;
     ByteIds bytes_;
-    double steepest_; // the largest size of an offer
+    double steepest_; // the largest size of a score
 };
 
 } // namespace

@@ -118,7 +118,7 @@ class Pattern::Prepared {
 // The search of pattern.py; a place is what `columns` counts in.
 template <typename Columns>
 void Pattern::walk(const Columns &columns, std::size_t length,
-                   const Call<std::size_t, std::size_t> &put) const {
+                   const FunctionRef<std::size_t, std::size_t> &put) const {
     constexpr auto NOWHERE = static_cast<std::size_t>(-1);
     const std::uint32_t unit = classes_ + 1;
     Failed failed;
@@ -170,7 +170,7 @@ void Pattern::walk(const Columns &columns, std::size_t length,
     }
 }
 
-void Pattern::find(std::string_view text, const Call<std::size_t, std::size_t> &put) const {
+void Pattern::find(std::string_view text, const FunctionRef<std::size_t, std::size_t> &put) const {
     if (oracles_.empty()) {
         walk(Direct(*this, text), text.size(), put);
         return;

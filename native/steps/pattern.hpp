@@ -16,7 +16,7 @@ class Pattern {
     explicit Pattern(std::span<const std::uint32_t> tables);
 
     // Put start and end of each match from left to right, in bytes.
-    void find(std::string_view text, const Call<std::size_t, std::size_t> &put) const;
+    void find(std::string_view text, const FunctionRef<std::size_t, std::size_t> &put) const;
 
   private:
     struct Automaton {
@@ -41,7 +41,7 @@ class Pattern {
 
     template <typename Columns>
     void walk(const Columns &columns, std::size_t length,
-              const Call<std::size_t, std::size_t> &put) const;
+              const FunctionRef<std::size_t, std::size_t> &put) const;
     template <typename T>
     std::span<const T> part(std::size_t at, std::size_t count, const char *field) const;
     [[nodiscard]] Automaton automaton(std::size_t at) const;

@@ -216,7 +216,7 @@ class Sequence final : public PreTokenizer {
     Sequence(Reader &program, Tables &tables) {
         const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
         for (std::size_t i = 0; i < count; ++i) {
-            require_step<CutKind>(program);
+            require_step<PreTokenizerKind>(program);
             steps_.push_back(make_pre_tokenizer(program, tables));
         }
     }
@@ -247,26 +247,26 @@ class Sequence final : public PreTokenizer {
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables) {
     const auto kind = program.scalar<std::uint8_t>("pre_tokenizer");
-    switch (static_cast<CutKind>(kind)) {
-    case CutKind::NOTHING:
+    switch (static_cast<PreTokenizerKind>(kind)) {
+    case PreTokenizerKind::NOTHING:
         return nullptr;
-    case CutKind::SEQUENCE:
+    case PreTokenizerKind::SEQUENCE:
         return std::make_unique<Sequence>(program, tables);
-    case CutKind::SPLIT:
+    case PreTokenizerKind::SPLIT:
         return std::make_unique<Split>(program, tables);
-    case CutKind::PREFIX_SPACE:
+    case PreTokenizerKind::PREFIX_SPACE:
         return std::make_unique<PrefixSpace>();
-    case CutKind::MAP_BYTES:
+    case PreTokenizerKind::MAP_BYTES:
         return std::make_unique<MapBytes>();
-    case CutKind::METASPACE:
+    case PreTokenizerKind::METASPACE:
         return std::make_unique<Metaspace>(program);
-    case CutKind::MARK_SPACES:
+    case PreTokenizerKind::MARK_SPACES:
         return std::make_unique<MarkSpaces>(program);
-    case CutKind::FIXED_LENGTH:
+    case PreTokenizerKind::FIXED_LENGTH:
         return std::make_unique<FixedLength>(program);
-    case CutKind::SCRIPTS:
+    case PreTokenizerKind::SCRIPTS:
         return make_scripts(program);
-    case CutKind::DIGIT_GROUPS:
+    case PreTokenizerKind::DIGIT_GROUPS:
         return make_digit_groups(program);
     default:
         throw FormatError("is " + std::to_string(kind) + ", no step has that number",

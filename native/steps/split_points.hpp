@@ -1,4 +1,4 @@
-// Borders that no piece reaches over: between another character and a run of U+2581.
+// SplitPoints that no piece reaches over: between another character and a run of U+2581.
 #pragma once
 
 #include <array>
@@ -6,11 +6,11 @@
 
 namespace mtkit {
 
-class Borders {
+class SplitPoints {
   public:
-    Borders() = default;
+    SplitPoints() = default;
     // `crossed`: bytes behind which a run of U+2581 is not a border, see sections.py.
-    explicit Borders(std::string_view crossed) {
+    explicit SplitPoints(std::string_view crossed) {
         for (const char byte : crossed) crossed_[static_cast<unsigned char>(byte)] = true;
     }
 

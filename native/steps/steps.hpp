@@ -118,7 +118,7 @@ class Normalizer {
 
 // Takes the parts of a text one after the other: they are encoded as they are cut, so that those
 // of a long text never lie in memory together.
-using PutPart = Call<const Part &>;
+using PutPart = FunctionRef<const Part &>;
 
 // Parts to parts.
 class PreTokenizer {
@@ -146,7 +146,7 @@ std::unique_ptr<Normalizer> make_spaces(Reader &program);
 void write_letters(Part &part, Arena &arena);
 
 // Takes matches one after the other: start and end.
-using PutMatch = Call<std::size_t, std::size_t>;
+using PutMatch = FunctionRef<std::size_t, std::size_t>;
 
 // Finds matches in a text, left to right, not overlapping.
 class Matcher {

@@ -42,8 +42,9 @@ std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const dou
 
 // What each id counts in a Unigram, and what an unknown character counts (the last number).
 // user_defined: 0: its score, 1: nothing, 2: it is preferred. `any`: every piece is tried.
-std::vector<double> build_offers(const PieceTable &pieces, std::span<const double> scores,
-                                 std::span<const std::uint8_t> types, int user_defined, bool any);
+std::vector<double> build_path_scores(const PieceTable &pieces, std::span<const double> scores,
+                                      std::span<const std::uint8_t> types, int user_defined,
+                                      bool any);
 
 // The bytes that some piece has in front of a U+2581 that does not follow another one; nothing
 // where one of `names` ends there: symbols with such a name are not spelled as their text.

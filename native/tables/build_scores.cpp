@@ -29,8 +29,9 @@ std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const dou
     return out;
 }
 
-std::vector<double> build_offers(const PieceTable &pieces, std::span<const double> scores,
-                                 std::span<const std::uint8_t> types, int user_defined, bool any) {
+std::vector<double> build_path_scores(const PieceTable &pieces, std::span<const double> scores,
+                                      std::span<const std::uint8_t> types, int user_defined,
+                                      bool any) {
     std::vector<double> out(pieces.size());
     double lowest = std::numeric_limits<double>::infinity();
     const auto kind = [&](std::size_t id) { return id < types.size() ? types[id] : NORMAL; };

@@ -43,7 +43,7 @@ enum class NormalizerKind : std::uint8_t {
 };
 
 // Steps of pre-tokenizers.
-enum class CutKind : std::uint8_t {
+enum class PreTokenizerKind : std::uint8_t {
     NOTHING = 0,
     SEQUENCE = 2,
     SPLIT = 3,
@@ -133,7 +133,7 @@ enum class IdFlag : std::uint8_t {
 };
 
 // Steps of decoders.
-enum class StepKind : std::uint8_t {
+enum class DecoderKind : std::uint8_t {
     REPLACE = 1,
     GLUE = 2,
     CLEAN = 3,

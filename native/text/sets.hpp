@@ -78,8 +78,8 @@ class CodePointMap {
 
     [[nodiscard]] bool empty() const { return keys_.empty(); }
 
-    template <typename Call> void each_key(Call &&call) const {
-        for (const auto key : keys_) call(key);
+    template <typename Take> void each_key(Take &&take) const {
+        for (const auto key : keys_) take(key);
     }
 
     // Whether the map has a text for the code point.

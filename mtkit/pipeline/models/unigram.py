@@ -65,18 +65,18 @@ class Unigram:
             tried = {piece: i for piece, i in tried.items() if i not in tables.unused}
         self.byte_ids = tables.byte_ids() if model.byte_fallback else None
         self.prefixes = Prefixes(tried)
-        self.offers = self._offers()
+        self.path_scores = self._path_scores()
 
-    def _offers(self) -> list[float]:
+    def _path_scores(self) -> list[float]:
         """Return what each id counts as a piece; also set ``unk_offer``."""
         model, vocabulary = self.model, self.vocabulary
         size = len(vocabulary)
-        offers = [0.0] * size if vocabulary.scores is None else list(vocabulary.scores)
+        path_scores = [0.0] * size if vocabulary.scores is None else list(vocabulary.scores)
         kinds = vocabulary.all_types()
         if model.candidates == "any":
-            counted = [s for s, kind in zip(offers, kinds, strict=True) if kind != 255]
+            counted = [s for s, kind in zip(path_scores, kinds, strict=True) if kind != 255]
         else:
-            counted = [s for s, kind in zip(offers, kinds, strict=True) if kind == 1]
+            counted = [s for s, kind in zip(path_scores, kinds, strict=True) if kind == 1]
         lowest = min(counted, default=FLOAT_MAX) - UNKNOWN_PENALTY
         self.unk_offer = lowest if model.candidates == "any" else f32(lowest)
         if model.user_defined != "score":
@@ -84,8 +84,8 @@ class Unigram:
                 if kind == TokenType.USER_DEFINED:
                     length = len(vocabulary.pieces[token_id])
                     preferred = f32(USER_DEFINED_BONUS * (length - 1))
-                    offers[token_id] = preferred if model.user_defined == "preferred" else 0.0
-        return offers
+                    path_scores[token_id] = preferred if model.user_defined == "preferred" else 0.0
+        return path_scores
 
     def encode(self, word: str) -> list[Symbol]:
         """Return the tokens of a text."""
@@ -98,7 +98,7 @@ class Unigram:
 
     def _segment(self, data: bytes) -> list[tuple[bytes, int]]:
         """Return the pieces of the best segmentation as (bytes, id)."""
-        model, offers, unk = self.model, self.offers, self.model.unk
+        model, path_scores, unk = self.model, self.path_scores, self.model.unk
         size = len(data)
         rounded, reset = (f32, RESET) if model.precision == "f32" else (float, inf)
         best = [0.0] * (size + 1)
@@ -116,7 +116,7 @@ class Unigram:
             single = False
             for end, token_id in self.prefixes.at(data, start):
                 reached = max(reached, end)
-                offer = rounded(offers[token_id] + here)
+                offer = rounded(path_scores[token_id] + here)
                 if came_from[end] < 0 or offer > best[end]:
                     best[end], came_from[end], ids[end] = offer, start, token_id
                 single = single or end == next_start
