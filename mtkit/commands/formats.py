@@ -36,5 +36,6 @@ def formats(
     if not output.is_terminal():
         output.write_rows(shown)
         return
-    console = output.console()
-    console.print(output.table(console, ("name", "read", "write", "what it is"), shown, elastic=3))
+    from mtkit.commands.terminal import Screen
+
+    Screen().table(("name:name", "read:good", "write:good", "what it is"), shown, elastic=3)

@@ -87,9 +87,10 @@ def logits(
         for rank, (i, raw, value, p) in enumerate(found)
     )
     if output.is_terminal():
-        columns = ("after>", "rank>", "id>", "token", "logit>", "probability>")
-        console = output.console()
-        console.print(output.table(console, columns, shown, elastic=3))
+        from mtkit.commands.terminal import Screen
+
+        columns = ("after>:dim", "rank>:dim", "id>:id", "token", "logit>", "probability>")
+        Screen().table(columns, shown, elastic=3)
     else:
         output.write_rows(shown)
 

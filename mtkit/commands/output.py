@@ -1,6 +1,6 @@
 """How commands print: rows, tables, JSON documents; text from files is always escaped.
 
-On a terminal: tables with rich. In a pipe: one record a line, tab-separated, no heading, nothing
+On a terminal: ``terminal.Screen``. In a pipe: one record a line, tab-separated, no heading, nothing
 cut, UTF-8; with ``--color always`` the first column is bold there. A reader that closes the pipe
 ends the command quietly with exit code 0.
 """
@@ -16,15 +16,10 @@ from mtkit.base.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, Literal
-
-    from rich.console import Console
-    from rich.table import Table
+    from typing import Any
 
 _CHUNK_LINES = 4096
 _CHUNK_NUMBERS = 1 << 16
-_GAP = 2
-_NARROWEST = 8
 _F32 = struct.Struct("<f")
 
 
@@ -141,41 +136,9 @@ def wants_color() -> bool:
     """Whether escape sequences for colour may be written to stdout."""
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or is_terminal()
-
-
-def console() -> Console:
-    """Return rich's console for stdout, which never reads markup in what it prints."""
-    from rich.console import Console
-
-    color: Literal["auto"] | None = "auto" if wants_color() else None
-    return Console(color_system=color, markup=False, emoji=False, highlight=False)
-
-
-def table(
-    console: Console, columns: Sequence[str], rows: Iterable[Sequence[object]], *, elastic: int = 0
-) -> Table:
-    """Return a table as wide as its content or as the terminal.
-
-    A heading that ends in ``>`` has its column on the right. Where the terminal is too narrow,
-    the cells of column ``elastic`` are cut with an ellipsis.
-    """
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = [[readable(value) for value in row] for row in rows]
-    heads = [column.removesuffix(">") for column in columns]
-    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
-    room = console.width - sum(widths) + widths[elastic] - _GAP * (len(widths) - 1)
-    widths[elastic] = max(min(widths[elastic], room), _NARROWEST)
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
-    for column, head, width in zip(columns, heads, widths, strict=True):
-        justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
-        made.add_column(head, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
-    for row in cells:
-        made.add_row(*map(Text, row))
-    return made
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal() and os.environ.get("TERM") != "dumb"
 
 
 def readable(value: object) -> str:

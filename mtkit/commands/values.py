@@ -1,4 +1,4 @@
-"""Metadata values as text: whole, or shortened with their true length."""
+"""Metadata and tensors as text; values whole, or shortened with their true length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mtkit.gguf import Metadata
+    from mtkit.gguf import Metadata, Tensor
 
 FIRST = 6
 """Elements shown of a long array."""
@@ -62,3 +62,13 @@ def metadata_rows(
         name = metadata.type_name(key)
         text = whole(value, name) if is_whole else shortened(value, name)
         yield key, name, Escaped(text)
+
+
+def shape_text(tensor: Tensor, times: str = "x") -> str:
+    """Return a shape, fastest axis first: ``256x512``; ``1`` without an axis."""
+    return times.join(map(str, tensor.shape)) or "1"
+
+
+def tensor_row(tensor: Tensor) -> tuple[object, ...]:
+    """Return name, shape, type, offset and bytes."""
+    return tensor.name, shape_text(tensor), tensor.type.name, tensor.offset, tensor.n_bytes

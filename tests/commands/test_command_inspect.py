@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 import gguf_layout as lay
 import pytest
 from gguf_layout import Layout
+from hypothesis import given
+from hypothesis import strategies as st
 from llama2c_models import checkpoint
+from screens import check_screens, screen
 from support import FIXTURES
 
+from mtkit.commands.inspect.plan import sizes_that_add
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
@@ -175,44 +179,83 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def on_terminal(*args: object, **env: str) -> str:
-    """What a terminal of 80 columns is sent."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mtkit", *map(str, args)],
-        stdout=slave,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", **env},
-    )
-    os.close(slave)
-    sent = b""
-    try:
-        while chunk := os.read(master, 65536):
-            sent += chunk
-    except OSError:  # Linux says so when the other end is closed
-        pass
-    os.close(master)
-    assert process.wait() == 0
-    return sent.decode()
-
-
 def test_terminal(model: Path) -> None:
-    plain = on_terminal("inspect", model, NO_COLOR="1")
-    assert "\x1b" not in plain
-    assert "metadata (7)" in plain
-    assert "blk.10.attn_q.weight" in plain
-    assert "8 × 2" in plain
-    assert "\\x1b[31m[bold]evil[/bold]" in plain
-    tables = plain[plain.index("metadata (7)") :]
-    assert all(len(line.rstrip("\r")) <= 80 for line in tables.split("\n"))
-    assert "\x1b[1m" in on_terminal("inspect", model, NO_COLOR="")
+    found = check_screens("inspect", model, "-q")
+    assert "\\x1b[31m[bold]evil[/bold]" in found[80].words
+    assert "tensors 5 blk.0 × 1: attn_q F16 8 blk.2 × 1: ffn_up F32 2" in found[80].words
+    assert found[80].lines[-2].endswith("--metadata, --tensors, --layers, --plan, --all for more")
+    whole = check_screens("inspect", model, "-q", "--all")[80]
+    assert "metadata  7" in whole.lines
+    assert "blk.10.attn_q.weight 8×2 F32 96 64 bytes" in whole.words
 
 
-def test_narrow_terminal(model: Path) -> None:
-    summary = on_terminal("inspect", BBPE_VOCABULARY, COLUMNS="40", NO_COLOR="1")
-    assert all(len(line.rstrip("\r")) <= 40 for line in summary.split("\n")[3:])
-    usage = on_terminal("dump", "--help", COLUMNS="40").split("Examples")[0]
-    assert all(len(line.rstrip("\r")) <= 40 for line in usage.split("\n"))
+def test_a_large_model_fits_a_screen(tmp_path: Path) -> None:
+    """48 layers of 12 tensors and a vocabulary of 150,000."""
+    path = tmp_path / "large.gguf"
+    f32, q8 = TENSOR_TYPES[0], TENSOR_TYPES[8]
+    names = ("attn_norm.weight", "attn_q.bias", "attn_k.bias", "attn_v.bias", "ffn_norm.weight")
+    matrices = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+    tensors = [NewTensor("token_embd.weight", (32, 2), q8, bytes(68))]
+    for layer in range(48):
+        tensors += [NewTensor(f"blk.{layer}.{name}", (8,), f32, bytes(32)) for name in names]
+        tensors += [
+            NewTensor(f"blk.{layer}.{name}.weight", (32, 8), q8, bytes(272)) for name in matrices
+        ]
+    keys = [
+        Key("general.architecture", "string", "qwen2"),
+        Key("general.name", "string", "A Large Model"),
+        Key("qwen2.block_count", "u32", 48),
+        Key("qwen2.context_length", "u32", 131072),
+        Key("qwen2.attention.head_count", "u32", 4),
+        Key("qwen2.embedding_length", "u32", 32),
+        Key("tokenizer.ggml.model", "string", "gpt2"),
+        Key("tokenizer.ggml.tokens", "string[]", [f"token {i}" for i in range(151936)]),
+        Key("tokenizer.ggml.eos_token_id", "u32", 1234),
+    ]
+    write_gguf(str(path), keys, tensors)
+    found = check_screens("inspect", path)
+    assert len(found[80].lines) <= 25  # the last is empty
+    assert "blk.0–47 × 12: attn_norm F32 8 · attn_q.bias F32 8" in found[80].words
+    assert "151 936 tokens · EOS token 1234 1234" in found[80].words
+    assert len(screen("inspect", path, "--all").lines) > 500
+
+
+def test_blocks_that_differ_are_folded_by_kind(tmp_path: Path) -> None:
+    path = tmp_path / "kinds.gguf"
+    f32, f16 = TENSOR_TYPES[0], TENSOR_TYPES[1]
+    tensors = [
+        NewTensor(f"blk.{layer}.{'ssm_in' if layer % 2 else 'attn_q'}.weight", (8,), f32, bytes(32))
+        for layer in range(8)
+    ]
+    tensors.append(NewTensor("blk.8.attn_q.weight", (8,), f16, bytes(16)))
+    write_gguf(str(path), [Key("general.architecture", "string", "x")], tensors)
+    words = screen("inspect", path).words
+    assert "blk.0,2,4 … (5) × 1: attn_q F32/F16 8 blk.1,3,5 … (4) × 1: ssm_in F32 8" in words
+
+
+def test_a_plan_says_its_verdict_first_and_adds_up() -> None:
+    model = FIXTURES.parents[1] / "mtkit" / "data" / "default-model.gguf"
+    found = check_screens("inspect", model, "--plan", "--ctx", 4096)
+    assert re.match("✓ .*which fits in", found[120].lines[0])
+    sizes = re.findall(r"^  (weights|KV cache|computing|together) +([\d.]+) MB",
+                       "\n".join(found[80].lines), re.M)  # fmt: skip
+    assert [name for name, _ in sizes] == ["weights", "KV cache", "computing", "together"]
+    *parts, whole = (round(float(text) * 100) for _, text in sizes)
+    assert sum(parts) == whole
+    assert "0–3 attention 4 096 2.1 MB CPU" in found[80].words
+    full = screen("inspect", model, "--plan", "--ctx", 1 << 30)
+    assert re.match("✗ .*more than", full.words)
+    assert full.code == 0
+
+
+@given(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=5))
+def test_what_is_shown_of_sizes_adds_up(parts: list[int]) -> None:
+    from decimal import Decimal
+
+    texts, whole = sizes_that_add(parts)
+    numbers = [Decimal(text.split()[0]) for text in texts]
+    assert sum(numbers) == Decimal(whole.split()[0])
+    assert len({text.split()[1] for text in (*texts, whole)}) == 1
 
 
 def test_checkpoint_says_what_to_do(mtkit: Run, tmp_path: Path) -> None:
@@ -227,3 +270,26 @@ def test_color_when_asked_for_in_a_pipe(mtkit: Run, model: Path) -> None:
     asked = mtkit("--color", "always", "dump", "tensors", model, env={"NO_COLOR": ""})
     assert asked.stdout.startswith(b"\x1b[1mtoken_embd.weight\x1b[0m\t4x3\t")
     assert b"\x1b" not in mtkit("dump", "tensors", model).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("bbpe-8k/tokenizer.json", "4950 [中文版最新更新 · 7806 若要使用此指令"),
+        ("spm-bpe/tokenizer.model", "special id bos 1 <s> · eos 2 </s> · unk 0 <unk>"),
+    ],
+)
+def test_a_tokenizer_on_a_terminal(name: str, words: str) -> None:
+    """Tokens are shown as the text that they stand for."""
+    found = check_screens("inspect", FIXTURES / name)
+    assert words in found[120].words
+    assert len(found[80].lines) <= 24
+
+
+def test_tables_have_headings_on_a_terminal(model: Path) -> None:
+    assert check_screens("dump", "tensors", model)[80].lines[0].startswith("name  ")
+    assert check_screens("formats")[60].lines[0] == "name          read  write  what it is"
+    found = check_screens("encode", "Hello, 中文 🙂")[80].lines
+    assert "3036  ·中    20 e4 b8 ad" in [line.strip() for line in found]
+    assert found[-2] == "9 tokens · 11 characters · 1.2 characters a token"
+    assert screen("encode", "Hello").lines[-2] == "1 token · 5 characters · 5.0 characters a token"

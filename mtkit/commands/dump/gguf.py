@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mtkit.commands import output, values
-from mtkit.commands.inspect.gguf import tensor_row
 from mtkit.gguf import open_gguf
 
 TYPE_CHECKING = False
@@ -33,8 +32,9 @@ def show(what: str, source: Source, *, pattern: str | None, as_json: bool) -> No
     elif what == "metadata":
         output.write_rows(values.metadata_rows(file.metadata, keys, is_whole=True))
     elif output.is_terminal():
-        columns = ("name", "shape>", "type", "offset>", "bytes>")
-        console = output.console()
-        console.print(output.table(console, columns, map(tensor_row, tensors)))
+        from mtkit.commands.terminal import Screen
+
+        columns = ("name", "shape>", "type", "offset>:dim", "bytes>:dim")
+        Screen().table(columns, map(values.tensor_row, tensors))
     else:
-        output.write_rows(map(tensor_row, tensors))
+        output.write_rows(map(values.tensor_row, tensors))

@@ -21,14 +21,20 @@ _DOT = "·"
 
 def show_tokens(tokenizer: Tokenizer, encoding: Encoding, text: str | bytes) -> None:
     """Print a table of ids, their text and its bytes."""
+    from mtkit.commands.terminal import Screen, count, joined, part, token_text
+
     characters = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+    special = {token.id for token in tokenizer.spec.added_tokens.tokens if token.special}
     rows = []
     for token_id in encoding.ids:
         raw = tokenizer.token_bytes(token_id)
-        rows.append((str(token_id), output.Escaped(_text(raw)), raw.hex(" ")))
-    console = output.console()
-    console.print(output.table(console, ("id>", "token", "bytes"), rows, elastic=2))
-    output.write(f"{len(rows)} tokens, {len(characters)} characters\n")
+        role = "special" if token_id in special else ""
+        rows.append((str(token_id), part(role, token_text(raw)), raw.hex(" ")))
+    screen = Screen()
+    screen.table(("id>:id", "token", "bytes:dim"), rows, elastic=2)
+    rate = f"{len(characters) / len(rows):.1f} characters a token" if rows else ""
+    sums = joined([count(len(rows), "token"), count(len(characters), "character"), rate])
+    screen.line(*(part("dim", one) for one in sums))
 
 
 def show_trace(trace: Trace | DecodeTrace, *, as_json: bool) -> None:

@@ -20,6 +20,9 @@ def inspect(
     metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
     tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="On a terminal: all of it, not a summary.")
+    ] = False,
     pattern: Annotated[
         str | None,
         typer.Option(
@@ -47,10 +50,11 @@ def inspect(
 ) -> None:
     """Show what is in a GGUF or tokenizer file.
 
-    In a pipe every line begins with what it tells; of a GGUF: header, model, quantisation,
-    hyperparameter, tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape
-    with the fastest axis first, type, offset in the data section, bytes), layer or place. Long
-    arrays are shortened with their true length; mtkit dump metadata and --json have them whole.
+    On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
+    what it tells; of a GGUF: header, model, quantisation, hyperparameter, tokenizer, memory, shard,
+    metadata (key, type, value), tensor (name, shape with the fastest axis first, type, offset in
+    the data section, bytes), layer or place. Long arrays are shortened with their true length;
+    mtkit dump metadata and --json have them whole.
 
     \b
     Examples:
@@ -98,6 +102,7 @@ def inspect(
     inspect_gguf.show(
         source,
         sections=sections,
+        everything=everything,
         pattern=pattern,
         sort=sort,
         as_json=as_json,

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtkit.base.binary import Source
-    from mtkit.gguf import Tensor
     from mtkit.inspection.gguf import GgufReport
 
 
@@ -19,12 +18,17 @@ def show(
     source: Source,
     *,
     sections: Sequence[str],
+    everything: bool,
     pattern: str | None,
     sort: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Inspect and print; without ``sections`` all but the layers are shown."""
+    """Inspect and print.
+
+    Without ``sections`` a pipe gets all but the layers, a terminal what its screen holds, or with
+    ``everything`` all; a pattern or an order is asked of the metadata and the tensors.
+    """
     report = inspect_gguf(source)
     view = View(report, pattern, sort)
     if as_json:
@@ -34,18 +38,14 @@ def show(
         return
     if not quiet:
         output.warn(report.file.name, [str(finding) for finding in report.findings])
-    shown = sections or ("summary", "metadata", "tensors", "places")
+    whole = ("summary", "metadata", "tensors", "places")
     if output.is_terminal():
         from mtkit.commands.inspect.screen import show_screen
 
-        show_screen(view, shown)
+        asked = ("metadata", "tensors") if pattern or sort else ("summary",)
+        show_screen(view, sections or (whole if everything else asked))
         return
-    output.write_rows(_rows(view, shown))
-
-
-def shape_text(tensor: Tensor, times: str = "x") -> str:
-    """Return a shape, fastest axis first: ``256x512``; ``1`` without an axis."""
-    return times.join(map(str, tensor.shape)) or "1"
+    output.write_rows(_rows(view, sections or whole))
 
 
 def _rows(view: View, sections: Sequence[str]) -> Iterator[Sequence[object]]:
@@ -57,7 +57,7 @@ def _rows(view: View, sections: Sequence[str]) -> Iterator[Sequence[object]]:
             yield "metadata", *row
     if "tensors" in sections:
         for tensor in view.tensors:
-            yield "tensor", *tensor_row(tensor)
+            yield "tensor", *values.tensor_row(tensor)
     if "layers" in sections:
         for group in report.layers:
             count = len(group.tensors)
@@ -65,11 +65,6 @@ def _rows(view: View, sections: Sequence[str]) -> Iterator[Sequence[object]]:
     if "places" in sections:
         for purpose, n_bytes in report.places:
             yield "place", purpose, n_bytes
-
-
-def tensor_row(tensor: Tensor) -> tuple[object, ...]:
-    """Return name, shape, type, offset and bytes."""
-    return tensor.name, shape_text(tensor), tensor.type.name, tensor.offset, tensor.n_bytes
 
 
 def _summary(report: GgufReport) -> Iterator[Sequence[object]]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from mtkit.commands import output
+from mtkit.commands.terminal import Screen, count, joined, part, size, sticky
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mtkit.inspection.gguf import GgufReport
     from mtkit.memory_plan.limits import Limit
     from mtkit.memory_plan.plan import Plan
+
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def show_plan(
@@ -29,33 +34,94 @@ def show_plan(
     if as_json:
         output.write_json(_document(plan, kv_type, allowed))
     elif output.is_terminal():
-        console = output.console()
-        console.print(
-            output.table(console, ("what", "size>", "of"), _summary(plan, allowed), elastic=2)
-        )
-        columns = ("layer>", "kind", "cells>", "bytes>", "on")
-        console.print()
-        console.print(output.table(console, columns, _layers(plan), elastic=1))
+        _show(path, plan, kv_type, allowed)
     else:
         output.write_rows(_rows(plan, allowed))
 
 
-def _summary(plan: Plan, allowed: list[Limit]) -> list[Sequence[object]]:
-    size = output.size
-    rows: list[Sequence[object]] = [
-        ("weights", size(plan.weights), f"{size(plan.weights_on_gpu)} on GPUs"),
-        ("cache", size(plan.cache), f"{output.grouped(plan.n_ctx)} tokens"),
-        ("computing", size(plan.compute), "estimate"),
-        ("main memory", size(plan.host), ""),
-        ("GPUs", size(plan.gpu), ""),
-    ]
-    for limit in allowed:
-        fits = "fits" if plan.host <= limit.free else "does not fit"
-        rows.append(("limit", size(limit.free), f"{limit.name}: {fits}"))
-    return rows
+def _show(path: str, plan: Plan, kv_type: str, allowed: list[Limit]) -> None:
+    screen = Screen()
+    least = min(allowed, key=lambda limit: limit.free, default=None)
+    fits = least is None or plan.host <= least.free
+    verdict: list[object] = [part("name", path), " needs ", size(plan.host), " of main memory"]
+    if least is not None:
+        word = "which fits in" if fits else "more than"
+        verdict.append(f", {word} {size(least.free)} ({least.name})")
+    screen.verdict(*verdict, good=fits)
+    output.write("\n")
+    texts, sums = sizes_that_add([*_host_parts(plan).values()])
+    remarks = {
+        "weights": f"{size(plan.weights_on_gpu)} more on GPUs" * bool(plan.weights_on_gpu),
+        "KV cache": f"{count(plan.n_ctx, 'token')} of context, {kv_type}",
+        "computing": "an estimate, with what the program itself takes",
+    }
+    rows = [(name, text, remarks[name]) for name, text in zip(remarks, texts, strict=True)]
+    screen.table(
+        ("main memory", "size>", "what:dim"), [*rows, ("together", sums, "")], elastic=2, indent=2
+    )
+    if plan.gpu:
+        screen.line("GPUs hold ", size(plan.gpu), ", and some room to compute", indent=2)
+    if plan.layers:
+        screen.heading("KV cache by layer")
+        columns = ("layers", "kind", "tokens>", "size of each>:dim", "on")
+        screen.table(columns, _folded(plan), elastic=1, indent=2)
+    if not fits:
+        screen.line(part("hint", "a smaller --ctx or --kv-type q8_0 takes less, -ngl uses GPUs"))
 
 
-def _layers(plan: Plan) -> Iterator[Sequence[object]]:
+def _host_parts(plan: Plan) -> dict[str, int]:
+    """Return what takes main memory; the parts add up to ``plan.host``."""
+    cache = sum(layer.n_bytes for layer in plan.layers if not layer.is_on_gpu)
+    weights = plan.weights - plan.weights_on_gpu
+    return {"weights": weights, "KV cache": cache, "computing": plan.host - weights - cache}
+
+
+def sizes_that_add(parts: Sequence[int]) -> tuple[list[str], str]:
+    """Return sizes in the unit of their sum, rounded so that what is shown adds up to it."""
+    from itertools import accumulate, pairwise
+
+    ends = [0, *accumulate(parts)]
+    length = len(str(ends[-1])) - 1
+    power = min(length // 3, len(_UNITS) - 1)
+    digits = max(2 - length % 3, 0) if power else 0  # three of them are shown
+    step = 10 ** (3 * power - digits)
+    rounded = [(end + step // 2) // step for end in ends]
+    each = [after - before for before, after in pairwise(rounded)]
+    texts = [f"{many / 10**digits:.{digits}f} {_UNITS[power]}" for many in (*each, rounded[-1])]
+    return texts[:-1], texts[-1]
+
+
+def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
+    """Return what running a model on the CPU takes, as the parts of one line."""
+    from mtkit.memory_plan.limits import limits
+    from mtkit.memory_plan.plan import PlanSettings, make_plan
+
+    tensors = tuple(tensor for group in report.layers for tensor in group.tensors)
+    plan = make_plan(report.file.metadata, tensors, PlanSettings(n_ctx=n_ctx))
+    texts, sums = sizes_that_add([*_host_parts(plan).values()])
+    names = ("weights", f"KV cache at {output.grouped(plan.n_ctx)}", "computing")
+    parts = joined(map(sticky, map(" ".join, zip(texts, names, strict=True))), sticky(" +") + " ")
+    parts += [" = ", part("head", sticky(sums))]
+    free = min((limit.free for limit in limits()), default=None)
+    if free is not None:
+        fits = plan.host <= free
+        word = f"✓ fits in {output.size(free)}" if fits else f"✗ more than {output.size(free)}"
+        parts += ["   ", part("good" if fits else "bad", sticky(word))]
+    return parts
+
+
+def _folded(plan: Plan) -> Iterator[Sequence[object]]:
+    """Yield the layers' memory, layers in a row that are alike as one."""
+    from itertools import groupby
+
+    for (kind, cells, n_bytes, where), rows in groupby(_layers(plan), key=lambda row: row[1:]):
+        numbers = [row[0] for row in rows]
+        first, last = numbers[0], numbers[-1]
+        label = f"{first}" if first == last else f"{first}–{last}"
+        yield label, kind, cells, output.size(n_bytes), where
+
+
+def _layers(plan: Plan) -> Iterator[tuple[int, str, int, int, str]]:
     for item in plan.layers:
         where = "GPU" if item.is_on_gpu else "CPU"
         kind = item.layer.kind

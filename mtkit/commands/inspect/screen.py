@@ -1,142 +1,121 @@
-"""``mtkit inspect`` of a GGUF on a terminal."""
+"""``mtkit inspect`` of a GGUF on a terminal: a summary of one screen, or the sections asked for."""
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape
 from mtkit.commands import output, values
+from mtkit.commands.inspect.folding import folded_blocks
+from mtkit.commands.inspect.plan import memory_parts
+from mtkit.commands.terminal import Screen, count, joined, part, size, sticky
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from rich.console import Console
 
     from mtkit.commands.inspect.view import View
     from mtkit.inspection.gguf import GgufReport
     from mtkit.inspection.vocabulary import Vocabulary
 
 _VALUE_LETTERS = 400
-"""No terminal line is longer; rich measures every letter."""
-
+"""No terminal line is longer; every letter is measured."""
 _BAR = 24
-_HEADLINE = ("n_layer", "n_embd", "n_ff", "n_head", "n_expert", "n_ctx_train",
-             "rope_freq_base_train")  # fmt: skip
+_CTX = 8192
+"""Tokens of context that the summary plans for, or fewer where the model was trained with fewer."""
+_HEADLINE = ("n_layer", "n_embd", "n_head", "n_ff", "n_expert")
+_CONTEXT = ("rope_freq_base_train", "rope_scaling_type_train", "n_swa")
+_SHOWN_ROLES = {"bos", "eos", "eot"}
 
 
 def show_screen(view: View, sections: Sequence[str]) -> None:
     """Print the chosen sections."""
-    console = output.console()
-    report = view.report
+    screen, report = Screen(), view.report
     if "summary" in sections:
-        _print_summary(console, report)
+        _show_summary(screen, report, is_alone=len(sections) == 1)
     if "metadata" in sections:
-        keys = view.keys
-        _heading(console, "metadata", len(keys), len(report.file.metadata))
-        rows = values.metadata_rows(report.file.metadata, keys, is_whole=False)
+        _heading(screen, "metadata", len(view.keys), len(report.file.metadata))
+        rows = values.metadata_rows(report.file.metadata, view.keys, is_whole=False)
         cut = ((key, name, output.Escaped(text[:_VALUE_LETTERS])) for key, name, text in rows)
-        console.print(output.table(console, ("  key", "type", "value"), _indented(cut), elastic=2))
+        screen.table(("key", "type:dim", "value"), cut, elastic=2, indent=2)
     if "tensors" in sections and (report.file.tensors or "summary" not in sections):
-        _heading(console, "tensors", len(view.tensors), len(report.file.tensors))
+        _heading(screen, "tensors", len(view.tensors), len(report.file.tensors))
         tensor_rows = (
             (
                 tensor.name,
-                " × ".join(map(output.grouped, tensor.shape)) or "1",
+                values.shape_text(tensor, "×"),
                 tensor.type.name,
                 tensor.offset,
                 output.size(tensor.n_bytes),
             )
             for tensor in view.tensors
         )
-        columns = ("  name", "shape>", "type", "offset>", "bytes>")
-        console.print(output.table(console, columns, _indented(tensor_rows)))
+        columns = ("name", "shape>", "type", "offset>:dim", "size>:dim")
+        screen.table(columns, tensor_rows, indent=2)
     if "layers" in sections:
-        _print_layers(console, report)
+        _show_layers(screen, report)
     if "places" in sections and report.places:
-        _print_places(console, report)
+        screen.heading("bytes by purpose")
+        total = sum(n_bytes for _, n_bytes in report.places) or 1
+        shares = ((name, n_bytes / total) for name, n_bytes in report.places)
+        bars = ((name, "█" * round(_BAR * share), f"{share:.1%}") for name, share in shares)
+        screen.table(("purpose", "share:good", ">"), bars, indent=2)
 
 
-def _indented(rows: Iterator[Sequence[object]]) -> Iterator[Sequence[object]]:
-    for first, *others in rows:
-        yield output.Escaped(f"  {output.readable(first)}"), *others
+def _heading(screen: Screen, name: str, shown: int, whole: int) -> None:
+    screen.heading(name, output.grouped(whole) if shown == whole else f"{shown} of {whole}")
 
 
-def _heading(console: Console, name: str, shown: int, count: int) -> None:
-    many = output.grouped(count) if shown == count else f"{shown} of {output.grouped(count)}"
-    console.print(f"\n{name} ({many})", style="bold")
-
-
-def _print_summary(console: Console, report: GgufReport) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _show_summary(screen: Screen, report: GgufReport, *, is_alone: bool) -> None:
     file = report.file
-    console.print(
-        f"{escape(file.name)}   GGUF v{file.version}, {file.byte_order}-endian   "
-        f"{output.size(len(file.data))}",
-        style="bold",
-    )
-    facts = [escape(report.name), escape(report.architecture)]
+    title = [part("dim", f"GGUF v{file.version}"), size(len(file.data))]
+    weights = ""
     if report.parameters:
-        facts.append(f"{output.amount(report.parameters)} parameters")
         type_name = report.file_type or report.mix[0].type
-        facts.append(f"{type_name} ({report.bits_per_weight:.2f} bits per weight)")
-    console.print("  " + _joined(facts))
-    console.print()
-    facts_table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
-    facts_table.add_column(style="bold", no_wrap=True)
-    facts_table.add_column(overflow="fold")
-    for name, text in _facts(report):
-        facts_table.add_row(name, Text(text))
-    console.print(facts_table)
+        weights = sticky(f"{type_name} ({report.bits_per_weight:.2f} bits per weight)")
+    parts = joined([*title, report.name, weights])
+    screen.line(part("name", file.name), output.Escaped("   "), *parts, hanging=2)
+    output.write("\n")
+    screen.facts((name, parts) for name, parts in _facts(report, is_alone=is_alone) if parts)
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return " · ".join(part for part in parts if part)
-
-
-def _facts(report: GgufReport) -> Iterator[tuple[str, str]]:
+def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[object]]]:
     file = report.file
-    yield (
-        "container",
-        _joined(
-            [
-                f"alignment {output.grouped(file.alignment)}",
-                f"data at {output.grouped(file.data_offset)}",
-                f"{output.grouped(file.trailing_bytes)} trailing bytes"
-                if file.trailing_bytes
-                else "",
-            ]
-        ),
-    )
     if report.architecture:
-        yield "architecture", _joined([escape(report.architecture), *_hyperparameters(report)])
+        size_of = sticky(f"{output.amount(report.parameters)} parameters") * bool(report.parameters)
+        yield (
+            "architecture",
+            joined([part("name", report.architecture), size_of, *_numbers(report, _HEADLINE)]),
+        )
+        trained = f"{output.grouped(report.n_ctx_train)} trained" if report.n_ctx_train else ""
+        yield "context", joined([sticky(trained), *_numbers(report, _CONTEXT)])
     if report.vocabulary:
-        yield "tokenizer", _tokenizer(report.vocabulary)
+        yield "tokenizer", joined(_tokenizer(report.vocabulary))
     if report.mix:
-        total = sum(mix.n_bytes for mix in report.mix) or 1
-        yield (
-            "quantisation",
-            _joined(
-                [
-                    f"{mix.type} {100 * mix.n_bytes / total:.1f} % ({mix.tensors} tensors)"
-                    for mix in report.mix
-                ]
-            ),
-        )
-        yield "memory", _memory(report)
+        yield "memory", memory_parts(report, min(report.n_ctx_train or _CTX, _CTX))
+        total = report.weights or 1
+        shares = [
+            sticky(f"{mix.type} {mix.n_bytes / total:.0%} ({count(mix.tensors, 'tensor')})")
+            for mix in report.mix
+        ]
+        yield "types", joined(shares)
     if report.shards:
-        shards = report.shards
-        missing = sum(shard.file is None for shard in shards.shards)
-        state = f"{missing} missing" if missing else "all present"
-        yield (
-            "shards",
-            f"{shards.number + 1} of {shards.count}" + (f" · {state}" if shards.shards else ""),
-        )
+        missing = sum(shard.file is None for shard in report.shards.shards)
+        state = part("bad", f"{missing} missing") if missing else "all present"
+        number = sticky(f"{report.shards.number + 1} of {report.shards.count}")
+        yield "shards", joined([number, state if report.shards.shards else ""])
+    if file.trailing_bytes:
+        yield "trailing", [part("warning", f"! {file.trailing_bytes} bytes after the tensors")]
+    if not is_alone:
+        return
+    if file.tensors:
+        yield from zip(("tensors", *[""] * 9), folded_blocks(report), strict=False)
+        yield "bytes", joined(_bars(report), "   ")
+    more = "--metadata, --tensors, --layers, --plan, --all for more"
+    keys = count(len(file.metadata), "key")
+    yield "metadata", [keys, output.Escaped("   "), part("hint", more)]
 
 
-def _hyperparameters(report: GgufReport) -> Iterator[str]:
+def _numbers(report: GgufReport, names: Sequence[str]) -> Iterator[object]:
     items = {item.name: item for item in report.hyperparameters}
-    for name in _HEADLINE:
+    for name in names:
         if name not in items:
             continue
         text = f"{items[name].label} {_by_layer(items[name].value)}"
@@ -144,7 +123,7 @@ def _hyperparameters(report: GgufReport) -> Iterator[str]:
         if extra:
             word = "key/value" if name == "n_head" else "used"
             text += f" ({_by_layer(extra.value)} {word})"
-        yield text
+        yield sticky(output.cell(text))
 
 
 def _by_layer(value: object) -> str:
@@ -155,32 +134,35 @@ def _by_layer(value: object) -> str:
         return f"{len(value)} values"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return output.grouped(int(value))
+    if isinstance(value, float):  # f32 in every model file
+        return output.float32_text(value)
     return output.readable(value)
 
 
-def _tokenizer(found: Vocabulary) -> str:
-    names = " / ".join(filter(None, (escape(found.model), escape(found.pre))))
-    parts = [names, f"{output.grouped(found.tokens)} tokens"]
+def _tokenizer(found: Vocabulary) -> Iterator[object]:
+    yield " / ".join(filter(None, (found.model, found.pre)))
+    yield count(found.tokens, "token")
     if found.merges:
-        parts.append(f"{output.grouped(found.merges)} merges")
-    parts += [f"{output.grouped(many)} {name}" for name, many in found.types if name != "normal"]
+        yield count(found.merges, "merge")
     for item in found.special_ids:
-        text = "beyond the vocabulary" if item.text is None else escape(item.text)
-        parts.append(f"{escape(item.role)} {text} ({item.token_id})")
-    parts.append(f"chat template {'yes' if found.chat_templates else 'no'}")
-    return _joined(parts)
+        if item.role in _SHOWN_ROLES:
+            text = "beyond the vocabulary" if item.text is None else item.text
+            shown = part("special", text), part("id", item.token_id)
+            yield joined([item.role.upper(), *shown], sticky(" "))
+    named = ", ".join(found.chat_templates)
+    suffix = "" if named == "default" else f" ({named})"
+    yield f"chat template{suffix}" if named else "no chat template"
 
 
-def _memory(report: GgufReport) -> str:
-    parts = [f"weights {output.size(report.weights)}"]
-    if report.cache_per_token and report.n_ctx_train:
-        cache = output.size(report.cache_per_token * report.n_ctx_train)
-        parts.append(f"KV cache at most {cache} at {output.grouped(report.n_ctx_train)} (f16)")
-    return _joined(parts)
+def _bars(report: GgufReport) -> Iterator[object]:
+    total = sum(n_bytes for _, n_bytes in report.places) or 1
+    for name, n_bytes in report.places:
+        bar = "█" * round(_BAR * n_bytes / total)
+        yield sticky(f"{output.cell(name)} {bar} {n_bytes / total:.0%}".replace("  ", " "))
 
 
-def _print_layers(console: Console, report: GgufReport) -> None:
-    _heading(console, "layers", len(report.layers), len(report.layers))
+def _show_layers(screen: Screen, report: GgufReport) -> None:
+    _heading(screen, "layers", len(report.layers), len(report.layers))
     rows = (
         (
             group.name,
@@ -192,19 +174,5 @@ def _print_layers(console: Console, report: GgufReport) -> None:
         )
         for group in report.layers
     )
-    columns = ("  layer", "kind", "tensors>", "parameters>", "bytes>", "types")
-    console.print(output.table(console, columns, _indented(rows)))
-
-
-def _print_places(console: Console, report: GgufReport) -> None:
-    console.print("\nwhere the bytes are", style="bold")
-    total = sum(n_bytes for _, n_bytes in report.places) or 1
-    rows = (
-        (
-            name,
-            output.Escaped("█" * round(_BAR * n_bytes / total)),
-            f"{100 * n_bytes / total:.1f} %",
-        )
-        for name, n_bytes in report.places
-    )
-    console.print(output.table(console, ("  purpose", "share", ">"), _indented(rows)))
+    columns = ("layer", "kind:dim", "tensors>", "parameters>", "size>:dim", "types")
+    screen.table(columns, rows, elastic=5, indent=2)

@@ -7,7 +7,7 @@ from mtkit.commands import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mtkit.base.binary import Source
     from mtkit.inspection.tokenizer import TokenizerReport
@@ -34,27 +34,65 @@ def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     if not output.is_terminal():
         output.write_rows([("format", tokenizer.format_name), ("ids", found.vocab_size), *rows])
         return
-    from rich.table import Table
-    from rich.text import Text
-
+    from mtkit.commands.terminal import Screen, count, joined, part
     from mtkit.formats import get_format
 
-    title = get_format(tokenizer.format_name).TITLE
-    console = output.console()
-    heading = f"{printable(source.name)}   {title}   {output.grouped(found.vocab_size)} ids"
-    console.print(heading, style="bold")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    last = ""
-    for stage, *cells in rows:
-        texts = [printable(cell) if isinstance(cell, str) else str(cell) for cell in cells]
-        table.add_row(
-            Text(str(stage) if stage != last else "", style="cyan"),
-            Text("  ".join(text for text in texts if text)),
-        )
-        last = str(stage)
-    console.print(table)
+    screen = Screen()
+    title = part("dim", get_format(tokenizer.format_name).TITLE)
+    parts = joined([title, count(found.vocab_size, "id")])
+    screen.line(part("name", source.name), output.Escaped("   "), *parts, hanging=2)
+    output.write("\n")
+    screen.facts(_facts(tokenizer, rows))
+
+
+def _facts(
+    tokenizer: Tokenizer, rows: list[tuple[object, ...]]
+) -> Iterator[tuple[str, list[object]]]:
+    """Yield the rows for people: a line for each component, one for all tokens of a kind."""
+    from itertools import groupby
+
+    from mtkit.commands.terminal import joined, sticky
+
+    for kind, group in groupby(rows, key=lambda row: str(row[0])):
+        parts = _TOKEN_KINDS.get(kind)
+        if parts is None:
+            lines = [joined(map(_said, cells), sticky(" ")) for _, *cells in group]
+            yield from zip((kind, *[""] * len(lines)), lines, strict=False)
+        else:
+            yield kind, joined(joined(parts(tokenizer, *row[1:]), sticky(" ")) for row in group)
+
+
+def _said(value: object) -> output.Escaped:
+    return output.Escaped(printable(str(value)))
+
+
+def _counted(_: Tokenizer, name: str, number: int) -> list[object]:
+    return [output.grouped(number), name]
+
+
+def _token(tokenizer: Tokenizer, token_id: object, *others: object) -> list[object]:
+    """Return an id with its text and flags; the remark on tokens that are not shown as it is."""
+    from mtkit.commands.terminal import part, token_text
+
+    if not isinstance(token_id, int):
+        return [part("dim", _said(token_id))]
+    text = token_text(tokenizer.token_bytes(token_id))
+    if len(text) > _SHOWN_LETTERS:
+        text = output.Escaped(f"{text[:_SHOWN_LETTERS]}… {len(text)} letters")
+    return [part("id", token_id), text, *(part("dim", flags) for flags in others[1:])]
+
+
+def _special(tokenizer: Tokenizer, name: str, token_id: int, _: str) -> list[object]:
+    return [name, *_token(tokenizer, token_id)]
+
+
+_TOKEN_KINDS: dict[str, Callable[..., list[object]]] = {
+    "tokens": _counted,
+    "special id": _special,
+    "added token": _token,
+    "longest token": _token,
+}
+"""Kinds of rows that are one line on a terminal, and what a row becomes."""
 
 
 def _rows(
@@ -76,9 +114,6 @@ def _rows(
     for name, length in found.templates.items():
         yield "chat template", name, f"{length} characters"
     for token_id, piece in found.longest:
-        text = piece.decode("utf-8", "surrogateescape")
-        if most is not None and len(text) > _SHOWN_LETTERS:
-            text = f"{text[:_SHOWN_LETTERS]}… {len(text)} letters"
-        yield "longest token", token_id, text
+        yield "longest token", token_id, piece.decode("utf-8", "surrogateescape")
     for text in tokenizer.assumptions:
         yield "assumed", text

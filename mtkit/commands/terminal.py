@@ -1,0 +1,233 @@
+"""Screens: what commands show on a terminal, said in parts with a role each, never in styles.
+
+A part's role gives it its colour; without colour (``NO_COLOR``, a dumb terminal) the same text
+stays. Text is escaped as ``output.cell`` does it, folded between words at the terminal's width, and
+``sticky`` keeps what belongs together on one line. Rows of a pipe are ``output``'s.
+"""
+
+from __future__ import annotations
+
+from shutil import get_terminal_size
+
+from mtkit.base.escape import escape
+from mtkit.commands import output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_CODES = {
+    "head": "1",
+    "name": "36",
+    "id": "33",
+    "special": "35",
+    "dim": "2",
+    "good": "32",
+    "warning": "33",
+    "bad": "31",
+    "hint": "34",
+}
+"""Role -> SGR code: headings; names of files and formats; ids; special tokens; units and remarks;
+verdicts; what to type next."""
+_GAP = 2
+_NARROWEST = 8
+_STICKY = "\N{NO-BREAK SPACE}"
+DOT = f"{_STICKY}· "
+
+
+class Part(output.Escaped):
+    """A part of a line with its role, its text escaped already."""
+
+    role: str = ""
+
+
+def part(role: str, value: object) -> Part:
+    """Return a value as a part of a line."""
+    made = Part(output.cell(value))
+    made.role = role
+    return made
+
+
+def sticky(text: str) -> output.Escaped:
+    """Return text that stays on one line: its spaces are no place to fold."""
+    return output.Escaped(text.replace(" ", _STICKY))
+
+
+def count(number: int, what: str = "") -> output.Escaped:
+    """Return a number in groups of three digits with what it counts: 1 token, 8 192 tokens."""
+    plural = what if number == 1 or not what else f"{what}s"
+    return sticky(f"{output.grouped(number)} {plural}".rstrip())
+
+
+def size(n_bytes: int) -> output.Escaped:
+    """Return a size with its unit."""
+    return sticky(output.size(n_bytes))
+
+
+def token_text(raw: bytes) -> output.Escaped:
+    """Return the text of a token: ``·hello``, ``⏎``, and bytes that are no character as xNN."""
+    text = raw.decode("utf-8", "surrogateescape").replace("\n", "⏎")
+    return output.Escaped(escape(text).replace(" ", "·"))
+
+
+def joined(items: Iterable[object], between: str = DOT) -> list[object]:
+    """Return items with something between them; a list is one item, empty ones are left out."""
+    found: list[object] = []
+    for item in items:
+        parts = item if isinstance(item, list) else [item] * bool(item)
+        if found and parts:
+            found.append(part("dim", output.Escaped(between)))
+        found += parts
+    return found
+
+
+class Screen:
+    """Writes lines, facts and tables to a terminal.
+
+    Attributes:
+        width: Columns of the terminal.
+    """
+
+    def __init__(self) -> None:
+        self.width = max(get_terminal_size().columns, 2 * _NARROWEST)
+        self._has_color = output.wants_color()
+
+    def line(self, *parts: object, indent: int = 0, hanging: int = 0) -> None:
+        """Write one line; where it is folded, the rest is indented further by ``hanging``."""
+        for place, text in enumerate(self._folded(parts, indent, indent + hanging)):
+            output.write(" " * (indent + hanging * (place > 0)) + text + "\n")
+
+    def verdict(self, *parts: object, good: bool) -> None:
+        """Write a line that begins with ✓ or ✗."""
+        sign = part("good", "✓") if good else part("bad", "✗")
+        self.line(sign, output.Escaped(" "), *parts, hanging=2)
+
+    def heading(self, text: str, remark: str = "") -> None:
+        """Write a heading after an empty line."""
+        remarks = [output.Escaped("  "), part("dim", remark)] if remark else []
+        output.write("\n")
+        self.line(part("head", text), *remarks)
+
+    def facts(self, rows: Iterable[tuple[str, Sequence[object]]]) -> None:
+        """Write facts, each with its name before it, aligned."""
+        known = list(rows)
+        room = max((len(name) for name, _ in known), default=0) + _GAP
+        for name, parts in known:
+            lines = list(self._folded(parts, room, room)) or [""]
+            label = self._painted([("head", name)]) + " " * (room - len(name))
+            output.write(f"{label}{lines[0]}".rstrip() + "\n")
+            for text in lines[1:]:
+                output.write(" " * room + text + "\n")
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        elastic: int = 0,
+        indent: int = 0,
+    ) -> None:
+        """Write a table as wide as its content or as the terminal.
+
+        Args:
+            columns: Headings; one that ends in ``>`` has its column on the right, ``:ROLE`` at the
+                end gives its cells a role.
+            rows: Cells; one that is a part has its own role.
+            elastic: The column whose cells are cut with an ellipsis where the room is short.
+            indent: Columns left free.
+        """
+        from rich.cells import cell_len, set_cell_size
+
+        heads = [column.partition(":")[0] for column in columns]
+        roles = [column.partition(":")[2] for column in columns]
+        names = [part("head", head.removesuffix(">")) for head in heads]
+        cells = [[*map(_part_of, row, roles)] for row in rows]
+        widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+        others = sum(widths) - widths[elastic] + _GAP * (len(widths) - 1) + indent
+        widths[elastic] = max(min(widths[elastic], self.width - others), _NARROWEST)
+        lines = []
+        for row in (names, *cells):
+            while len(row) > 1 and not row[-1]:
+                row.pop()
+            line = " " * indent
+            for place, (text, width, head) in enumerate(zip(row, widths, heads, strict=False)):
+                shown = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+                space = " " * (width - cell_len(shown))
+                painted = self._painted([(text.role, shown)])
+                is_last = place == len(row) - 1
+                line += space + painted if head.endswith(">") else painted + space * (not is_last)
+                line += "" if is_last else " " * _GAP
+            lines.append(line)
+        output.write("\n".join(lines) + "\n")
+
+    def _folded(self, parts: Sequence[object], first: int, rest: int) -> Iterator[str]:
+        """Yield the lines of a text, without their indentation."""
+        from rich.cells import cell_len
+
+        line: list[tuple[str, str]] = []
+        used, room = 0, self.width - first
+        for word in _words(parts):
+            width = sum(cell_len(text) for _, text in word)
+            if line and used + 1 + width > room:
+                yield self._painted(line).rstrip()
+                line, used, room = [], 0, self.width - rest
+            if line:
+                line.append(("", " "))
+                used += 1
+            elif not width:
+                continue  # spaces where a line was folded
+            while width > room:
+                head, word = _cut(word, room)
+                yield self._painted(head)
+                width, room = sum(cell_len(text) for _, text in word), self.width - rest
+            line += word
+            used += width
+        if line:
+            yield self._painted(line)
+
+    def _painted(self, parts: Iterable[tuple[str, str]]) -> str:
+        shown = ((_CODES.get(role, ""), text.replace(_STICKY, " ")) for role, text in parts)
+        if not self._has_color:
+            return "".join(text for _, text in shown)
+        return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for code, text in shown)
+
+
+def _part_of(value: object, role: str) -> Part:
+    if isinstance(value, Part):
+        return value
+    text = output.cell(value) if role == "id" else output.readable(value)
+    return part(role, output.Escaped(text))
+
+
+def _words(parts: Iterable[object]) -> Iterator[list[tuple[str, str]]]:
+    """Yield what stands between spaces; a word can have parts of several roles."""
+    word: list[tuple[str, str]] = []
+    for value in parts:
+        shown = _part_of(value, "")
+        for place, text in enumerate(shown.split(" ")):
+            if place:
+                yield word
+                word = []
+            if text:
+                word.append((shown.role, text))
+    yield word
+
+
+def _cut(
+    word: list[tuple[str, str]], room: int
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Cut a word that is too long for a line."""
+    from rich.cells import cell_len
+
+    head: list[tuple[str, str]] = []
+    for at, (role, text) in enumerate(word):
+        if cell_len(text) <= room:
+            head.append((role, text))
+            room -= cell_len(text)
+            continue
+        end = 0
+        while end < len(text) and cell_len(text[: end + 1]) <= room:
+            end += 1
+        end = end or (0 if head else 1)
+        return [*head, (role, text[:end])], [(role, text[end:]), *word[at + 1 :]]
+    return head, []
