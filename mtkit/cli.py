@@ -168,6 +168,11 @@ def _run(name: str, args: list[str]) -> int:
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
+        if sys.stderr.isatty():
+            from mtkit.commands.terminal import Screen
+
+            Screen(stderr=True).error(error)
+            return error.exit_code
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -244,5 +249,5 @@ def _fail(message: str, code: int) -> int:
     from mtkit.base.escape import printable
 
     line = printable(" ".join(message.split("\n")))
-    sys.stderr.write(f"mtkit: {line}\n")
+    sys.stderr.write(f"{'✗' if sys.stderr.isatty() else 'mtkit:'} {line}\n")
     return code

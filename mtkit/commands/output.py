@@ -16,7 +16,7 @@ from mtkit.base.escape import escape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
+    from typing import Any, TextIO
 
 _CHUNK_LINES = 4096
 _CHUNK_NUMBERS = 1 << 16
@@ -132,13 +132,13 @@ def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
         sys.stderr.write(f"mtkit: and {len(messages) - most} more warnings; --json lists them\n")
 
 
-def wants_color() -> bool:
-    """Whether escape sequences for colour may be written to stdout."""
+def wants_color(stream: TextIO | None = None) -> bool:
+    """Whether escape sequences for colour may be written, to stdout where nothing is named."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return is_terminal() and os.environ.get("TERM") != "dumb"
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
 def readable(value: object) -> str:

@@ -7,14 +7,17 @@ stays. Text is escaped as ``output.cell`` does it, folded between words at the t
 
 from __future__ import annotations
 
+import sys
 from shutil import get_terminal_size
 
-from mtkit.base.escape import escape
+from mtkit.base.escape import escape, printable
 from mtkit.commands import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from mtkit.errors import MtkitError
 
 _CODES = {
     "head": "1",
@@ -88,24 +91,32 @@ class Screen:
         width: Columns of the terminal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stderr: bool = False) -> None:
         self.width = max(get_terminal_size().columns, 2 * _NARROWEST)
-        self._has_color = output.wants_color()
+        self._has_color = output.wants_color(sys.stderr if stderr else sys.stdout)
+        self._write = sys.stderr.write if stderr else output.write
 
     def line(self, *parts: object, indent: int = 0, hanging: int = 0) -> None:
         """Write one line; where it is folded, the rest is indented further by ``hanging``."""
         for place, text in enumerate(self._folded(parts, indent, indent + hanging)):
-            output.write(" " * (indent + hanging * (place > 0)) + text + "\n")
+            self._write(" " * (indent + hanging * (place > 0)) + text + "\n")
 
     def verdict(self, *parts: object, good: bool) -> None:
         """Write a line that begins with ✓ or ✗."""
         sign = part("good", "✓") if good else part("bad", "✗")
         self.line(sign, output.Escaped(" "), *parts, hanging=2)
 
+    def error(self, error: MtkitError) -> None:
+        """Write an error: where and what, and on a line of its own what to do."""
+        hint, error.hint = error.hint, ""
+        self.verdict(output.Escaped(printable(str(error))), good=False)
+        if hint:
+            self.line(part("hint", output.Escaped(printable(hint))), indent=2)
+
     def heading(self, text: str, remark: str = "") -> None:
         """Write a heading after an empty line."""
         remarks = [output.Escaped("  "), part("dim", remark)] if remark else []
-        output.write("\n")
+        self._write("\n")
         self.line(part("head", text), *remarks)
 
     def facts(self, rows: Iterable[tuple[str, Sequence[object]]]) -> None:
@@ -115,9 +126,9 @@ class Screen:
         for name, parts in known:
             lines = list(self._folded(parts, room, room)) or [""]
             label = self._painted([("head", name)]) + " " * (room - len(name))
-            output.write(f"{label}{lines[0]}".rstrip() + "\n")
+            self._write(f"{label}{lines[0]}".rstrip() + "\n")
             for text in lines[1:]:
-                output.write(" " * room + text + "\n")
+                self._write(" " * room + text + "\n")
 
     def table(
         self,
@@ -158,7 +169,7 @@ class Screen:
                 line += space + painted if head.endswith(">") else painted + space * (not is_last)
                 line += "" if is_last else " " * _GAP
             lines.append(line)
-        output.write("\n".join(lines) + "\n")
+        self._write("\n".join(lines) + "\n")
 
     def _folded(self, parts: Sequence[object], first: int, rest: int) -> Iterator[str]:
         """Yield the lines of a text, without their indentation."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import FIXTURES, one_line, reference
+from screens import check_screens, screen
+from support import FIXTURES, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,18 +61,45 @@ def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
 
 
-def test_on_a_terminal_convert_reports_in_two_columns(tmp_path: Path) -> None:
-    pexpect = reference("pexpect")
-    args = ["-m", "mtkit", "convert", str(SPM), "--to", "mtok", "-o", str(tmp_path / "x.mtok")]
-    child = pexpect.spawn(
-        sys.executable, args, encoding="utf-8", env={**os.environ, "COLUMNS": "60"}
+def test_a_conversion_on_a_terminal(tmp_path: Path) -> None:
+    """What changes no text is a note; what does is shown."""
+    target = tmp_path / "x.gguf"
+    found = check_screens("convert", BBPE, "--to", "gguf", "-o", target, "--force")
+    assert found[120].words.endswith(
+        "277 kB · 203 of 203 texts get the same ids "
+        "9 notes on what gguf does not keep, none of them changes a text: -v"
     )
-    child.expect(pexpect.EOF)
-    first, *rows = child.before.splitlines()
-    assert "written" in first
-    heads = {row[:20].rstrip() for row in rows}
-    assert {"  assumed", "  MNN's loader lacks", "  verified", "  size", ""} == heads
-    assert max(map(len, rows)) <= 60
+    assert len(screen("convert", BBPE, "--to", "gguf", "-o", target, "--force", "-v").lines) > 9
+    words = check_screens("convert", SPM, "--to", "mtok", "-o", target, "--force")[80].words
+    assert "203 of 203 texts get the same ids" in words
+    assert "MNN's loader ! ids equal on 198 of 203 texts (5 differ as listed)" in words
+    assert "! ids-special: normalizer:" in words
+
+
+def test_a_refusal_on_a_terminal_shows_a_text_and_what_to_type(tmp_path: Path) -> None:
+    source = tmp_path / "tokenizer.json"
+    source.write_text(
+        json.dumps(json.loads(BBPE.read_bytes()) | {"normalizer": {"type": "Lowercase"}})
+    )
+    target = tmp_path / "x.gguf"
+    found = check_screens("convert", source, "--to", "gguf", "-o", target, code=4)[80]
+    assert found.lines[0] == "✗ not written: 76 of 200 texts would get other ids in gguf"
+    here, there = (
+        re.search(rf"{name} +([\d ]+)", "\n".join(found.lines))[1].split()  # type: ignore[index]
+        for name in ("here", "there")
+    )
+    assert here == ["701", "391", "11", "303", "77", "77", "0"]
+    assert there == ["39", "311", "391", "11", "536", "45", "45", "0"]
+    assert "write it anyway: --allow-loss ids --allow-loss ids-possible" in found.words
+    assert not target.exists()
+    cannot = check_screens("convert", BBPE, "--to", "spm", "-o", target, code=4)[120]
+    assert "spm cannot hold it" in cannot.lines[0]
+
+
+def test_an_error_on_a_terminal_has_its_hint_on_a_line(tmp_path: Path) -> None:
+    found = check_screens("inspect", tmp_path / "none.gguf", code=2)[120]
+    assert found.lines[0].startswith("✗ ")
+    assert found.lines[-2].startswith("  name a file")
 
 
 def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:

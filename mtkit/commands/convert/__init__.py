@@ -9,18 +9,13 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.options import AS_JSON, application, load_named
-from mtkit.commands.output import grouped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.conversion.convert import Conversion
-    from mtkit.conversion.verify import Verified
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
 
 app = application()
-
-MOST_LOSSES = 3
-"""Of one code and one part of the specification, each on a line of its own."""
 
 
 def _written() -> list[str]:
@@ -120,11 +115,17 @@ def convert(
     allowed = tuple(allow_loss or ())
     done = _run(source, tokenizer, target, to, allowed, options, encoding=encoding, force=force)
     from mtkit.commands import output
+    from mtkit.commands.convert import report
 
     if as_json:
-        output.write_json(_document(done))
+        output.write_json(report.document(done))
+    elif output.is_terminal() and not quiet:
+        from mtkit.commands.convert.screen import show
+
+        show(done, verbose=verbose)
     elif not quiet:
-        output.write("".join(f"{line}\n" for line in _report(done, verbose=verbose)))
+        lines = report.report_lines(done, verbose=verbose)
+        output.write("".join(f"{line}\n" for line in lines))
 
 
 def _run(
@@ -142,7 +143,7 @@ def _run(
     from mtkit import checkpoints
     from mtkit.base.binary import Source
     from mtkit.conversion.convert import convert as run
-    from mtkit.errors import UsageError
+    from mtkit.errors import LossError, UsageError
 
     if vocabulary is None:
         is_file = source not in (None, "-") and os.path.isfile(str(source))
@@ -153,7 +154,17 @@ def _run(
                 hint="--tokenizer tokenizer.bin names it",
             )
         tokenizer = load_named(source, encoding=encoding)
-        return run(tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force)
+        try:
+            return run(
+                tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force
+            )
+        except LossError as error:
+            if sys.stderr.isatty():
+                from mtkit.commands.convert.screen import show_refusal
+
+                show_refusal(error, tokenizer, to, options)
+                raise typer.Exit(error.exit_code) from None
+            raise
     if source is None or to != "gguf":
         raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
     from mtkit.conversion.checkpoint import convert_checkpoint
@@ -162,95 +173,3 @@ def _run(
     return convert_checkpoint(
         source, tokenizer, target, allow_loss=allow_loss, options=options, force=force
     )
-
-
-def _document(done: Conversion) -> dict[str, object]:
-    return {
-        "schema": "mtkit.convert/1",
-        "output": done.path,
-        "files": list(done.paths),
-        "format": done.format_name,
-        "losses": [_loss(loss) for loss in done.losses],
-        "assumptions": list(done.assumptions),
-        "verified": [
-            {
-                "as": one.reader,
-                "equal": one.equal,
-                "explained": one.explained,
-                "total": one.total,
-                "decoded": one.decoded,
-                "refused": one.refused,
-                "unable": one.unable,
-                "spec_equal": one.spec_equal,
-                "examples": list(one.examples),
-                "losses": [_loss(loss) for loss in one.losses],
-            }
-            for one in done.verified
-        ],
-        "sizes": dict(done.sizes),
-    }
-
-
-def _loss(loss: Loss) -> dict[str, str]:
-    return {"code": loss.code, "field": loss.field, "effect": loss.effect}
-
-
-def _loss_lines(head: str, losses: tuple[Loss, ...], *, verbose: bool) -> list[str]:
-    """Return a line for each loss; many of one code and part of the specification are one line."""
-    groups: dict[tuple[str, str], list[Loss]] = {}
-    for loss in losses:
-        groups.setdefault((loss.code, loss.field.partition(".")[0]), []).append(loss)
-    lines = []
-    for (_, part), group in groups.items():
-        folded = len(group) > MOST_LOSSES and not verbose
-        more = f" (and {grouped(len(group) - 1)} more of {part}; -v lists them)" if folded else ""
-        for loss in group[: 1 if folded else None]:
-            lines.append(f"  {head}\t{loss.code}: {loss.field}: {loss.effect}{more}")
-    return lines
-
-
-def _report(done: Conversion, *, verbose: bool) -> list[str]:
-    from mtkit.base.escape import printable
-
-    sizes = dict(done.sizes)
-    lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]
-    lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
-    lines += [f"  assumed\t{text}" for text in done.assumptions]
-    lines += _loss_lines("lost", done.losses, verbose=verbose)
-    for one in done.verified:
-        lines += _loss_lines(f"{one.reader} lacks", one.losses, verbose=verbose)
-    lines += [f"  verified\t{_verdict(one)}" for one in done.verified]
-    if "base" in sizes:
-        base, extension = (grouped(sizes[name]) for name in ("base", "extension"))
-        lines.append(f"  size\tbase {base} bytes, extension {extension} bytes")
-    if not sys.stdout.isatty():
-        return lines
-    import shutil
-    from textwrap import wrap
-
-    first, *rows = (line.partition("\t") for line in lines)
-    column = max(len(head) for head, _, _ in rows) + 2
-    room = max(shutil.get_terminal_size().columns - column, 20)
-    shown = [f"{first[0]}  {first[2]}"]
-    for head, _, text in rows:
-        parts = wrap(text, room, break_on_hyphens=False) or [""]
-        shown.append(f"{head:{column}}{parts[0]}")
-        shown += [" " * column + part for part in parts[1:]]
-    return shown
-
-
-def _verdict(one: Verified) -> str:
-    if one.unable:
-        return f"as {one.reader}: cannot be run: {one.unable}"
-    parts = []
-    if one.spec_equal is not None:
-        parts.append("spec equal" if one.spec_equal else "spec DIFFERS")
-    text = f"ids equal on {one.equal} of {one.total} texts"
-    if one.explained:
-        text += f" ({one.explained} differ as listed)"
-    parts.append(text)
-    if one.decoded < one.total:
-        parts.append(f"{one.decoded} decode alike")
-    if one.refused:
-        parts.append(f"the source has no tokens for {one.refused} more")
-    return f"as {one.reader}: " + ", ".join(parts)
