@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands import output
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
@@ -18,11 +19,15 @@ from mtkit.commands.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtkit.tokenizer.compare import Comparison
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
+
+_SHOWN_TOKENS = 8
+_SHOWN_LETTERS = 200
 
 
 @app.command()
@@ -34,8 +39,15 @@ def compare(
         typer.Option("-f", "--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
     ] = None,
     most: Annotated[
-        int, typer.Option("-n", "--most", metavar="N", min=0, help="Differences to show.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "-n",
+            "--most",
+            metavar="N",
+            min=0,
+            help="Differences to show: else 10, on a terminal 3.",
+        ),
+    ] = None,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     download: DOWNLOAD = False,
@@ -44,7 +56,7 @@ def compare(
     """Compare the ids of two tokenizers; exit code 1 when any differ.
 
     Without --input the 200 built-in texts are compared. Shown of each difference: the text, the
-    stage at which the two part, and both token lists from the first difference on.
+    stage at which the two part, and both token lists from shortly before the first difference.
 
     \b
     Examples:
@@ -60,11 +72,16 @@ def compare(
         one,
         other,
         corpus,
-        most=most,
+        most=(3 if output.is_terminal() else 10) if most is None else most,
         add_special_tokens=not no_special,
         parse_special=False if no_parse_special else None,
     )
-    _show(done, as_json=as_json)
+    if as_json:
+        output.write_json(_document(done))
+    elif output.is_terminal():
+        _show(done, (one, other), "text" if input_file is None else "line")
+    else:
+        output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done)))
     if done.differences and {one.stage for one in done.differences} == {"post-processor"}:
         sys.stderr.write(
             "mtkit: only added special tokens differ here; --no-special leaves them out\n"
@@ -105,46 +122,82 @@ def _lines(path: str) -> Iterator[bytes]:
 _WORTH_A_BAR_BYTES = 1 << 20
 
 
-def _show(done: Comparison, *, as_json: bool) -> None:
-    from mtkit.base.escape import byte_escapes, escape
-    from mtkit.commands import output
+def _document(done: Comparison) -> dict[str, object]:
+    from mtkit.base.escape import byte_escapes
 
-    if as_json:
-        output.write_json(
+    return {
+        "schema": "mtkit.compare/1",
+        "equal": done.equal,
+        "texts": done.texts,
+        "different": done.different,
+        "tokens": list(done.tokens),
+        "differences": [
             {
-                "schema": "mtkit.compare/1",
-                "equal": done.equal,
-                "texts": done.texts,
-                "different": done.different,
-                "tokens": list(done.tokens),
-                "differences": [
-                    {
-                        "number": one.number,
-                        "text": byte_escapes(one.text),
-                        "first": one.first,
-                        "stage": one.stage,
-                        "left": {"ids": one.left[0], "tokens": one.left[1]},
-                        "right": {"ids": one.right[0], "tokens": one.right[1]},
-                    }
-                    for one in done.differences
-                ],
+                "number": one.number,
+                "text": byte_escapes(one.text),
+                "first": one.first,
+                "stage": one.stage,
+                "left": {"ids": one.left[0], "tokens": one.left[1]},
+                "right": {"ids": one.right[0], "tokens": one.right[1]},
             }
-        )
-        return
+            for one in done.differences
+        ],
+    }
+
+
+def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
+    from mtkit.base.escape import escape
+
     for one in done.differences:
-        output.write(f"text {one.number}\t{one.stage}\t{_cut(escape(one.text))}\n")
+        yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
         for name, (ids, tokens) in (("A", one.left), ("B", one.right)):
             start = max(one.first - 2, 0)
             pairs = zip(ids[start:], tokens[start:], strict=True)
             shown = " ".join(f"{i}:{escape(token)}" for i, token in pairs)
-            output.write(f"  {name} from token {start}\t{_cut(shown)}\n")
+            yield f"  {name} from token {start}\t{shown}"
     verdict = "equal" if done.equal else f"{done.different} different"
     if 0 < len(done.differences) < done.different:
         verdict += f" (the first {len(done.differences)} shown)"
-    output.write(f"{done.texts} texts, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}\n")
+    yield f"{done.texts} texts, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
 
 
-def _cut(text: str) -> str:
-    """Shorten a line on a terminal; in a pipe nothing is cut."""
-    width = 160
-    return text if not sys.stdout.isatty() or len(text) <= width else text[:width] + "…"
+def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:
+    """Show the verdict, and of each difference the text and the tokens from where they part."""
+    from mtkit.base.escape import escape
+    from mtkit.commands.terminal import Screen, count, joined, part, sticky, token_text
+
+    screen = Screen()
+    if done.equal:
+        tokens = count(done.tokens[0], "token")
+        said = joined([count(done.texts, what), tokens, "all ids are equal"])
+        screen.verdict(*said, good=True)
+        return
+    first = done.differences[0] if done.differences else None
+    where = f", first at {what} {first.number}, stage: {first.stage}" if first else ""
+    many = sticky(f"{done.different} of {count(done.texts, what)}")
+    screen.verdict(many, f" differ{where}", good=False)
+    for one in done.differences:
+        screen.heading(f"{what} {one.number}", one.stage)
+        rows: list[tuple[str, list[object]]] = [("  text", [_cut(escape(one.text))])]
+        start = max(one.first - 2, 0)
+        for name, (ids, _), tokenizer in zip(
+            ("  A", "  B"), (one.left, one.right), sides, strict=True
+        ):
+            shown = [
+                joined([part("id", i), token_text(tokenizer.token_bytes(i))], sticky(" "))
+                for i in ids[start : start + _SHOWN_TOKENS]
+            ]
+            more = [part("dim", f"… {len(ids)} in all")] * (len(ids) > start + _SHOWN_TOKENS)
+            before = [part("dim", f"{count(start, 'token')} …")] * (start > 0)
+            rows.append((name, joined([*before, *shown, *more], "  ")))
+        screen.facts(rows)
+    if len(done.differences) < done.different:
+        more_text = f"--most {done.different} shows all, --json with every token"
+        screen.heading("")
+        screen.line(part("hint", more_text))
+
+
+def _cut(text: str) -> output.Escaped:
+    """Shorten a text for a terminal, with its true length."""
+    more = f" … {len(text)} characters" if len(text) > _SHOWN_LETTERS else ""
+    return output.Escaped(f'"{text[:_SHOWN_LETTERS]}"{more}')

@@ -189,3 +189,28 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
                 cwd=tmp_path,
             )
         assert (done.returncode, done.stderr) == (5, b"mtkit: No space left on device\n"), args
+
+
+def test_a_comparison_on_a_terminal(tmp_path: Path) -> None:
+    """The verdict first, then where the two part, in characters as people read them."""
+    other = tmp_path / "tokenizer.json"
+    other.write_text(
+        json.dumps(json.loads(BBPE.read_bytes()) | {"normalizer": {"type": "Lowercase"}})
+    )
+    found = check_screens("compare", BBPE, other, code=1)
+    assert found[80].lines[:5] == [
+        "✗ 76 of 200 texts differ, first at text 4, stage: normalizer",
+        "",
+        "text 4  normalizer",
+        '  text  "Hello, MNN!"',
+        "  A     39 H  311 el  391 lo  11 ,  536 ·M  45 N  45 N  0 !",
+    ]
+    assert len(found[80].lines) <= 24
+    assert (
+        screen("compare", BBPE, BBPE).lines[0] == "✓ 200 texts · 4 788 tokens · all ids are equal"
+    )
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("low\nHigh\n" + "x " * 500 + "Z\n")
+    lines = screen("compare", BBPE, other, "-f", corpus, "-n", 5).words
+    assert lines.startswith("✗ 2 of 3 lines differ, first at line 2")
+    assert "1001 characters A 498 tokens … 1628 ·x 1628 ·x 796 ·Z B 498" in lines
