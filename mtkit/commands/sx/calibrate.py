@@ -70,7 +70,10 @@ def calibrate(
     if not output.is_terminal():
         output.write_rows(shown)
         return
-    console = output.console()
-    console.print(output.table(console, ["tokens>", "ms>", "times one>", "pays above>"], shown))
+    from mtkit.commands.terminal import Screen
+
+    screen = Screen()
+    screen.table(("tokens>", "ms>", "times one>", "pays above>"), shown)
     if draft is not None:
-        console.print(f"\nA drafted token takes {1000 * step:.2f} ms, {used} threads.")
+        screen.line(f"a drafted token takes {1000 * step:.2f} ms")
+    screen.line(f"{used} threads")

@@ -91,9 +91,9 @@ def vocab(
     if not output.is_terminal():
         output.write_rows(rows)
         return
-    console = output.console()
-    heads = ["ids>", *(f"{os.path.basename(name)}>" for name in covered)]
-    console.print(output.table(console, heads, rows))
+    from mtkit.commands.terminal import Screen
+
+    Screen().table(["ids>", *(f"{os.path.basename(name)}>" for name in covered)], rows)
 
 
 def _counted(
