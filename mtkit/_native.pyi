@@ -104,3 +104,24 @@ def pack_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool
 ) -> tuple[bytes, bytes]:
     """The strings of a GGUF array in one blob, and where each ends in it (u32)."""
+
+def nearest_rows(
+    rows: object,
+    lengths: object,
+    wanted: object,
+    wanted_length: float,
+    skip: int,
+    most: int,
+    least: float,
+) -> list[tuple[int, float]]:
+    """Row and cosine of the rows that are nearest to one, the nearest first.
+
+    Args:
+        rows: int8 of shape (n, width), width at most 65536.
+        lengths: Of the rows; float32 of shape (n,). Rows of length 0 are left out.
+        wanted: int8 of shape (width,).
+        wanted_length: Its length.
+        skip: A row that is left out.
+        most: How many rows.
+        least: Their least cosine.
+    """

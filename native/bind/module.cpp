@@ -16,6 +16,7 @@ void bind_engine(nb::module_ &m);
 void bind_gguf(nb::module_ &m);
 void bind_mtok(nb::module_ &m);
 void bind_pattern(nb::module_ &m);
+void bind_search(nb::module_ &m);
 
 namespace {
 
@@ -51,7 +52,7 @@ void translate(const std::exception_ptr &pending, void *) {
 }
 
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 7;
+constexpr int INTERFACE = 8;
 
 } // namespace
 
@@ -68,4 +69,5 @@ NB_MODULE(_native, m) {
     bind_gguf(m);
     bind_mtok(m);
     bind_pattern(m);
+    bind_search(m);
 }

@@ -228,6 +228,27 @@ def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
         assert index.neighbours(7) == []
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_core_finds_what_numpy_finds(seed: int) -> None:
+    """Ids and cosines to the bit, whatever the width, with ties and rows of zeros."""
+    native = pytest.importorskip("mtkit._native")
+    random = np.random.default_rng(seed)
+    width = int(random.choice([1, 7, 64, 100, 1024, 1536]))
+    rows = random.integers(-127, 128, (int(random.integers(1, 2500)), width)).astype(np.int8)
+    rows[random.random(len(rows)) < 0.1] = 0
+    rows[random.random(len(rows)) < 0.2] = rows[0]
+    rows[:1] = 127
+    lengths = semantic_index._lengths(rows)
+    for most, least in ((5, -1.0), (50, 0.1), (9999, -1.0), (0, -1.0), (3, 1.5)):
+        skip = int(random.integers(len(rows)))
+        wanted = rows[skip] if rows[skip].any() else rows[0]
+        length = semantic_index._lengths(wanted[None])[0]
+        given = rows, lengths, wanted, length, skip, most, np.float32(least)
+        assert native.nearest_rows(*given) == semantic_index.nearest_rows(*given)
+    with pytest.raises(UsageError, match="do not fit"):
+        native.nearest_rows(rows, lengths[:-1], rows[0], 1.0, 0, 5, 0.0)
+
+
 def test_files_of_a_table(tmp_path: Path) -> None:
     path = own("target")
     file = open_gguf(path)

@@ -16,6 +16,7 @@ from mtkit.errors import FormatError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mtkit.gguf.rows import Rows
@@ -95,15 +96,15 @@ class SemanticIndex:
             top_k: Most neighbours.
             threshold: Least cosine.
         """
-        import numpy as np
-
         self._rows, self._queries = rows, queries
         self._top_k, self._threshold = top_k, threshold
-        norms = np.empty(len(rows), np.float32)
-        for at in range(0, len(rows), _CHUNK):
-            part = rows[at : at + _CHUNK].astype(np.float32)
-            norms[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1))
-        self._norms = norms
+        self._lengths = _lengths(rows)
+        try:
+            from mtkit.base.native import native
+        except ImportError:
+            self._nearest: Callable[..., list[tuple[int, float]]] = nearest_rows
+        else:
+            self._nearest = native.nearest_rows
         self._found: dict[int, list[int]] = {}
 
     def neighbours(self, token_id: int) -> list[int]:
@@ -118,19 +119,47 @@ class SemanticIndex:
         import numpy as np
 
         query, _ = quantized(self._queries.values([token_id]))
-        wanted = query[0].astype(np.float32)
-        length = float(np.sqrt((wanted * wanted).sum()))
+        length = float(_lengths(query)[0])
         if not length or not self._top_k:
             return []
-        products = np.empty(len(self._rows), np.float32)
-        for at in range(0, len(self._rows), _CHUNK):
-            products[at : at + _CHUNK] = self._rows[at : at + _CHUNK].astype(np.float32) @ wanted
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cosines = np.where(self._norms > 0, products / (self._norms * length), -2)
-        cosines[token_id] = -2
-        near = np.flatnonzero(cosines >= self._threshold)
-        order = near[np.lexsort((near, -cosines[near]))][: self._top_k]
-        return [(int(i), float(cosines[i])) for i in order]
+        return self._nearest(
+            self._rows, self._lengths, query[0], np.float32(length), token_id, self._top_k,
+            np.float32(self._threshold),
+        )  # fmt: skip
+
+
+def _lengths(rows: Any) -> Any:
+    """Return the lengths of int8 rows; float32."""
+    import numpy as np
+
+    found = np.empty(len(rows), np.float32)
+    for at in range(0, len(rows), _CHUNK):
+        part = rows[at : at + _CHUNK].astype(np.float32)
+        found[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1, dtype=np.float64))
+    return found
+
+
+def nearest_rows(
+    rows: Any,
+    lengths: Any,
+    wanted: Any,
+    wanted_length: Any,
+    skip: int,
+    most: int,
+    least: Any,
+) -> list[tuple[int, float]]:
+    """Do what the core's ``nearest_rows`` does, readably and slower."""
+    import numpy as np
+
+    products = np.empty(len(rows), np.float32)
+    for at in range(0, len(rows), _CHUNK):
+        products[at : at + _CHUNK] = rows[at : at + _CHUNK].astype(np.float64) @ wanted
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosines = np.where(lengths > 0, products / (lengths * wanted_length), np.float32(-2))
+    cosines[skip] = -2
+    near = np.flatnonzero(cosines >= least)
+    order = near[np.lexsort((near, -cosines[near]))][:most]
+    return [(int(i), float(cosines[i])) for i in order]
 
 
 def read(embeddings: str, scales: str, queries: Rows) -> Any:
