@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.conversion.convert import Conversion, asked_for, refuse
+from mtkit.conversion.convert import Conversion, write
 from mtkit.conversion.verify import verify
-from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,13 +71,7 @@ def convert_checkpoint(
             source=path,
             hint="give the tokenizer that the model was trained with",
         )
-    tokenizer, assumptions = asked_for(tokenizer, gguf, options)
-    try:
-        written = gguf.write(tokenizer.spec, options)
-    except UnsupportedError as error:
-        what = f"gguf cannot hold it (ids): {error.what}"
-        raise LossError(what, source=tokenizer.source, field=error.field) from None
-    refuse(written.losses, allow_loss, tokenizer.source, gguf.NAME)
+    tokenizer, assumptions, written = write(tokenizer, gguf, options, allow_loss)
     verified = verify(tokenizer, gguf, written, allow_loss)
     target = _target(path, stem, dst)
     keys, assumed = _keys(model, written.files[".gguf"], tokenizer)

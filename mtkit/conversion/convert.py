@@ -85,15 +85,7 @@ def convert(
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
     options = options or WriteOptions()
     given = src if isinstance(src, Tokenizer) else load(src)
-    source, assumptions = asked_for(given, module, options)
-    try:
-        written = module.write(source.spec, options)
-    except UnsupportedError as error:
-        what = f"{to} cannot hold it (ids): {error.what}"
-        raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
-    except MtkitError as error:
-        raise error.located(source.source) from None
-    refuse(written.losses, allow_loss, source.source, to)
+    source, assumptions, written = write(given, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(same_file(path, source.source) for path in targets):
         raise UsageError("is the source itself", source=source.source, hint="-o names another file")
@@ -111,6 +103,27 @@ def convert(
         verified,
         _sizes(module, written),
     )
+
+
+def write(
+    source: Tokenizer, module: Format, options: WriteOptions, allowed: Collection[str]
+) -> tuple[Tokenizer, tuple[str, ...], Written]:
+    """Return what is written, what was assumed, and the files.
+
+    Raises:
+        UsageError: What is to be added has no id.
+        LossError: The format cannot hold it, or only with a loss that is not allowed.
+    """
+    source, assumptions = asked_for(source, module, options)
+    try:
+        written = module.write(source.spec, options)
+    except UnsupportedError as error:
+        what = f"{module.NAME} cannot hold it (ids): {error.what}"
+        raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
+    except MtkitError as error:
+        raise error.located(source.source) from None
+    _refuse(written.losses, allowed, source.source, module.NAME)
+    return source, assumptions, written
 
 
 def asked_for(
@@ -142,7 +155,7 @@ def asked_for(
     return source, source.assumptions + assumed
 
 
-def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
+def _refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
     """Stop where a loss changes ordinary ids and is not allowed.
 
     Raises:
