@@ -122,7 +122,7 @@ def write(
         raise LossError(what, source=source.source, field=error.field, hint=error.hint) from None
     except MtkitError as error:
         raise error.located(source.source) from None
-    _refuse(written.losses, allowed, source.source, module.NAME)
+    refuse(written.losses, allowed, source.source, module.NAME)
     return source, assumptions, written
 
 
@@ -155,7 +155,7 @@ def asked_for(
     return source, source.assumptions + assumed
 
 
-def _refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
+def refuse(losses: tuple[Loss, ...], allowed: Collection[str], source: str, to: str) -> None:
     """Stop where a loss changes ordinary ids and is not allowed.
 
     Raises:

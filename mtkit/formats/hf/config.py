@@ -118,6 +118,8 @@ def config_forms(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
     tokens = {token.id: token.content for token in spec.added_tokens.tokens}
     for role in ROLES:
         number = getattr(spec.special_ids, role)
+        if role == "unk" and number not in tokens and number == getattr(spec.model, "unk", None):
+            continue  # named here transformers would look for it in the text
         if number is not None and (number in tokens or number < len(spec.vocabulary)):
             piece = tokens.get(number) or spec.vocabulary.pieces[number]
             config[f"{role}_token"] = piece.decode("utf-8", "replace")

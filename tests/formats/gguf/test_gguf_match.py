@@ -129,7 +129,10 @@ def test_ranks_become_a_merge_list_for_llama_cpp(
     path = tmp_path / "made.gguf"
     path.write_bytes(next(iter(made.files.values())))
     llama, others = Llama(path), []
+    spelled = [token.content.decode() for token in tokenizer.spec.added_tokens.tokens]
     for text in golden_inputs():
+        if any(token in text for token in spelled):
+            continue  # llama.cpp finds some of gpt-oss's whether asked to or not (ids-special)
         ids = tokenizer.encode_ids(text, add_special_tokens=False)
         if llama.encode(text.encode(), add=False, parse=False) != ids:
             others.append(text)
