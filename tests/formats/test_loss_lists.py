@@ -9,7 +9,7 @@ from rank_cases import random_ranks
 from small_files import sources
 
 from mtkit.base.packed import Pieces
-from mtkit.commands.convert import MOST_LOSSES, _loss_lines
+from mtkit.commands.convert.report import MOST_LOSSES, loss_lines
 from mtkit.conversion.convert import NAMED, refuse
 from mtkit.errors import LossError, UnsupportedError
 from mtkit.formats import FORMATS, get_format, read
@@ -55,9 +55,9 @@ def drawn(seed: int) -> tuple[Loss, ...]:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_screen_folds_many_of_one_kind(seed: int) -> None:
     losses = drawn(seed)
-    whole = _loss_lines("lost", losses, verbose=True)
+    whole = loss_lines("lost", losses, verbose=True)
     assert sorted(whole) == sorted(f"  lost\t{x.code}: {x.field}: {x.effect}" for x in losses)
-    lines = _loss_lines("lost", losses, verbose=False)
+    lines = loss_lines("lost", losses, verbose=False)
     kinds = [(loss.code, loss.field.partition(".")[0]) for loss in losses]
     assert len(lines) == sum(
         kinds.count(kind) if kinds.count(kind) <= MOST_LOSSES else 1 for kind in set(kinds)
