@@ -45,6 +45,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     if program.raw:
         blob, ends, listed = native.raw_pieces(pieces.blob, pieces.ends.data)
         sections["PCSB"], sections["PCSE"], mapped = blob, ends, listed
+        _check_letters(spec, listed)
     else:
         sections["PCSB"], sections["PCSE"] = bytes(pieces.blob), bytes(pieces.ends.data)
     if spec.vocabulary.hidden:
@@ -59,6 +60,19 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         sections["DECO"] = DecodeProgram(program, mapped).compile()
     sections.update(program.sections)
     return sections
+
+
+def _check_letters(spec: TokenizerSpec, listed: bytes) -> None:
+    """Check that no piece is a part of a letter, which BPE looks up where the letter is no token.
+
+    Raises:
+        UnsupportedError: One is: behind the letters that stand for bytes it cannot be found.
+    """
+    if isinstance(spec.model, models.BPE) and b"\0" in listed:
+        pieces = spec.vocabulary.pieces
+        odd = (pieces[token_id] for token_id, known in enumerate(listed) if not known)
+        if any(len(piece) == 1 and piece >= b"\x80" for piece in odd):
+            raise UnsupportedError("the core does not look up parts of byte-level letters")
 
 
 class _Model:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import printable
 from mtkit.errors import UnsupportedError
 
 
 def refuse(what: str) -> UnsupportedError:
     """Make the error for a construct that cannot be run exactly."""
-    return UnsupportedError(f"{what} cannot be run exactly", field="split pattern")
+    return UnsupportedError(f"{printable(what)} cannot be run exactly", field="split pattern")

@@ -34,6 +34,7 @@ from mtkit.spec.conditions import (
     byte_symbols,
     bytewise,
     chance,
+    comparable,
     encodable,
     hidden_ids,
     holes,
@@ -155,6 +156,7 @@ RULES = (
     *_rules(
         TokenizerSpec,
         ("vocabulary-holes", "vocabulary", ENGINE, holes),
+        ("vocabulary-order", "vocabulary", ENGINE, comparable),
         ("prefix-id", "prefix_ids", IDS, token_ids),
     ),
     *_rules(
@@ -218,6 +220,8 @@ RULES = (
       )),
     *_rules(pre_tokenizers.Metaspace,
             ("metaspace-replacement", "replacement", TOKENIZERS, one_character)),
+    *_rules(pre_tokenizers.CharDelimiterSplit,
+            ("delimiter", "delimiter", TOKENIZERS, one_character)),
     *_rules(pre_tokenizers.FixedLength, ("piece-length", "length", TOKENIZERS, size)),
     *_rules(
         post_processors.Slot,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BYTE_TOKENS = tuple(b"<0x%02X>" % byte for byte in range(256))
 """Byte -> the token that spells it where a model falls back to bytes."""
-HOLES_LIMIT = 1 << 20
+HOLES_LIMIT = 1 << 17
 """Ids that no token has; a file with more of them than tokens has a forged id."""
 
 

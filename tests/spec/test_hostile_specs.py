@@ -207,8 +207,8 @@ def test_added_tokens_looked_for_first_join_a_json_vocabulary_or_are_refused(
     assert {token.id for token in back.added_tokens.tokens} == {*ids}
 
 
-def test_scores_that_are_no_numbers_come_back() -> None:
-    scores = Numbers.of("f", (float("nan"), 0.0, 1.0))
+def test_scores_without_bounds_come_back() -> None:
+    scores = Numbers.of("f", (float("inf"), 0.0, -float("inf")))
     odd = TokenizerSpec(
         Vocabulary(Pieces.of((b"a", b"b", b"ab")), None, scores),
         models.ScoreBPE(0),
@@ -256,3 +256,25 @@ def test_a_message_is_short_however_long_the_value_is() -> None:
 def test_a_number_that_does_not_end_is_named() -> None:
     with pytest.raises(FormatError, match="the number 1e999 is out of range"):
         parse(b'{"a": 1e999e}', parse_float=read_float)
+
+
+def test_a_part_of_a_letter_is_found_byte_by_byte() -> None:
+    """The letter of byte 0x9C is c4 be; llama.cpp looks up the bytes of one that is not a token."""
+    merges = models.Merges(Numbers.of("I", ()), Pieces.of(()))
+    letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    odd = TokenizerSpec(
+        Vocabulary(Pieces.of((b"a", b"\xc4"))),
+        models.BPE(merges, missing="after", without_unk="left_out"),
+        pre_tokenizer=letters,
+        invalid_utf8="keep",
+    )
+    for engine in (load_engine(odd), Pipeline(odd)):
+        assert engine.encode_ids(b"a\x9c") == Pipeline(odd).encode_ids(b"a\x9c")
+    assert 1 in Pipeline(odd).encode_ids(b"a\x9c")
+
+
+def test_a_split_pattern_that_is_refused_is_shown_on_one_line() -> None:
+    odd = replace(spec("bpe"), pre_tokenizer=pre_tokenizers.Split(Regex("\\p\n"), "removed"))
+    with pytest.raises(UnsupportedError) as caught:
+        Pipeline(odd).encode_ids("a")
+    assert str(caught.value).isprintable()

@@ -80,6 +80,9 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
     ("text", "post_processor.sep",
      replace(WHOLE, post_processor=post_processors.Bert(("\udc00", 1), ("a", 1)))),
     ("vocabulary-holes", "vocabulary", replace(WHOLE, added_tokens=added(1 << 30))),
+    *(("vocabulary-order", "vocabulary", replace(
+        vocabulary(scores=Numbers.of("f", (float("nan"), *[0.0] * (SIZE - 1)))), model=compared))
+      for compared in (models.ScoreBPE(0), models.Unigram(0), models.LatticeUnigram(0))),
     ("vocabulary-types", "vocabulary.types", vocabulary(types=Numbers("B", bytes(SIZE + 1)))),
     ("vocabulary-types", "vocabulary.types", vocabulary(types=Numbers("b", bytes(SIZE)))),
     ("vocabulary-scores", "vocabulary.scores", vocabulary(scores=Numbers("f", bytes(4)))),
@@ -135,6 +138,8 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
      replace(WHOLE, pre_tokenizer=pre_tokenizers.Metaspace(""))),
     ("metaspace-replacement", "pre_tokenizer.replacement",
      replace(WHOLE, pre_tokenizer=pre_tokenizers.Metaspace("ab"))),
+    ("delimiter", "pre_tokenizer.delimiter",
+     replace(WHOLE, pre_tokenizer=pre_tokenizers.CharDelimiterSplit("ab"))),
     ("piece-length", "pre_tokenizer.length",
      replace(WHOLE, pre_tokenizer=pre_tokenizers.FixedLength(-1))),
     ("slot-text", "post_processor.single[0].text", slot(text=2)),
