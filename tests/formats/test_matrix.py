@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from conversions_back import WRITABLE
 from libraries import OPENERS
 from matrix import Comparison, cell
-from round_trips import WRITABLE
 from support import FIXTURES
 
 import mtkit

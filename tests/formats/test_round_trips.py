@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from conversions_back import WRITABLE, trip, written
 from llama import Llama
-from round_trips import WRITABLE, trip, written
 from support import FIXTURES, SHARED, golden_inputs, shared_tokenizer
 
 import mtkit

@@ -10,10 +10,10 @@ import os
 import random
 
 import pytest
+from conversions_back import WRITABLE, trip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_tokenizers import draw_tokenizer
-from round_trips import WRITABLE, trip
 from support import FIXTURES, reference
 
 import mtkit

@@ -32,7 +32,8 @@ class Both:
         assert isinstance(engine, Engine)
         self.engine = engine
         self.pipeline = Pipeline(spec)
-        self._most = 1.0 if _of_the_pipeline(spec) else handed_over
+        fails = self.pipeline.cutter._nothing is not None  # most texts: an added token is empty
+        self._most = 1.0 if fails or _of_the_pipeline(spec) else handed_over
         self._asked = 0
         self._deferred: list[Any] = []
 
