@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import WriteOptions
     from mtkit.gguf import GgufFile, open_gguf
     from mtkit.llm.generate import generate
+    from mtkit.pipeline.result import Encoding
     from mtkit.spec import TokenizerSpec
-    from mtkit.tokenizer.encoding import Encoding
     from mtkit.tokenizer.load import load
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -56,7 +56,7 @@ __all__ = [
 
 _MODULES = {
     "Conversion": "mtkit.conversion.convert",
-    "Encoding": "mtkit.tokenizer.encoding",
+    "Encoding": "mtkit.pipeline.result",
     "GgufFile": "mtkit.gguf",
     "Tokenizer": "mtkit.tokenizer.tokenizer",
     "TokenizerSpec": "mtkit.spec",

@@ -43,14 +43,18 @@ class Engine:
     """A tokenizer from its tables; used by any thread."""
 
     def __init__(self, tables: dict[str, object]) -> None: ...
-    def encode_ids(self, text: object, add_special_tokens: bool, parse_special: int) -> list[int]:
-        """Ids of a text; parse_special: 0, 1, or -1 for the default."""
+    def encode_ids(
+        self, text: object, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> list[int]:
+        """Ids of a text; parse_special: None for the default."""
 
-    def encode_packed(self, text: object, add_special_tokens: bool, parse_special: int) -> bytes:
+    def encode_packed(
+        self, text: object, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> bytes:
         """The same as little-endian u32."""
 
     def encode_tokens(
-        self, texts: list[object], parse_special: int
+        self, texts: list[object], parse_special: bool | None
     ) -> list[tuple[list[int], list[tuple[int, int]], list[tuple[int, bytes]]] | None]:
         """Of each text ids, offsets, and (place, text) of tokens not spelled as their pieces.
 

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Literal, Union
 
+    from typing_extensions import Unpack
+
     from mtkit.base.binary import Buffer
     from mtkit.engine.token_builder import Builder
     from mtkit.pipeline.decoders.stream import DecodeStream
     from mtkit.pipeline.pipeline import Pipeline
-    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
     from mtkit.spec import TokenizerSpec
 
     AnyEngine = Union[Pipeline, "Engine"]
@@ -67,66 +69,30 @@ class Engine:
         return self._pipeline
 
     def encode_ids(
-        self,
-        text: Text,
-        pair: Text | None = None,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
+        self, text: Text, pair: Text | None = None, **options: Unpack[TextOptions]
     ) -> list[int]:
         """Encode to ids; see ``Pipeline.encode``."""
         if pair is not None:
-            return self.encode(
-                text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
-            ).ids
+            return self.encode(text, pair, **options).ids
         try:
-            return self._native.encode_ids(
-                text, add_special_tokens, -1 if parse_special is None else int(parse_special)
-            )
+            return self._native.encode_ids(text, **options)
         except self._deferred:
             self.deferred += 1
-            return self.pipeline.encode_ids(
-                text, add_special_tokens=add_special_tokens, parse_special=parse_special
-            )
+            return self.pipeline.encode_ids(text, **options)
 
-    def encode_array(
-        self,
-        text: Text,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> memoryview:
+    def encode_array(self, text: Text, **options: Unpack[TextOptions]) -> memoryview:
         """Encode to ids as a buffer of int32."""
         try:
-            packed = self._native.encode_packed(
-                text, add_special_tokens, -1 if parse_special is None else int(parse_special)
-            )
+            return memoryview(self._native.encode_packed(text, **options)).cast("i")
         except self._deferred:
             self.deferred += 1
-            return self.pipeline.encode_array(
-                text, add_special_tokens=add_special_tokens, parse_special=parse_special
-            )
-        return memoryview(packed).cast("i")
+            return self.pipeline.encode_array(text, **options)
 
     def encode(
-        self,
-        text: Text,
-        pair: Text | None = None,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-        padding: FromFile = None,
-        truncation: FromFile = None,
-    ) -> Encoded:
+        self, text: Text, pair: Text | None = None, **options: Unpack[EncodeOptions]
+    ) -> Encoding:
         """Encode with offsets; see ``Pipeline.encode``."""
-        (encoded,) = self.encode_batch(
-            [text if pair is None else (text, pair)],
-            add_special_tokens=add_special_tokens,
-            parse_special=parse_special,
-            padding=padding,
-            truncation=truncation,
-        )
-        return encoded
+        return self.encode_batch([text if pair is None else (text, pair)], **options)[0]
 
     def encode_batch(
         self,
@@ -136,7 +102,7 @@ class Engine:
         parse_special: bool | None = None,
         padding: FromFile = None,
         truncation: FromFile = None,
-    ) -> list[Encoded]:
+    ) -> list[Encoding]:
         """Encode several texts or pairs; see ``Pipeline.encode_batch``."""
         if not self.gives_places:
             return self.pipeline.encode_batch(
@@ -154,13 +120,12 @@ class Engine:
         builder = self._places()
         entries = [entry if isinstance(entry, tuple) else (entry,) for entry in texts]
         listed: list[object] = [text for entry in entries for text in entry]
-        parse = -1 if parse_special is None else int(parse_special)
-        answers = iter(self._native.encode_tokens(listed, parse))
+        answers = iter(self._native.encode_tokens(listed, parse_special))
         results = []
         for entry in entries:
             columns = [part for part in islice(answers, len(entry)) if part]
             if len(columns) < len(entry):
-                # Rare input, or an error that the pipeline words.
+                # Rare input, or an error: the pipeline raises the message.
                 self.deferred += 1
                 tokens = self.pipeline.tokens(
                     entry[0],

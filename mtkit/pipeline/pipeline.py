@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Literal
 
+    from typing_extensions import Unpack
+
     from mtkit.pipeline.decoders.stream import DecodeStream
     from mtkit.pipeline.models import ModelEncoder
-    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
     from mtkit.spec import TokenizerSpec
 
     Text = str | bytes
@@ -68,63 +70,29 @@ class Pipeline:
         return self._model
 
     def encode(
-        self,
-        text: Text,
-        pair: Text | None = None,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-        padding: FromFile = None,
-        truncation: FromFile = None,
-    ) -> Encoded:
+        self, text: Text, pair: Text | None = None, **options: Unpack[EncodeOptions]
+    ) -> Encoding:
         """Encode a text, or two that belong together.
-
-        Args:
-            text: str, or bytes, which are taken as the reference takes invalid UTF-8.
-            pair: A second text.
-            add_special_tokens: Let the post-processor add its tokens.
-            parse_special: Find special tokens that are spelled out in the text; None: as the
-                format's own reference does.
-            padding: "file": fill up as the file asks.
-            truncation: "file": cut as the file asks.
 
         Raises:
             UsageError: A lone surrogate, bytes that are not taken, or a cut that is not possible.
             UnsupportedError: The model has no token for a part of the text.
         """
-        tokens = self.tokens(
-            text,
-            pair,
-            add_special_tokens=add_special_tokens,
-            parse_special=parse_special,
-            truncation=truncation,
-        )
-        if padding and self.spec.padding:
-            pad([tokens], self.spec.padding)
-        return tokens.encoded()
+        return self.encode_batch([text if pair is None else (text, pair)], **options)[0]
 
     def encode_batch(
         self,
         texts: Sequence[Text | tuple[Text, Text]],
         *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
         padding: FromFile = None,
         truncation: FromFile = None,
-    ) -> list[Encoded]:
+        **options: Unpack[TextOptions],
+    ) -> list[Encoding]:
         """Encode several texts or pairs; padding fills them to a common length."""
-        results = []
-        for entry in texts:
-            text, pair = entry if isinstance(entry, tuple) else (entry, None)
-            results.append(
-                self.tokens(
-                    text,
-                    pair,
-                    add_special_tokens=add_special_tokens,
-                    parse_special=parse_special,
-                    truncation=truncation,
-                )
-            )
+        entries = (entry if isinstance(entry, tuple) else (entry, None) for entry in texts)
+        results = [
+            self.tokens(text, pair, truncation=truncation, **options) for text, pair in entries
+        ]
         if padding and self.spec.padding:
             pad(results, self.spec.padding)
         return [tokens.encoded() for tokens in results]
@@ -135,32 +103,16 @@ class Pipeline:
         return self
 
     def encode_ids(
-        self,
-        text: Text,
-        pair: Text | None = None,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
+        self, text: Text, pair: Text | None = None, **options: Unpack[TextOptions]
     ) -> list[int]:
         """Encode to ids alone; see ``encode``."""
-        return self.tokens(
-            text, pair, add_special_tokens=add_special_tokens, parse_special=parse_special
-        ).ids
+        return self.tokens(text, pair, **options).ids
 
-    def encode_array(
-        self,
-        text: Text,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> memoryview:
+    def encode_array(self, text: Text, **options: Unpack[TextOptions]) -> memoryview:
         """Encode to ids as a buffer of int32."""
         from array import array
 
-        ids = self.encode_ids(
-            text, add_special_tokens=add_special_tokens, parse_special=parse_special
-        )
-        return memoryview(array("i", ids))
+        return memoryview(array("i", self.encode_ids(text, **options)))
 
     @property
     def vocab_size(self) -> int:
@@ -232,8 +184,8 @@ class Pipeline:
         text: Text,
         pair: Text | None,
         *,
-        add_special_tokens: bool,
-        parse_special: bool | None,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
         truncation: FromFile = None,
     ) -> Tokens:
         """Return the tokens of a text or a pair with all that is known of them."""

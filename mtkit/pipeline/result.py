@@ -1,30 +1,66 @@
-"""What encoding gives, in the pipeline and in the engine alike."""
+"""What encoding takes and gives, in the tokenizer, the engine and the pipeline alike."""
 
 from __future__ import annotations
 
 from mtkit.base.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
 
-class Encoded(Record):
-    """Ids with their places in the text; all lists have one entry a token.
+    from typing_extensions import TypedDict
+
+    class TextOptions(TypedDict, total=False):
+        """How one text is encoded.
+
+        Attributes:
+            add_special_tokens: Let the post-processor add its tokens; the default.
+            parse_special: Recognise special tokens written in the text; None: as the reference
+                does when called plainly.
+        """
+
+        add_special_tokens: bool
+        parse_special: bool | None
+
+    class EncodeOptions(TextOptions, total=False):
+        """How texts are encoded.
+
+        Attributes:
+            truncation: "file": cut as the file asks.
+            padding: "file": fill up to a common length as the file asks.
+        """
+
+        truncation: Literal["file"] | None
+        padding: Literal["file"] | None
+
+
+class Encoding(Record):
+    """One encoded text (or pair); the lists have one entry a token.
 
     Attributes:
         ids: Token ids.
         tokens: How the reference spells each token: as in the vocabulary; an added token, or a
             part that a model of scores does not know, as the normalized text has it. Bytes that
-            are not valid UTF-8 are surrogate escapes.
+            are not valid UTF-8 are backslash escapes.
         offsets: (start, end) in characters of the original text; (0, 0) for tokens that the
             post-processor added.
         type_ids: Segment numbers.
-        special: 1 for tokens that the post-processor added, else 0.
-        sequence: 0 for the first text, 1 for the second, None for added ones.
-        attention: 0 for padding, else 1.
+        special_tokens_mask: 1 for tokens that the post-processor added, else 0.
+        sequence: 0 for the first text, 1 for the second, None for added tokens.
+        attention_mask: 0 for padding, else 1.
     """
 
     ids: list[int]
     tokens: list[str]
     offsets: list[tuple[int, int]]
     type_ids: list[int]
-    special: list[int]
+    special_tokens_mask: list[int]
     sequence: list[int | None]
-    attention: list[int]
+    attention_mask: list[int]
+
+
+def shown(token: str) -> str:
+    """Return a token with bytes that are not valid UTF-8 as ``\\xNN``."""
+    if token.isascii():
+        return token
+    return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -6,7 +6,7 @@ Source: huggingface/tokenizers 0.23, tokenizer/encoding.rs, utils/truncation.rs,
 from __future__ import annotations
 
 from mtkit.errors import ResourceError, UsageError
-from mtkit.pipeline.result import Encoded
+from mtkit.pipeline.result import Encoding, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ class Tokens:
         result.extend(other)
         return result
 
-    def encoded(self) -> Encoded:
+    def encoded(self) -> Encoding:
         """Return the result."""
-        return Encoded(
+        return Encoding(
             self.ids,
-            self.values,
+            [shown(token) for token in self.values],
             self.offsets,
             self.type_ids,
             self.special,

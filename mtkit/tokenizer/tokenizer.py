@@ -11,14 +11,15 @@ from mtkit.errors import Naming, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any
+
+    from typing_extensions import Unpack
 
     from mtkit.engine import AnyEngine
     from mtkit.pipeline.decoders.stream import DecodeStream
-    from mtkit.pipeline.result import Encoded
+    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
     from mtkit.pipeline.trace.records import DecodeTrace, Trace
     from mtkit.spec import TokenizerSpec
-    from mtkit.tokenizer.encoding import Encoding
     from mtkit.tokenizer.spelling import Spelling
 
 
@@ -99,109 +100,56 @@ class Tokenizer:
         """Id of the padding token, or None."""
         return self.spec.special_ids.pad
 
-    def encode_ids(
-        self,
-        text: str | bytes,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> list[int]:
+    def encode_ids(self, text: str | bytes, **options: Unpack[TextOptions]) -> list[int]:
         """Return the ids of a text.
 
         Args:
             text: The text; bytes that are not valid UTF-8 are taken as the reference takes them.
-            add_special_tokens: Let the post-processor add its tokens.
-            parse_special: Recognise special tokens written in the text; None: as the reference
-                does when called plainly.
+            options: ``add_special_tokens`` (True): let the post-processor add its tokens.
+                ``parse_special`` (None): recognise special tokens written in the text; None: as
+                the reference does when called plainly.
 
         Raises:
             UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
                 refuses that.
         """
         with self._naming:
-            return self.engine.encode_ids(
-                text, add_special_tokens=add_special_tokens, parse_special=parse_special
-            )
+            return self.engine.encode_ids(text, **options)
 
-    def encode_array(
-        self,
-        text: str | bytes,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> memoryview:
+    def encode_array(self, text: str | bytes, **options: Unpack[TextOptions]) -> memoryview:
         """Return the ids of a text as a buffer of int32, without a Python object for each."""
         with self._naming:
-            return self.engine.encode_array(
-                text, add_special_tokens=add_special_tokens, parse_special=parse_special
-            )
+            return self.engine.encode_array(text, **options)
 
     def encode(
         self,
         text: str | bytes,
         pair: str | bytes | None = None,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-        padding: Literal["file"] | None = None,
-        truncation: Literal["file"] | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> Encoding:
         """Encode a text or a pair with everything that is known of each token.
 
         Args:
             text: The text.
             pair: The second text.
-            add_special_tokens: Let the post-processor add its tokens.
-            parse_special: Recognise special tokens written in the text.
-            padding: "file": fill up as the file asks.
-            truncation: "file": cut as the file asks.
+            options: Those of ``encode_ids``; ``padding`` and ``truncation`` ("file": fill up and
+                cut as the file asks).
         """
         with self._naming:
-            encoded = self.engine.encode(
-                text,
-                pair,
-                add_special_tokens=add_special_tokens,
-                parse_special=parse_special,
-                padding=padding,
-                truncation=truncation,
-            )
-        return self._encoding(encoded)
+            return self.engine.encode(text, pair, **options)
 
     def encode_batch(
         self,
         texts: Iterable[str | bytes | tuple[str | bytes, str | bytes]],
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-        padding: Literal["file"] | None = None,
-        truncation: Literal["file"] | None = None,
+        **options: Unpack[EncodeOptions],
     ) -> list[Encoding]:
         """Encode many texts or pairs; padding fills them up to a common length."""
         with self._naming:
-            encoded = self.engine.encode_batch(
-                list(texts),
-                add_special_tokens=add_special_tokens,
-                parse_special=parse_special,
-                padding=padding,
-                truncation=truncation,
-            )
-        return [self._encoding(one) for one in encoded]
-
-    def _encoding(self, encoded: Encoded) -> Encoding:
-        from mtkit.tokenizer.encoding import Encoding, shown
-
-        return Encoding(
-            encoded.ids,
-            [shown(token) for token in encoded.tokens],
-            encoded.offsets,
-            encoded.type_ids,
-            encoded.special,
-            encoded.attention,
-        )
+            return self.engine.encode_batch(list(texts), **options)
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
         """Return an encoding with ids added in front and behind."""
-        from mtkit.tokenizer.encoding import Encoding
+        from mtkit.pipeline.result import Encoding
 
         added = len(front), len(back)
         spelled = [[self.id_to_token(i) or "" for i in ids] for ids in (front, back)]
@@ -212,6 +160,7 @@ class Tokenizer:
             [*nowhere * added[0], *encoding.offsets, *nowhere * added[1]],
             [*[0] * added[0], *encoding.type_ids, *[0] * added[1]],
             [*[1] * added[0], *encoding.special_tokens_mask, *[1] * added[1]],
+            [*[None] * added[0], *encoding.sequence, *[None] * added[1]],
             [*[1] * added[0], *encoding.attention_mask, *[1] * added[1]],
         )
 
@@ -237,23 +186,12 @@ class Tokenizer:
         """Return a decoder that takes ids one by one and never gives half a character."""
         return self.engine.decode_stream(skip_special_tokens=skip_special_tokens)
 
-    def trace(
-        self,
-        text: str | bytes,
-        *,
-        add_special_tokens: bool = True,
-        parse_special: bool | None = None,
-    ) -> Trace:
+    def trace(self, text: str | bytes, **options: Unpack[TextOptions]) -> Trace:
         """Encode a text and keep what every stage made of it."""
         from mtkit.pipeline.trace.trace import trace
 
         with self._naming:
-            return trace(
-                self.engine.pipeline,
-                text,
-                add_special_tokens=add_special_tokens,
-                parse_special=parse_special,
-            )
+            return trace(self.engine.pipeline, text, **options)
 
     def trace_decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> DecodeTrace:
         """Decode ids and keep what every stage made of them."""

@@ -24,6 +24,13 @@ template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
     return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
+// Yes, no, or as the program says.
+using Choice = std::optional<bool>;
+
+int as_number(Choice choice) {
+    return choice ? static_cast<int>(*choice) : -1;
+}
+
 // An engine with the buffers that its tables lie in.
 class BoundEngine {
   public:
@@ -36,9 +43,9 @@ class BoundEngine {
         engine_ = std::make_unique<mtkit::Engine>(std::move(tables));
     }
 
-    void encode(std::string_view text, bool add_special_tokens, int parse_special,
+    void encode(std::string_view text, bool add_special_tokens, Choice parse_special,
                 std::vector<std::uint32_t> &ids) const {
-        const mtkit::EncodeOptions options{add_special_tokens, parse_special};
+        const mtkit::EncodeOptions options{add_special_tokens, as_number(parse_special)};
         if (text.size() < SHORT) {
             engine_->encode(text, options, ids);
             return;
@@ -47,8 +54,8 @@ class BoundEngine {
         engine_->encode(text, options, ids);
     }
 
-    void encode_tokens(std::string_view text, int parse_special, mtkit::Tokens &out) const {
-        engine_->encode_tokens(text, parse_special, out);
+    void encode_tokens(std::string_view text, Choice parse_special, mtkit::Tokens &out) const {
+        engine_->encode_tokens(text, as_number(parse_special), out);
     }
 
     [[nodiscard]] bool aligns() const { return engine_->aligns(); }
@@ -114,7 +121,8 @@ class TextArgument {
 
 using Ids = nb::typed<nb::list, int>;
 
-Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens, int parse_special) {
+Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens,
+               Choice parse_special) {
     std::vector<std::uint32_t> ids;
     const TextArgument argument(text);
     engine.encode(argument.text(), add_special_tokens, parse_special, ids);
@@ -122,7 +130,7 @@ Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens, in
 }
 
 nb::bytes encode_packed(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-                        int parse_special) {
+                        Choice parse_special) {
     std::vector<std::uint32_t> ids;
     const TextArgument argument(text);
     engine.encode(argument.text(), add_special_tokens, parse_special, ids);
@@ -164,7 +172,7 @@ Columns columns_of(BoundEngine &engine, const mtkit::Tokens &tokens) {
 }
 
 // A text that is left to the pipeline, or is an error that the pipeline words, has no answer.
-Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special) {
+Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_special) {
     std::vector<Answer> answers(texts.size());
     std::size_t number = 0;
     for (const nb::handle text : texts) {
@@ -204,10 +212,10 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, int parse_special
 void bind_engine(nb::module_ &m) {
     nb::class_<BoundEngine>(m, "Engine", "A tokenizer from its tables; used by any thread.")
         .def(nb::init<const Sections &>(), "tables"_a)
-        .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a,
-             "Ids of a text; parse_special: 0, 1, or -1 for the default.")
-        .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a, "parse_special"_a,
-             "The same as little-endian u32.")
+        .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a = true,
+             "parse_special"_a = nb::none(), "Ids of a text; parse_special: None for the default.")
+        .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a = true,
+             "parse_special"_a = nb::none(), "The same as little-endian u32.")
         .def("encode_tokens", &encode_tokens, "texts"_a, "parse_special"_a,
              "Of each text ids, offsets, and (place, text) of tokens that are not spelled as their"
              " pieces; None: the pipeline has to take it. Nothing is added around.")

@@ -92,9 +92,9 @@ def test_what_is_asked_for_stands_there_and_nothing_else_changes(
             text, add_special_tokens=False
         )
         left, right = (one.encode(text) for one in (before, after))
-        assert [o for o, s in zip(left.offsets, left.special, strict=True) if not s] == [
-            o for o, s in zip(right.offsets, right.special, strict=True) if not s
-        ]
+        assert [
+            o for o, s in zip(left.offsets, left.special_tokens_mask, strict=True) if not s
+        ] == [o for o, s in zip(right.offsets, right.special_tokens_mask, strict=True) if not s]
 
 
 @given(processors, CHOICES, CHOICES)

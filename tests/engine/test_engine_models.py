@@ -188,7 +188,7 @@ def test_the_core_takes_the_texts_itself(name: str) -> None:
     texts: list[object] = [*TEXTS, *MORE]
     left = [
         text
-        for text, found in zip(texts, engine._native.encode_tokens(texts, -1), strict=True)
+        for text, found in zip(texts, engine._native.encode_tokens(texts, None), strict=True)
         if not found
     ]
     assert not [text for text in left if not isinstance(answer(engine.encode, text), tuple)]
@@ -213,7 +213,7 @@ def test_damaged_tables_never_harm(name: str) -> None:
         try:
             core = Engine({**good, tag: bytes(table)}, lambda: spec)._native
             for text in (*TEXTS, *MORE):
-                core.encode_tokens([text], -1)
+                core.encode_tokens([text], None)
             answered += 1
         except MtkitError:
             refused += 1

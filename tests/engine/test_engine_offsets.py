@@ -56,7 +56,7 @@ def native_share(spec: TokenizerSpec, texts: Sequence[str | bytes]) -> float:
     engine = load_engine(spec)
     assert isinstance(engine, Engine)
     good = [entry for entry in texts if not isinstance(answer(engine.encode, entry), tuple)]
-    answers = engine._native.encode_tokens(list[object](good), -1)
+    answers = engine._native.encode_tokens(list[object](good), None)
     return sum(each is not None for each in answers) / max(len(good), 1)
 
 
@@ -128,7 +128,7 @@ def test_generated_tokenizers() -> None:
             assert made == answer(pipeline.encode, entry, add_special_tokens=special), (seed, entry)
             if isinstance(engine, Engine) and not isinstance(made, tuple):
                 asked += 1
-                taken += engine._native.encode_tokens([entry], -1)[0] is not None
+                taken += engine._native.encode_tokens([entry], None)[0] is not None
         pair = texts[:2]
         assert answer(engine.encode, *pair) == answer(pipeline.encode, *pair), (seed, pair)
     assert native > 60
@@ -159,11 +159,11 @@ def test_stored_offsets_and_pairs() -> None:
         for line in shared_json_lines(f"tokenizers/golden/{name}.hf.jsonl.gz"):
             if "pair" in line:
                 made = engine.encode(*(inputs[i] for i in line["pair"]))
-                found: tuple[Any, ...] = made.ids, made.type_ids, made.special
+                found: tuple[Any, ...] = made.ids, made.type_ids, made.special_tokens_mask
                 wanted: tuple[Any, ...] = line["ids"], line["tid"], line["mask"]
             elif "padtrunc" in line:
                 made = engine.encode(inputs[line["padtrunc"]], padding="file", truncation="file")
-                found, wanted = (made.ids, made.attention), (line["ids"], line["am"])
+                found, wanted = (made.ids, made.attention_mask), (line["ids"], line["am"])
             else:
                 entry = inputs[line["i"]]
                 made = engine.encode(entry, add_special_tokens=False)
@@ -172,7 +172,7 @@ def test_stored_offsets_and_pairs() -> None:
                 if "off" in line:
                     found, wanted = (made.ids, places), (line["ids"], line["off"])
                 asked += 1
-                taken += engine._native.encode_tokens([entry], -1)[0] is not None
+                taken += engine._native.encode_tokens([entry], None)[0] is not None
             if found != wanted:
                 wrong.append((name, line, found))
     assert not wrong, (len(wrong), wrong[:3])

@@ -47,7 +47,7 @@ for tag, data in whole.items():
             answered += 1
             for text in TEXTS:
                 try:
-                    engine.encode_ids(text, True, -1)
+                    engine.encode_ids(text)
                 except (MtkitError, native.Deferred, UnicodeEncodeError):
                     pass
 print(refused, answered)

@@ -70,8 +70,8 @@ def columns(ours: Any, text: str, pair: str | None, special: bool, parse_special
         encoded.ids,
         encoded.offsets,
         encoded.type_ids,
-        encoded.special,
-        encoded.attention,
+        encoded.special_tokens_mask,
+        encoded.attention_mask,
     )
 
 
@@ -99,5 +99,5 @@ def test_batch_padding() -> None:
         got = cases.answer(ours.encode_batch, texts, padding="file", truncation="file")
         if expected != "fails":
             expected = [(one.ids, one.attention_mask, one.type_ids) for one in expected]
-            got = [(one.ids, one.attention, one.type_ids) for one in got]
+            got = [(one.ids, one.attention_mask, one.type_ids) for one in got]
         assert got == expected

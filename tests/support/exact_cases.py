@@ -178,7 +178,7 @@ def our_columns(ours: Any, text: str, pair: str | None, special: bool, parse_spe
     """Return the same of ours."""
     options = {"add_special_tokens": special, "parse_special": parse_special}
     found = ours.encode(text, pair, padding="file", truncation="file", **options)
-    masks = found.special, found.attention
+    masks = found.special_tokens_mask, found.attention_mask
     return found.ids, found.offsets, found.type_ids, *masks, found.tokens
 
 

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mtkit.tokenizer.encoding import Encoding
+    from mtkit.pipeline.result import Encoding
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     Ids = tuple[list[int], memoryview, list[int]]

@@ -11,8 +11,8 @@ from mtkit.commands import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.pipeline.result import Encoding
     from mtkit.pipeline.trace.records import DecodeTrace, Part, Step, Trace, Word
-    from mtkit.tokenizer.encoding import Encoding
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _BAR = " │ "

@@ -25,7 +25,7 @@ def differences(pipeline: Any, texts: list[str], answers: list[Any]) -> Iterator
         if "pair" in answer:
             first, second = (texts[i] for i in answer["pair"])
             made = pipeline.encode(first, second)
-            found = {"ids": made.ids, "tid": made.type_ids, "mask": made.special}
+            found = {"ids": made.ids, "tid": made.type_ids, "mask": made.special_tokens_mask}
             for key, value in found.items():
                 if value != answer[key]:
                     yield (f"pair {key}", answer["pair"], value, answer[key])
@@ -34,8 +34,8 @@ def differences(pipeline: Any, texts: list[str], answers: list[Any]) -> Iterator
             made = pipeline.encode(texts[answer["padtrunc"]], padding="file", truncation="file")
             if made.ids != answer["ids"]:
                 yield ("padded ids", answer["padtrunc"], made.ids, answer["ids"])
-            if made.attention != answer["am"]:
-                yield ("padding", answer["padtrunc"], made.attention, answer["am"])
+            if made.attention_mask != answer["am"]:
+                yield ("padding", answer["padtrunc"], made.attention_mask, answer["am"])
             continue
         number = answer["i"]
         text = texts[number]
