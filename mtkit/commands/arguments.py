@@ -91,6 +91,22 @@ def prompt_of(
     return text.encode("utf-8", "surrogateescape")
 
 
+def id_ranges(text: str) -> list[range]:
+    """Return the ids of ``1234,5000-5010``.
+
+    Raises:
+        UsageError: A part is not an id or a range of ids.
+    """
+    found = []
+    for word in text.replace(",", " ").split():
+        first, dash, last = word.partition("-")
+        numbers = (first, last) if dash else (first, first)
+        if not all(n.isascii() and n.isdigit() and len(n) < _DIGITS for n in numbers):
+            raise UsageError(f"{word[:40]!r} is not an id or a range", hint="as in 1234,5000-5010")
+        found.append(range(int(numbers[0]), int(numbers[1]) + 1))
+    return found
+
+
 READERS: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
     "tensor_split": (str | None, None, split_of),
     "logit_bias": (list[str] | None, None, biases_of),

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.base.escape import as_text
 from mtkit.commands.arguments import number, prompt_of
 from mtkit.commands.options import AS_JSON, FILE, NO_SPECIAL, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
@@ -81,18 +82,19 @@ def logits(
     if as_json:
         output.write_json({"schema": "mtkit.logits/1", "ids": ids, "rows": _document(tokens)})
         return
-    shown = (
-        (at, rank, i, raw.decode("utf-8", "surrogateescape"), f"{value:.4f}", f"{p:.6f}")
+    shown = [
+        (at, rank, i, raw, f"{value:.4f}", f"{p:.6f}")
         for at, found in tokens
         for rank, (i, raw, value, p) in enumerate(found)
-    )
+    ]
     if output.is_terminal():
-        from mtkit.commands.terminal import Screen
+        from mtkit.commands.terminal import Screen, token_text
 
         columns = ("after>:dim", "rank>:dim", "id>:id", "token", "logit>", "probability>")
-        Screen().table(columns, shown, elastic=3)
+        rows_of = ((*row[:3], token_text(row[3]), *row[4:]) for row in shown)
+        Screen().table(columns, rows_of, elastic=3)
     else:
-        output.write_rows(shown)
+        output.write_rows((*row[:3], as_text(row[3]), *row[4:]) for row in shown)
 
 
 def _rows(

@@ -8,7 +8,7 @@ from mtkit.gguf import GgufArray
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mtkit.gguf import Metadata, Tensor
 
@@ -44,13 +44,18 @@ def _elements(value: GgufArray) -> Iterable[str]:
 
 def chosen(names: Iterable[str], pattern: str | None) -> list[str]:
     """Return the names that a pattern selects: part of the name, or with ``*?[`` the whole."""
-    if pattern is None:
-        return list(names)
-    if not set(pattern) & set("*?["):
-        return [name for name in names if pattern in name]
-    from fnmatch import fnmatchcase
+    return list(names) if pattern is None else [*filter(matcher(pattern), names)]
 
-    return [name for name in names if fnmatchcase(name, pattern)]
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether a text has a pattern in it, or with ``*?[`` is matched by it."""
+    if not set(pattern) & set("*?["):
+        return lambda text: pattern in text
+    import re
+    from fnmatch import translate
+
+    whole = re.compile(translate(pattern)).match
+    return lambda text: whole(text) is not None
 
 
 def metadata_rows(

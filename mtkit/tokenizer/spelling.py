@@ -23,6 +23,7 @@ class Spelling:
     def __init__(self, spec: TokenizerSpec) -> None:
         self._vocabulary = spec.vocabulary
         self._added = {token.id: token.content for token in spec.added_tokens.tokens}
+        self._special = {token.id for token in spec.added_tokens.tokens if token.special}
         self._added_ids = {content: token_id for token_id, content in [*self._added.items()][::-1]}
         parts = [*_inside(spec.normalizer), *_inside(spec.pre_tokenizer)]
         self._byte_level = any(isinstance(part, _BYTE_LEVEL) for part in parts)
@@ -40,6 +41,14 @@ class Spelling:
         piece: bytes = self._vocabulary.pieces[token_id]
         return piece
 
+    def kind(self, token_id: int) -> str:
+        """Return what an id is for: "normal", "control", "byte" …, or "added"."""
+        inside = token_id < len(self._vocabulary)
+        kind = self._vocabulary.type_of(token_id) if inside else TokenType.ABSENT
+        if token_id in self._added and kind in (TokenType.ABSENT, TokenType.NORMAL):
+            return "control" if token_id in self._special else "added"
+        return kind.name.lower()
+
     def id_of(self, piece: bytes) -> int | None:
         """Return the id of a piece in the vocabulary's spelling, or None."""
         added = self._added_ids.get(piece)
@@ -52,8 +61,10 @@ class Spelling:
         byte token is its byte; other pieces stand for themselves.
         """
         piece = self.piece(token_id) or b""
-        if token_id in self._added:
-            return piece
+        return piece if token_id in self._added else self.text_of(piece)
+
+    def text_of(self, piece: bytes) -> bytes:
+        """Return the bytes of text that a piece stands for by itself, added tokens aside."""
         if self._byte_level:
             from mtkit.unicode.byte_alphabet import to_bytes
 
@@ -65,6 +76,15 @@ class Spelling:
             except ValueError:
                 return piece
         return piece.replace(MARK.encode(), b" ") if self._marked else piece
+
+    def ids_of_text(self, text: bytes) -> list[int]:
+        """Return the ids that stand for a text by themselves, in order."""
+        from mtkit.unicode.byte_alphabet import to_letters
+
+        spelled = [text, to_letters(text).encode(), text.replace(b" ", MARK.encode())]
+        spelled += [f"<0x{byte:02X}>".encode() for byte in text if len(text) == 1]
+        ids = {self.id_of(piece) for piece in spelled}
+        return sorted(i for i in ids if i is not None and self.text(i) == text)
 
 
 def _inside(component: object) -> Iterator[Record]:

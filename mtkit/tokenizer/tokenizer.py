@@ -215,6 +215,19 @@ class Tokenizer:
         """Return the bytes of text that an id stands for, as far as it does so by itself."""
         return self._spelling().text(token_id)
 
+    def token_kind(self, token_id: int) -> str:
+        """Return what an id is for: "normal", "control", "byte" …, or "added"."""
+        return self._spelling().kind(token_id)
+
+    def piece_bytes(self, piece: bytes) -> bytes:
+        """Return the bytes of text that a piece in the vocabulary's spelling stands for."""
+        return self._spelling().text_of(piece)
+
+    def text_to_ids(self, text: str | bytes) -> list[int]:
+        """Return the ids that stand for a text by themselves: ``" hello"``, not ``"Ġhello"``."""
+        raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        return self._spelling().ids_of_text(raw)
+
     def token_to_id(self, token: str | bytes) -> int | None:
         """Return the id of a token in the vocabulary's spelling, or None."""
         piece = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token

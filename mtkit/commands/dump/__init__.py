@@ -35,7 +35,12 @@ def dump(
     ] = None,
     pattern: Annotated[
         str | None,
-        typer.Option("--filter", metavar="PATTERN", help="Names that have it; *?[] globs."),
+        typer.Option(
+            "--filter", metavar="PATTERN", help="Names or tokens that have it; *?[] globs."
+        ),
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option("--id", metavar="IDS", help="Tokens: 1234,5000-5010.")
     ] = None,
     style: Annotated[
         str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
@@ -47,11 +52,14 @@ def dump(
     Columns: vocab id, token, type, score where there are scores; merges rank, left, right; scores
     id, score, token; metadata key, type, value; tensors name, shape (fastest axis first), type,
     offset in the data section, bytes; template the chat template as it is. Text is escaped to one
-    line; bytes that are not UTF-8 are \\xNN.
+    line; bytes that are not UTF-8 are \\xNN. On a terminal a token is its text (·hello), and a
+    further column has the spelling of the file (Ġhello); --filter looks into both.
 
     \b
     Examples:
       mtkit dump vocab tokenizer.model | head
+      mtkit dump vocab --filter " hello"
+      mtkit dump vocab model.gguf --id 1234,5000-5010
       mtkit dump scores tokenizer.bin --style llama2c
       mtkit dump metadata model.gguf --filter tokenizer.chat_template
       mtkit dump tensors model.gguf | sort -k5 -n
@@ -65,10 +73,12 @@ def dump(
         raise UsageError(f"cannot dump {what!r}", hint=f"known: {', '.join(SUBJECTS)}")
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
-        module.show(what, file, pattern=pattern, style=style, as_json=as_json)
+        module.show(what, file, pattern=pattern, ids=ids, style=style, as_json=as_json)
         return
     if style is not None:
         raise UsageError("--style is for dump scores")
+    if ids is not None:
+        raise UsageError("--id is for dump vocab and dump scores")
     if file is None:
         raise UsageError(f"dump {what} needs the FILE of a GGUF")
 

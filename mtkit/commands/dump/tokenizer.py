@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import as_text
 from mtkit.commands import output
 from mtkit.commands.options import load_named
+from mtkit.commands.values import matcher
 from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -12,9 +14,17 @@ if TYPE_CHECKING:
 
     from mtkit.tokenizer.tokenizer import Tokenizer
 
+    Rows = Iterator[tuple[object, ...]]
+
 
 def show(
-    what: str, file: str | None, *, pattern: str | None, style: str | None, as_json: bool
+    what: str,
+    file: str | None,
+    *,
+    pattern: str | None,
+    ids: str | None,
+    style: str | None,
+    as_json: bool,
 ) -> None:
     """Print one kind of content of a tokenizer."""
     tokenizer = load_named(file)
@@ -25,43 +35,76 @@ def show(
     else:
         columns, rows = _KINDS[what](tokenizer)
         keys = [name.removesuffix(">") for name in columns]
-        text_at = [at for at, key in enumerate(keys) if key in ("token", "left", "right")]
-        if pattern is not None:
-            rows = (row for row in rows if any(_has(row[at], pattern) for at in text_at))
+        rows = _chosen(tokenizer, keys, rows, pattern, ids)
         if as_json:
             found = [_entry(keys, row) for row in rows]
             output.write_json({"schema": "mtkit.dump/1", what: found})
+        elif output.is_terminal():
+            _show_screen(tokenizer, columns, rows)
         else:
             output.write_rows([_shown(cell) for cell in row] for row in rows)
 
 
-def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-    from mtkit.spec.vocabulary import TokenType
+def _chosen(
+    tokenizer: Tokenizer, keys: list[str], rows: Rows, pattern: str | None, ids: str | None
+) -> Rows:
+    """Return the rows with a token whose text or spelling a pattern matches, and with such ids."""
+    if ids is not None:
+        from mtkit.commands.arguments import id_ranges
 
-    spec = tokenizer.spec
-    vocabulary = spec.vocabulary
-    added = {token.id: token for token in spec.added_tokens.tokens}
+        if keys[0] != "id":
+            raise UsageError("--id is for dump vocab and dump scores")
+        wanted = id_ranges(ids)
+        rows = (row for row in rows if any(row[0] in numbers for numbers in wanted))
+    if pattern is None:
+        return rows
+    matches = matcher(pattern)
+
+    def has(row: tuple[object, ...]) -> bool:
+        pieces = (cell for cell in row if isinstance(cell, bytes))
+        texts = (text for piece in pieces for text in (piece, tokenizer.piece_bytes(piece)))
+        return any(matches(text.decode("utf-8", "surrogateescape")) for text in texts)
+
+    return filter(has, rows)
+
+
+def _show_screen(tokenizer: Tokenizer, columns: tuple[str, ...], rows: Rows) -> None:
+    """Show tokens as text; a column more has the file's spelling where it is another one."""
+    from mtkit.commands.terminal import Screen, token_text
+
+    shown = []
+    for row in rows:
+        pieces = [cell for cell in row if isinstance(cell, bytes)]
+        texts = [tokenizer.piece_bytes(piece) for piece in pieces]
+        spelled = " ".join(map(as_text, pieces)) if pieces != texts else ""
+        cells = [
+            token_text(tokenizer.piece_bytes(cell)) if isinstance(cell, bytes) else _shown(cell)
+            for cell in row
+        ]
+        shown.append((*cells, spelled))
+    roles = {"id>": "id>:id", "type": "type:dim", "score>": "score>:dim", "rank>": "rank>:id"}
+    heads = [roles.get(name, name) for name in columns]
+    Screen().table((*heads, "spelling:dim"), shown, elastic=len(heads))
+
+
+def _vocab(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
+    vocabulary = tokenizer.spec.vocabulary
     scores = vocabulary.scores
 
-    def rows() -> Iterator[tuple[object, ...]]:
-        for token_id in range(spec.vocab_size):
+    def rows() -> Rows:
+        for token_id in range(tokenizer.spec.vocab_size):
             piece = tokenizer.id_to_piece(token_id)
             if piece is None:
                 continue
-            inside = token_id < len(vocabulary)
-            kind = vocabulary.type_of(token_id) if inside else TokenType.ABSENT
-            token = added.get(token_id)
-            name = kind.name.lower()
-            if token is not None and kind in (TokenType.ABSENT, TokenType.NORMAL):
-                name = "control" if token.special else "added"
-            score = scores[token_id] if scores is not None and inside else None
-            yield (token_id, piece, name) if scores is None else (token_id, piece, name, score)
+            row = token_id, piece, tokenizer.token_kind(token_id)
+            inside = scores is not None and token_id < len(vocabulary)
+            yield row if scores is None else (*row, scores[token_id] if inside else None)
 
     columns = ("id>", "token", "type")
     return (columns if scores is None else (*columns, "score>")), rows()
 
 
-def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
     merges = getattr(tokenizer.spec.model, "merges", None)
     if merges is None:
         name = type(tokenizer.spec.model).__name__
@@ -75,14 +118,14 @@ def _merges(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[objec
     pieces = [*tokenizer.spec.vocabulary.pieces, *merges.unlisted]
     pairs = merges.pairs
 
-    def rows() -> Iterator[tuple[object, ...]]:
+    def rows() -> Rows:
         for rank in range(len(merges)):
             yield rank, pieces[pairs[2 * rank]], pieces[pairs[2 * rank + 1]]
 
     return ("rank>", "left", "right"), rows()
 
 
-def _scores(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+def _scores(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Rows]:
     vocabulary = tokenizer.spec.vocabulary
     scores = vocabulary.scores
     if scores is None:
@@ -96,7 +139,7 @@ def _scores(tokenizer: Tokenizer) -> tuple[tuple[str, ...], Iterator[tuple[objec
     return ("id>", "score>", "token"), rows
 
 
-_KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Iterator[tuple[object, ...]]]]] = {
+_KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Rows]]] = {
     "vocab": _vocab,
     "merges": _merges,
     "scores": _scores,
@@ -105,7 +148,7 @@ _KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Iterator[tuple[ob
 
 def _shown(cell: object) -> object:
     if isinstance(cell, bytes):
-        return cell.decode("utf-8", "surrogateescape")
+        return as_text(cell)
     return output.float32_text(cell) if isinstance(cell, float) else cell
 
 
@@ -122,10 +165,6 @@ def _entry(keys: list[str], row: tuple[object, ...]) -> dict[str, object]:
             entry[key] = cell.decode("utf-8", "backslashreplace")
             entry["bytes" if key == "token" else f"{key}_bytes"] = cell.hex()
     return entry
-
-
-def _has(cell: object, pattern: str) -> bool:
-    return isinstance(cell, bytes) and pattern.encode("utf-8") in cell
 
 
 def _show_templates(tokenizer: Tokenizer, name: str | None, *, as_json: bool) -> None:

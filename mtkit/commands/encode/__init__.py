@@ -173,7 +173,12 @@ class _Printer:
         from mtkit.commands import output
 
         encoding = self.encode(text)
-        if self.form == "tokens":
+        if self.form == "tokens" and output.is_terminal():
+            from mtkit.commands.terminal import token_text
+
+            raw = map(self.tokenizer.token_bytes, encoding.ids)
+            output.write(" ".join(map(token_text, raw)) + "\n")
+        elif self.form == "tokens":
             output.write(" ".join(map(escape, encoding.tokens)) + "\n")
         elif self.form == "offsets":
             rows = zip(encoding.ids, encoding.offsets, encoding.tokens, strict=True)
