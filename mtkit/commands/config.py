@@ -26,6 +26,9 @@ def config(
 ) -> None:
     """Show or set the default tokenizer and model.
 
+    On a terminal it says where each comes from: an environment variable (MTKIT_TOKENIZER,
+    MTKIT_MODEL), the file of settings, or mtkit itself.
+
     \b
     Examples:
       mtkit config
@@ -55,8 +58,23 @@ def config(
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     elif key is not None:
         sys.stdout.write((found[key] or "") + "\n")
+    elif sys.stdout.isatty():
+        _show(found)
     else:
         for name, text in found.items():
             sys.stdout.write(f"{name}\t{text or ''}\n")
-        if sys.stdout.isatty():
-            sys.stderr.write(f"settings are in {settings.path()}\n")
+
+
+def _show(found: dict[str, str | None]) -> None:
+    """Show what is in force, and where it comes from."""
+    from mtkit.commands.terminal import Screen, part
+    from mtkit.sources import config as settings
+
+    screen = Screen()
+    rows = [
+        (name, value or "the one that ships with mtkit", settings.origin(name))
+        for name, value in found.items()
+    ]
+    screen.table(("setting", "in force", "from:name"), rows, elastic=1)
+    where = part("name", settings.path())
+    screen.line(part("hint", "mtkit config KEY VALUE"), " sets one in ", where)

@@ -41,31 +41,41 @@ def application() -> typer.Typer:
 
 
 def locate_named(name: str | None, *, download: bool = False) -> str:
-    """Return the path that a name stands for; stderr says which file of a folder was taken."""
-    from mtkit.sources.locate import locate
+    """Return the path that a name stands for; a terminal's stderr says which one was taken."""
+    from mtkit.sources.locate import TOKENIZER, locate
 
     path = locate(name, download=download)
-    _say_taken(name, path)
+    _say_which(name, path, TOKENIZER.key)
     return path
 
 
-def model_named(name: str | None) -> str:
-    """Return the path of the model that a name stands for; stderr says which one of a folder."""
+def model_named(name: str | None, *, quiet: bool = False) -> str:
+    """Return the path of the model that a name stands for; as ``locate_named``."""
     from mtkit.sources.locate import MODEL, locate
 
     path = locate(name, MODEL)
-    _say_taken(name, path)
+    if not quiet:
+        _say_which(name, path, MODEL.key)
     return path
 
 
-def _say_taken(name: str | None, path: str) -> None:
+def _say_which(name: str | None, path: str, key: str) -> None:
+    """Say which file was taken where the command line does not; never in a pipe."""
     import os
 
-    if name is not None and path != os.path.expanduser(name):
+    if not sys.stderr.isatty() or (name is not None and path in (name, os.path.expanduser(name))):
+        return
+    from mtkit.commands.terminal import Screen, part
+    from mtkit.sources import config
+
+    said = path
+    if name is None:
+        origin = config.origin(key)
+        said = f"{path} ({origin})" if origin else f"the {key} that ships with mtkit"
+    elif path.endswith(".gguf"):
         beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
-        several = path.endswith(".gguf") and beside > 1
-        more = f", the first of {beside} .gguf files" if several else ""
-        sys.stderr.write(f"mtkit: taking {path}{more}\n")
+        said += f", the first of {beside} .gguf files" if beside > 1 else ""
+    Screen(stderr=True).line(part("dim", f"using {said}"), hanging=2)
 
 
 def load_named(

@@ -144,7 +144,7 @@ class Screen:
             columns: Headings; one that ends in ``>`` has its column on the right, ``:ROLE`` at the
                 end gives its cells a role.
             rows: Cells; one that is a part has its own role.
-            elastic: The column whose cells are cut with an ellipsis where the room is short.
+            elastic: The column whose cells are cut first where the room is short, with an ellipsis.
             indent: Columns left free.
         """
         from rich.cells import cell_len, set_cell_size
@@ -154,8 +154,11 @@ class Screen:
         names = [part("head", head.removesuffix(">")) for head in heads]
         cells = [[*map(_part_of, row, roles)] for row in rows]
         widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-        others = sum(widths) - widths[elastic] + _GAP * (len(widths) - 1) + indent
-        widths[elastic] = max(min(widths[elastic], self.width - others), _NARROWEST)
+        excess = indent + sum(widths) + _GAP * (len(widths) - 1) - self.width
+        for place in sorted(range(len(widths)), key=lambda at: (at != elastic, -widths[at])):
+            cut = max(min(excess, widths[place] - _NARROWEST), 0)
+            widths[place] -= cut
+            excess -= cut
         lines = []
         for row in (names, *cells):
             while len(row) > 1 and not row[-1]:

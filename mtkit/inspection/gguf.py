@@ -88,7 +88,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
         shards=shards if shards and shards.count > 1 else None,
         name=_text(file, "general.name"),
         architecture=_text(file, "general.architecture"),
-        file_type=_file_type(file),
+        file_type=file_type_name(file),
         parameters=parameters,
         bits_per_weight=weights * 8 / parameters if parameters else 0.0,
         mix=quantisation_mix(tensors),
@@ -108,7 +108,8 @@ def _text(file: GgufFile, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _file_type(file: GgufFile) -> str:
+def file_type_name(file: GgufFile) -> str:
+    """Return the name of ``general.file_type``; empty where there is none."""
     value = file.metadata.get("general.file_type")
     if not isinstance(value, int) or isinstance(value, bool):
         return ""

@@ -26,6 +26,7 @@ class Dialogue:
     """A conversation; its context has to be open.
 
     Attributes:
+        runner: The model that answers.
         messages: What was said, as ``role`` and ``content``.
         reused: Tokens of the last turn that did not have to be computed.
         forgotten: Messages that the last turn had to leave out.
@@ -63,7 +64,7 @@ class Dialogue:
             raise UnsupportedError(
                 "is not a chat model: it has an encoder", source=runner.model.path
             )
-        self._runner = runner
+        self.runner = runner
         self._sampler = sampler
         self._template = template
         self._parse_special = parse_special
@@ -102,7 +103,7 @@ class Dialogue:
             ResourceError: Not even the last message fits the context.
             Interrupted: The user interrupted the prompt.
         """
-        runner = self._runner
+        runner = self.runner
         context = runner.context
         assert context is not None
         ids = self._fitting(context.n_ctx)
@@ -130,12 +131,12 @@ class Dialogue:
 
     def stop(self, *_: object) -> None:
         """End the answer that is being given; can be the handler of a signal."""
-        self._runner.stop_asked = True
+        self.runner.stop_asked = True
 
     @property
     def end(self) -> str:
         """Why the last answer ended."""
-        return self._runner.end
+        return self.runner.end
 
     def _fitting(self, n_ctx: int) -> list[int]:
         """Return the tokens of the conversation, without the oldest exchanges if need be."""
@@ -159,7 +160,7 @@ class Dialogue:
 
     def tokens(self, messages: Sequence[Any]) -> list[int]:
         """Return the tokens of a conversation, the opening of an answer included."""
-        model = self._runner.model
+        model = self.runner.model
         if self._parse_special:
             ids = model.tokenize(self._rendered(messages), add_special=False)
         else:
@@ -171,7 +172,7 @@ class Dialogue:
     def _rendered(self, messages: Sequence[Any]) -> str:
         from mtkit.chat.template import render
 
-        model = self._runner.model
+        model = self.runner.model
 
         def spelled(token_id: int) -> str:
             piece = model.piece(token_id, special=True) if token_id >= 0 else b""

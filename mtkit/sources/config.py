@@ -58,7 +58,18 @@ def read() -> dict[str, str]:
 
 def setting(key: str) -> str | None:
     """Return a setting: the environment's, else the file's, else None."""
-    return os.environ.get(f"MTKIT_{key.upper()}") or read().get(key)
+    return os.environ.get(_variable(key)) or read().get(key)
+
+
+def origin(key: str) -> str:
+    """Return what a setting comes from: a variable of the environment, or the file; else empty."""
+    if os.environ.get(_variable(key)):
+        return _variable(key)
+    return path() if read().get(key) else ""
+
+
+def _variable(key: str) -> str:
+    return f"MTKIT_{key.upper()}"
 
 
 def write(key: str, value: str | None) -> None:

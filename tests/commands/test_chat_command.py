@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from changed_models import changed
 from llm_models import chatting, reciting, tiny
 from support import reference
 
@@ -46,6 +47,25 @@ def ended(child: Any) -> int:
     child.expect(pexpect.EOF)
     child.close()
     return int(child.exitstatus)
+
+
+def test_the_banner_says_which_model_it_is(tmp_path: Path) -> None:
+    """The one that ships is for demonstration; another is called by its name."""
+    child = terminal(tmp_path, "chat", NO_COLOR="1")
+    child.expect("mtkit's demonstration model: it shows the loop, it knows nothing.\r\n")
+    child.expect("A real one: mtkit chat -m MODEL.gguf\r\n")
+    child.expect("Ctrl-D leaves\r\n> ")
+    child.sendeof()
+    model = changed(tiny(), tmp_path / "own.gguf", general__name="A \x1b[31mRed Model")
+    child = terminal(tmp_path, "chat", "-m", model, "--template", _template(tmp_path), NO_COLOR="1")
+    child.expect(r"A \\x1b\[31mRed Model · .* tokens of context\r\n")
+    child.sendeof()
+
+
+def _template(folder: Path) -> Path:
+    path = folder / "template.jinja"
+    path.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    return path
 
 
 def test_a_conversation(tmp_path: Path) -> None:

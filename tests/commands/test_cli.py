@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from screens import check_screens, screen
 from support import FIXTURES, one_line
 
 from mtkit import load
@@ -91,14 +93,31 @@ def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
     assert mtkit("inspect", "-", stdin=BBPE.read_bytes()).returncode == 0
 
 
-def test_a_folder_says_what_it_takes(mtkit: Run, tmp_path: Path) -> None:
+def test_a_terminal_says_which_file_was_taken(mtkit: Run, tmp_path: Path) -> None:
     for name in ("one.gguf", "two.gguf"):
         (tmp_path / name).write_bytes((BBPE.parent / "vocab.gguf").read_bytes())
-    assert b"one.gguf, the first of 2" in mtkit("encode", TEXT, "-t", tmp_path).stderr
-    done = mtkit("encode", TEXT, "-t", BBPE.parent)
-    assert done.returncode == 0
-    assert b"taking" in done.stderr
-    assert done.stderr.strip().endswith(b"tokenizer.json")
+    own = {"XDG_CONFIG_HOME": str(tmp_path)}
+    several = screen("encode", TEXT, "-t", tmp_path, columns=200, **own)
+    assert re.match(r"using .*one\.gguf, the first of 2 \.gguf files$", several.lines[0])
+    folder = screen("encode", TEXT, "-t", BBPE.parent, columns=200, **own)
+    assert folder.lines[0] == f"using {BBPE}"
+    assert screen("encode", TEXT, "-t", BBPE, **own).lines[0].split() == ["id", "token", "bytes"]
+    shipped = check_screens("encode", TEXT, **own)[80]
+    assert shipped.lines[0] == "using the tokenizer that ships with mtkit"
+    named = screen("encode", TEXT, columns=200, MTKIT_TOKENIZER=str(BBPE), **own)
+    assert named.lines[0] == f"using {BBPE} (MTKIT_TOKENIZER)"
+    assert mtkit("encode", TEXT, "-t", tmp_path).stderr == b""
+
+
+def test_config_says_what_is_in_force_and_from_where(mtkit: Run, tmp_path: Path) -> None:
+    assert mtkit("config", "model", BBPE).returncode == 0
+    own = {"XDG_CONFIG_HOME": str(tmp_path)}
+    shown = check_screens("config", MTKIT_TOKENIZER="there", **own)[120].words
+    assert "tokenizer there MTKIT_TOKENIZER model " in shown
+    words = screen("config", columns=300, **own).words
+    assert "tokenizer the one that ships with mtkit" in words
+    assert f"model {BBPE} {tmp_path}/mtkit/config.toml" in words
+    assert mtkit("config").stdout.decode() == f"tokenizer\t\nmodel\t{BBPE}\n"
 
 
 def test_special_tokens_are_a_choice(mtkit: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from screens import screen
 
 from mtkit.errors import UsageError
 from mtkit.sources.locate import MODEL, TOKENIZER, Wanted, locate, shipped
@@ -12,7 +13,6 @@ from mtkit.sources.locate import MODEL, TOKENIZER, Wanted, locate, shipped
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Run
 
 COMMIT = "89abcdef0123456789abcdef0123456789abcdef"
 
@@ -87,13 +87,13 @@ def test_a_pipe_holds_a_tokenizer_and_no_model() -> None:
         locate("-", MODEL)
 
 
-def test_a_command_says_which_model_it_took(tmp_path: Path, mtkit: Run) -> None:
+def test_a_command_says_which_model_it_took(tmp_path: Path) -> None:
     snapshot = repository(tmp_path / "home", "Own/tiny")
     blob = snapshot.parent.parent / "blobs" / "m"
     blob.write_bytes(b"no model")
     (snapshot / "m.gguf").symlink_to(blob)
-    done = mtkit("logits", "Hello", "-m", "Own/tiny")
-    assert done.returncode == 3, done.stderr
-    taken, error = done.stderr.decode().splitlines()
-    assert taken == f"mtkit: taking {snapshot / 'm.gguf'}"
+    done = screen("logits", "Hello", "-m", "Own/tiny", columns=300)
+    assert done.code == 3, done.text
+    taken, error, *_ = done.lines
+    assert taken == f"using {snapshot / 'm.gguf'}"
     assert "m.gguf" in error

@@ -57,7 +57,7 @@ def chat(
     from mtkit.llama import log
 
     log.is_shown = verbose
-    path = model_named(settings.model)
+    path = model_named(settings.model, quiet=True)  # the banner says it
     settings = replace(settings, model=path)
     if not quiet:
         warn_unused(settings.sampler)

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.llm.runner import Runner
     from mtkit.settings import AnswerSettings
 
 _DEFAULT_CTX = 4096
@@ -77,7 +78,7 @@ class Conversation:
         """Talk until the input ends."""
         with _history():
             if not self._quiet:
-                note("/help lists the commands, Ctrl-D ends")
+                _show_banner(self._dialogue.runner)
             while True:
                 try:
                     text = _read_message()
@@ -159,6 +160,27 @@ class Conversation:
         write_files({path: text.encode()}, force=path in self._own_files)
         self._own_files.add(path)
         note(f"saved to {path}")
+
+
+def _show_banner(runner: Runner) -> None:
+    """Say which model it is, and how to stop and leave."""
+    from mtkit.commands.terminal import Screen, count, joined, part, sticky
+    from mtkit.inspection.gguf import file_type_name
+    from mtkit.sources.locate import MODEL, shipped
+
+    screen = Screen(stderr=True)
+    if runner.model.path == shipped(MODEL):
+        what = part("name", "mtkit's demonstration model")
+        screen.line(what, ": it shows the loop, it knows nothing.")
+        screen.line("A real one: ", part("hint", sticky("mtkit chat -m MODEL.gguf")))
+    else:
+        name = runner.header.file.metadata.get("general.name")
+        shown = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
+        context = sticky(f"{count(runner.n_ctx, 'token')} of context")
+        kind = file_type_name(runner.header.file)
+        screen.line(*joined([part("name", shown), kind, context]))
+    keys = ("/help lists the commands", "Ctrl-C stops an answer", "Ctrl-D leaves")
+    screen.line(*joined([part("dim", sticky(key)) for key in keys]))
 
 
 def _path(text: str) -> str:

@@ -59,7 +59,7 @@ def generate(
     from mtkit.errors import MtkitError
     from mtkit.llm.generate import run
 
-    path = model_named(settings.model)
+    path = model_named(settings.model, quiet=quiet)
     given = prompt_of(text, prompt, file, may_be_none=settings.load_session is not None)
     settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
