@@ -163,6 +163,10 @@ class Program:
         if isinstance(component, normalizers.Sequence):
             return [step for part in component.steps for step in self._normalizer_steps(part)]
         if isinstance(component, normalizers.Prepend):
+            if not component.text:
+                # It unties the first character from the text: tokenizers' ByteLevel then writes
+                # that character's bytes once more.
+                raise UnsupportedError("the core does not prepend nothing")
             return [u8(NormalizerKind.PREPEND) + text(component.text) + u8(component.empty)]
         if isinstance(component, normalizers.Replace):
             matcher = self.matcher(component.pattern)
