@@ -9,6 +9,12 @@ WHEELS = $(CACHE)/wheels/$(shell uname -m)
 LLAMA = llama-cpp-python==0.3.36
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
+# Runs what is silent for minutes and says how long it takes: all the time on a terminal, each ten
+# seconds elsewhere.
+watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=$$((n + 1)); \
+  if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
+  done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
+
 .PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates matrix docs sanitize native clean
 
 ## Show the main job on the files that ship with mtkit.
@@ -73,19 +79,19 @@ SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -nam
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "installing mtkit into $(VENV) …"
-	@$(PIP) install . || { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }
+	@$(call watched,$(PIP) install .) || { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }
 	@touch $@
 
 $(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"
-	@$(PIP) install --find-links $(WHEELS) ".[test]"
+	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test]")
 	@touch $(VENV)/installed $@
 
 # There is no binary wheel of llama-cpp-python: it is built once and kept outside the checkout.
 $(WHEELS)/llama_cpp_python.built: $(BIN)/python
 	@mkdir -p $(WHEELS)
 	@echo "building $(LLAMA) (about four minutes on two cores; kept in $(WHEELS)) …"
-	@ls $(WHEELS)/llama_cpp_python-*.whl >/dev/null 2>&1 || $(PIP) wheel --no-deps -w $(WHEELS) $(LLAMA)
+	@ls $(WHEELS)/llama_cpp_python-*.whl >/dev/null 2>&1 || $(call watched,$(PIP) wheel --no-deps -w $(WHEELS) $(LLAMA))
 	@touch $@
 
 $(VENV)/lint: $(BIN)/python pyproject.toml

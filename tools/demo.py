@@ -2,7 +2,8 @@
 
 Two tokenizers (the default one, and a SentencePiece model of the test fixtures) are inspected,
 converted to every format and back, and encode one text in each form. The ids must be equal
-everywhere; a format that cannot hold a tokenizer says why.
+everywhere; a format that cannot hold a tokenizer says why. On a terminal each command shows its
+screen, and the time so far stands before each step.
 """
 
 from __future__ import annotations
@@ -13,92 +14,121 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = os.path.join(ROOT, "demo-out")
 TEXT = "Hello, MNN!"
 MTKIT = os.path.join(os.path.dirname(sys.executable), "mtkit")
+START = time.monotonic()
+NEXT = """\
+What to type next:
+
+  . .venv/bin/activate
+  mtkit encode "Hello, MNN!"
+  mtkit inspect tests/fixtures/spm-bpe/tokenizer.model
+  mtkit convert tests/fixtures/spm-bpe/tokenizer.model --to hf -o demo-out/mine/"""
 
 
-def run(*args: str, quiet: bool = False, may_refuse: bool = False) -> str | None:
-    """Run mtkit, showing the command and what it prints; None when it refuses (exit 4).
+def step(text: str) -> None:
+    """Say what comes, and when."""
+    print()
+    say(f"[{time.monotonic() - START:3.0f} s] {text}", 8)
 
-    What ``--json`` prints is for this script, not for the reader.
-    """
-    shown = shlex.join(a.replace(ROOT + os.sep, "") for a in args if a != "--json")
-    if not quiet:
-        print(f"\n$ mtkit {shown}", flush=True)
-    done = subprocess.run([MTKIT, *args], capture_output=True, text=True, check=False, cwd=OUT)
-    text = done.stderr if "--json" in args else done.stdout + done.stderr
-    text = text.replace(ROOT + os.sep, "").rstrip()
-    if (text and not quiet) or done.returncode not in (0, 4):
-        print(text, flush=True)
-    if done.returncode == 4 and may_refuse:
-        return None
-    if done.returncode:
-        sys.exit(f"demo: mtkit {shown} ended with exit code {done.returncode}")
-    return done.stdout
+
+def say(text: str, indent: int) -> None:
+    """Print a line; a terminal gets it folded between words."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
+    print(textwrap.fill(text, width, subsequent_indent=" " * indent), flush=True)
+
+
+def show(*args: str) -> None:
+    """Run mtkit as a user does: the command, then what it prints."""
+    print(f"$ mtkit {_shown(args)}", flush=True)
+    code = subprocess.run([MTKIT, *args], check=False, cwd=ROOT).returncode
+    if code:
+        sys.exit(f"demo: mtkit {_shown(args)} ended with exit code {code}")
+
+
+def answer(*args: str) -> tuple[str, str]:
+    """Return what mtkit prints with ``--json``, or why it refuses (exit 4)."""
+    done = subprocess.run(
+        [MTKIT, *args, "--json"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    if done.returncode not in (0, 4):
+        what = f"mtkit {_shown(args)} ended with exit code {done.returncode}"
+        sys.exit(f"demo: {what}: {done.stderr}")
+    why = done.stderr.rstrip().removeprefix("mtkit: ").replace(ROOT + os.sep, "")
+    return (done.stdout, "") if not done.returncode else ("", why)
+
+
+def _shown(args: tuple[str, ...]) -> str:
+    return shlex.join(arg.replace(ROOT + os.sep, "") for arg in args)
 
 
 def ids_of(path: str) -> list[int]:
     """Return the ids of the demo text, without special tokens."""
-    answer = run("encode", TEXT, "-t", path, "--no-special", "--json", quiet=True)
-    found: list[int] = json.loads(answer or "{}")["ids"]
+    found: list[int] = json.loads(answer("encode", TEXT, "-t", path, "--no-special")[0])["ids"]
     return found
 
 
-def show(title: str, source: str, origin: str, formats: list[str]) -> int:
-    """Inspect one tokenizer, convert it to each format and back; return how many could hold it."""
-    print(f"\n== {title} ==")
-    run("inspect", source)
+def tour(title: str, source: str, origin: str, formats: list[str]) -> tuple[int, int]:
+    """Inspect a tokenizer, convert it to each format and back; return how many did, and did not."""
+    step(title)
+    show("inspect", source)
     expected = ids_of(source)
-    print(f"\n{TEXT!r} is {expected}")
-    held = 0
-    home = os.path.join(OUT, os.path.basename(os.path.dirname(source)) or "default")
+    step(f"to every format and back; {TEXT!r} is {' '.join(map(str, expected))} in each")
+    held = refused = 0
+    home = os.path.join("demo-out", os.path.basename(os.path.dirname(source)) or "default")
     for name in formats:
         folder = os.path.join(home, name) + os.sep
-        answer = run("convert", source, "--to", name, "-o", folder, "--json", may_refuse=True)
-        if answer is None:
+        written, why = answer("convert", source, "--to", name, "-o", folder)
+        if why:
+            refused += 1
+            why = (why.partition(f": {name} ")[2] or why).partition(";")[0]
+            say(f"  - {name:13}{why.replace('cannot hold it (ids): ', '')}", 17)
             continue
-        done = json.loads(answer)
-        path = done["output"]
-        losses = (
-            ", ".join(f"{loss['code']} ({loss['field']})" for loss in done["losses"]) or "nothing"
-        )
-        found = ids_of(path)
-        print(f"  {os.path.relpath(path, ROOT)}: lost {losses}; {TEXT!r} is {found}")
-        if found != expected:
-            sys.exit(f"demo: {name} gives {found}")
+        path = json.loads(written)["output"]
+        _check(name, ids_of(path), expected)
+        back, why = answer("convert", path, "--to", origin, "-o", f"{folder}to-{origin}{os.sep}")
+        if not why:
+            _check(f"{name} back to {origin}", ids_of(json.loads(back)["output"]), expected)
+        again = f"and back to {origin}" if not why else f"{origin} cannot hold it"
+        print(f"  ✓ {name:13}equal ids, {again}", flush=True)
         held += 1
-        target = os.path.join(folder, f"to-{origin}") + os.sep
-        answer = run("convert", path, "--to", origin, "-o", target, "--json", may_refuse=True)
-        if answer is None:
-            continue
-        found = ids_of(json.loads(answer)["output"])
-        print(f"  and back to {origin}: {found}")
-        if found != expected:
-            sys.exit(f"demo: {name} back to {origin} gives {found}")
-    return held
+    return held, refused
+
+
+def _check(name: str, found: list[int], expected: list[int]) -> None:
+    if found != expected:
+        sys.exit(f"demo: {name} gives {found}")
 
 
 def main() -> None:
     """Run the demo."""
     shutil.rmtree(OUT, ignore_errors=True)
-    os.makedirs(OUT)
-    print(run("--version", quiet=True))
-    rows = json.loads(run("formats", "--json", quiet=True) or "{}")["formats"]
+    os.makedirs(os.path.join(OUT, "default"))
+    show("--version")
+    rows = json.loads(answer("formats")[0])["formats"]
     formats = [row["name"] for row in rows if row["write"]]
     location = subprocess.run(
         [sys.executable, "-c", "from mtkit.sources.locate import *; print(shipped(TOKENIZER))"],
         capture_output=True, text=True, check=True, cwd=OUT,
     ).stdout.strip()  # fmt: skip
-    default = os.path.join(OUT, "default", "default.mtok")
-    os.makedirs(os.path.dirname(default))
-    shutil.copy(location, default)
-    sentencepiece = os.path.join(ROOT, "tests", "fixtures", "spm-bpe", "tokenizer.model")
-    held = show("the default tokenizer: byte-level BPE", default, "mtok", formats)
-    held += show("a SentencePiece BPE model", sentencepiece, "spm", formats)
-    print(f"\n{held} conversions, every one and every way back with equal ids.")
+    shutil.copy(location, os.path.join(OUT, "default", "default.mtok"))
+    step("a text as a model reads it")
+    show("encode", TEXT, "-t", "demo-out/default/default.mtok")
+    tours = (
+        ("the default tokenizer: byte-level BPE", "demo-out/default/default.mtok", "mtok"),
+        ("a SentencePiece BPE model", "tests/fixtures/spm-bpe/tokenizer.model", "spm"),
+    )
+    held, refused = map(sum, zip(*(tour(*one, formats) for one in tours), strict=True))
+    step(
+        f"{held} conversions, every one and every way back with equal ids; {refused} refused, "
+        "because the format has no room for what decides the ids"
+    )
+    print(f"\n{NEXT}")
 
 
 if __name__ == "__main__":
