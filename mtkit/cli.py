@@ -133,7 +133,7 @@ def _take_color(args: list[str]) -> list[str]:
             kept.append(arg)
             continue
         if when == "always":
-            os.environ["FORCE_COLOR"] = "1"
+            os.environ["FORCE_COLOR"] = "always"
             os.environ.pop("NO_COLOR", None)
         elif when == "never":
             os.environ["NO_COLOR"] = "1"

@@ -37,6 +37,7 @@ def config(
     import json
     import os
 
+    from mtkit.commands import output
     from mtkit.errors import UsageError
     from mtkit.sources import config as settings
 
@@ -46,8 +47,6 @@ def config(
         is_path = value is not None and os.path.exists(os.path.expanduser(value))
         settings.write(key, os.path.abspath(os.path.expanduser(str(value))) if is_path else value)
         if value is not None and not is_path:
-            from mtkit.commands import output
-
             output.warn(value, ["names no file now; kept as it is"])
         return
     if key is not None and key not in settings.KEYS:
@@ -58,7 +57,7 @@ def config(
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     elif key is not None:
         sys.stdout.write((found[key] or "") + "\n")
-    elif sys.stdout.isatty():
+    elif output.is_terminal():
         _show(found)
     else:
         for name, text in found.items():

@@ -1,7 +1,7 @@
 """How commands print: rows, tables, JSON documents; text from files is always escaped.
 
-On a terminal: ``terminal.Screen``. In a pipe: one record a line, tab-separated, no heading, nothing
-cut, UTF-8; with ``--color always`` the first column is bold there. A reader that closes the pipe
+On a terminal, and in a pipe with ``--color always``: ``terminal.Screen``. In another pipe: one
+record a line, tab-separated, no heading, nothing cut, UTF-8. A reader that closes the pipe
 ends the command quietly with exit code 0.
 """
 
@@ -30,8 +30,8 @@ class Escaped(str):
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a terminal."""
-    return sys.stdout.isatty()
+    """Whether stdout is a terminal, or is to be taken for one: ``--color always | less -R``."""
+    return sys.stdout.isatty() or os.environ.get("FORCE_COLOR") == "always"
 
 
 def write(text: str) -> None:
@@ -67,10 +67,9 @@ def write_numbers(parts: Iterable[Sequence[int] | memoryview]) -> None:
 
 def write_rows(rows: Iterable[Sequence[object]]) -> None:
     """Write rows, tab-separated; strings are escaped (so no cell holds a tab or a line break)."""
-    before, after = ("\x1b[1m", "\x1b[0m") if wants_color() else ("", "")
     lines = []
-    for first, *others in rows:
-        lines.append("\t".join((f"{before}{cell(first)}{after}", *map(cell, others))))
+    for row in rows:
+        lines.append("\t".join(map(cell, row)))
         if len(lines) == _CHUNK_LINES:
             write("\n".join(lines) + "\n")
             lines.clear()

@@ -7,6 +7,7 @@ stays. Text is escaped as ``output.cell`` does it, folded between words at the t
 
 from __future__ import annotations
 
+import os
 import sys
 from shutil import get_terminal_size
 
@@ -92,7 +93,7 @@ class Screen:
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
-        self.width = max(get_terminal_size().columns, 2 * _NARROWEST)
+        self.width = max(_columns(), 2 * _NARROWEST)
         self._has_color = output.wants_color(sys.stderr if stderr else sys.stdout)
         self._write = sys.stderr.write if stderr else output.write
 
@@ -204,6 +205,16 @@ class Screen:
         if not self._has_color:
             return "".join(text for _, text in shown)
         return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for code, text in shown)
+
+
+def _columns() -> int:
+    """Return the width of the terminal that is read: stdout may be a pipe into a pager."""
+    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
+        if stream is not None and stream.isatty() and "COLUMNS" not in os.environ:
+            columns = os.get_terminal_size(stream.fileno()).columns
+            if columns:
+                return columns
+    return get_terminal_size().columns
 
 
 def _part_of(value: object, role: str) -> Part:

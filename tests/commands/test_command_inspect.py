@@ -266,10 +266,13 @@ def test_checkpoint_says_what_to_do(mtkit: Run, tmp_path: Path) -> None:
     assert b"mtkit convert" in done.stderr
 
 
-def test_color_when_asked_for_in_a_pipe(mtkit: Run, model: Path) -> None:
-    asked = mtkit("--color", "always", "dump", "tensors", model, env={"NO_COLOR": ""})
-    assert asked.stdout.startswith(b"\x1b[1mtoken_embd.weight\x1b[0m\t4x3\t")
-    assert b"\x1b" not in mtkit("dump", "tensors", model).stdout
+def test_a_pager_gets_what_a_terminal_does(mtkit: Run, model: Path) -> None:
+    """``--color always`` in a pipe; the width is the terminal's, or COLUMNS."""
+    env = {"NO_COLOR": "", "COLUMNS": "60"}
+    paged = mtkit("--color", "always", "dump", "tensors", model, env=env).stdout.decode()
+    assert paged == screen("dump", "tensors", model, columns=60, color=True).text.replace("\r", "")
+    assert "\x1b[1mname" in paged
+    assert b"\x1b" not in mtkit("dump", "tensors", model, env={"FORCE_COLOR": "1"}).stdout
 
 
 @pytest.mark.parametrize(
@@ -289,6 +292,9 @@ def test_a_tokenizer_on_a_terminal(name: str, words: str) -> None:
 def test_tables_have_headings_on_a_terminal(model: Path) -> None:
     assert check_screens("dump", "tensors", model)[80].lines[0].startswith("name  ")
     assert check_screens("formats")[60].lines[0] == "name          read  write  what it is"
+    devices = screen("generate", "--devices", columns=100).lines  # free memory changes
+    assert devices[0].split() == ["device", "kind", "what", "it", "is", "free", "memory"]
+    assert devices[-2] == "--device NAME chooses one, -ngl N puts N layers on GPUs"
     found = check_screens("encode", "Hello, 中文 🙂")[80].lines
     assert "3036  ·中    20 e4 b8 ad" in [line.strip() for line in found]
     assert found[-2] == "9 tokens · 11 characters · 1.2 characters a token"

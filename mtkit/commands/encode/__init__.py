@@ -106,11 +106,11 @@ def encode(
                 as_json=as_json,
             )
         return
-    to_ids, to_encoding = _encoder(source, template, special, bos=bos, eos=eos)
-    plain = only_ids or not sys.stdout.isatty()
-    if count or (plain and not (as_json or only_tokens or offsets)):
-        from mtkit.commands import output
+    from mtkit.commands import output
 
+    to_ids, to_encoding = _encoder(source, template, special, bos=bos, eos=eos)
+    plain = only_ids or not output.is_terminal()
+    if count or (plain and not (as_json or only_tokens or offsets)):
         for one in texts:
             ids = to_ids(one)
             number = sum(map(len, ids))

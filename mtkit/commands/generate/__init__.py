@@ -84,6 +84,7 @@ def generate(
 def show_devices(backends: str | None, *, as_json: bool) -> None:
     """List the compute devices."""
     from mtkit.commands import output
+    from mtkit.commands.output import size
     from mtkit.llama import devices, library, system_info
 
     library(backends=backends)
@@ -101,4 +102,13 @@ def show_devices(backends: str | None, *, as_json: bool) -> None:
         ]
         output.write_json({"schema": "mtkit.devices/1", "devices": rows, "system": system_info()})
         return
-    output.write_rows((d.name, d.kind, d.description, d.free, d.total) for d in found)
+    if not output.is_terminal():
+        output.write_rows((d.name, d.kind, d.description, d.free, d.total) for d in found)
+        return
+    from mtkit.commands.terminal import Screen, part
+
+    screen = Screen()
+    columns = ("device:name", "kind", "what it is", "free>", "memory>")
+    sizes = ((d, (size(n) if n else "" for n in (d.free, d.total))) for d in found)
+    screen.table(columns, ((d.name, d.kind, d.description, *both) for d, both in sizes), elastic=2)
+    screen.line(part("hint", "--device NAME"), " chooses one, -ngl N puts N layers on GPUs")
