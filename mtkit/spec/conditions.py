@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mtkit.spec import decoders, models
+from mtkit.spec import decoders
 from mtkit.spec.text import Text
 from mtkit.spec.vocabulary import is_sparse
 
@@ -29,7 +29,6 @@ MOST_IDS = 1 << 31
 U32 = (1 << 32) - 1
 U64 = (1 << 64) - 1
 LAST_CODE_POINT = 0x10FFFF
-_BY_SCORE = (models.ScoreBPE, models.Unigram, models.LatticeUnigram)
 _BYTEWISE = (
     decoders.ByteLevel,
     decoders.ByteFallback,
@@ -76,16 +75,6 @@ def added_ids(value: tuple[AddedToken, ...], *_: object) -> str:
 def named_token(value: tuple[str, int], *_: object) -> str:
     """A token that is given with its text has an id."""
     return token_id(value[1])
-
-
-def comparable(value: Vocabulary, _: object, spec: TokenizerSpec) -> str:
-    """Scores that a model compares are numbers."""
-    if not isinstance(spec.model, _BY_SCORE) or value.scores is None:
-        return ""
-    total = sum(value.scores.view)  # tells of most vocabularies, soon
-    if total == total or not any(score != score for score in value.scores):  # noqa: PLR0124  NaN
-        return ""
-    return "has a score that is not a number"
 
 
 def one_character(value: str, *_: object) -> str:

@@ -34,7 +34,6 @@ from mtkit.spec.conditions import (
     byte_symbols,
     bytewise,
     chance,
-    comparable,
     encodable,
     hidden_ids,
     holes,
@@ -156,7 +155,6 @@ RULES = (
     *_rules(
         TokenizerSpec,
         ("vocabulary-holes", "vocabulary", ENGINE, holes),
-        ("vocabulary-order", "vocabulary", ENGINE, comparable),
         ("prefix-id", "prefix_ids", IDS, token_ids),
     ),
     *_rules(

@@ -41,5 +41,9 @@ nb::list nearest(const Rows &rows, const Lengths &lengths, const Row &wanted, fl
 
 void bind_search(nb::module_ &m) {
     m.def("nearest_rows", &nearest, "rows"_a, "lengths"_a, "wanted"_a, "wanted_length"_a, "skip"_a,
-          "most"_a, "least"_a, "Row and cosine of the rows that are nearest to one.");
+          "most"_a, "least"_a,
+          nb::sig("def nearest_rows(rows: object, lengths: object, wanted: object, "
+                  "wanted_length: float, skip: int, most: int, least: float) "
+                  "-> list[tuple[int, float]]"),
+          "Row and cosine of the rows that are nearest to one.");
 }

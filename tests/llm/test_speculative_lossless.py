@@ -33,6 +33,8 @@ UNLIKELY = 1e-4
 class TableDraft:
     """Draws from a table, of some ids alone."""
 
+    learning = None
+
     def __init__(
         self,
         table: TableModel,

@@ -80,9 +80,6 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
     ("text", "post_processor.sep",
      replace(WHOLE, post_processor=post_processors.Bert(("\udc00", 1), ("a", 1)))),
     ("vocabulary-holes", "vocabulary", replace(WHOLE, added_tokens=added(1 << 30))),
-    *(("vocabulary-order", "vocabulary", replace(
-        vocabulary(scores=Numbers.of("f", (float("nan"), *[0.0] * (SIZE - 1)))), model=compared))
-      for compared in (models.ScoreBPE(0), models.Unigram(0), models.LatticeUnigram(0))),
     ("vocabulary-types", "vocabulary.types", vocabulary(types=Numbers("B", bytes(SIZE + 1)))),
     ("vocabulary-types", "vocabulary.types", vocabulary(types=Numbers("b", bytes(SIZE)))),
     ("vocabulary-scores", "vocabulary.scores", vocabulary(scores=Numbers("f", bytes(4)))),

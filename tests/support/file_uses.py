@@ -60,8 +60,9 @@ def _use(source: Source, rng: Random | None) -> str:
     if source.data[:4] == b"GGUF":
         with clear():
             inspect_gguf.show(
-                source, sections=(), pattern=None, sort=None, as_json=False, quiet=False
-            )
+                source, sections=(), pattern=None, sort=None, everything=True, as_json=False,
+                quiet=False,
+            )  # fmt: skip
     tokenizer = None
     with clear():
         tokenizer = loading.load_source(source)
