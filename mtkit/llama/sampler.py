@@ -103,19 +103,21 @@ class _Candidates:
         layout = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
         self._ids = np.arange(size, dtype=np.int32)
         self.rows = np.zeros(size, layout)
-        data = ctypes.cast(self.rows.ctypes.data, ctypes.POINTER(lib.llama_token_data))
-        self._array = lib.llama_token_data_array(data=data, size=size, selected=-1, sorted=False)
+        self._data = ctypes.cast(self.rows.ctypes.data, ctypes.POINTER(lib.llama_token_data))
+        self._array = lib.llama_token_data_array()
 
     def fill(self, logits: Any) -> None:
         self.rows["id"] = self._ids[: len(self.rows)]
         self.rows["logit"] = logits
-        self._array.size = len(self.rows)
-        self._array.selected = -1
-        self._array.sorted = False
+        self._begin(len(self.rows))
 
     def set_one(self, token_id: int) -> None:
         self.rows[0] = token_id, 0.0, 0.0
-        self._array.size = 1
+        self._begin(1)
+
+    def _begin(self, size: int) -> None:
+        self._array.data = self._data  # XTC moves it past what it removes
+        self._array.size = size
         self._array.selected = -1
         self._array.sorted = False
 
@@ -125,7 +127,9 @@ class _Candidates:
         return int(self._array.data[selected].id) if selected >= 0 else -1
 
     def left(self) -> tuple[Any, Any]:
-        rows = self.rows[: self._array.size]
+        at = ctypes.addressof(self._array.data.contents) - self.rows.ctypes.data
+        first = at // self.rows.itemsize
+        rows = self.rows[first : first + self._array.size]
         return rows["id"].copy(), rows["logit"].copy()
 
 

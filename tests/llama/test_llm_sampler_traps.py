@@ -89,6 +89,29 @@ def test_a_grammar_that_leaves_nothing() -> None:
     )
 
 
+def test_xtc_moves_the_candidates() -> None:
+    """It cuts at the front of llama.cpp's array: where the next choice would write past its end."""
+    run(
+        """
+        import numpy as np
+        random = np.random.default_rng(0)
+        with Chain() as cut, Chain() as choose:
+            for chain in (cut, choose):
+                chain.add("xtc", 1.0, 0.1, 1, 0)
+            choose.add("greedy")
+            for _ in range(300):
+                logits = random.normal(0, 3, 64).astype(np.float32)
+                chances = np.exp(logits - logits.max())
+                above = np.flatnonzero(chances / chances.sum() >= 0.1)
+                removed = above[np.argsort(-chances[above])][:-1]
+                ids, left = cut.cut(logits)
+                assert sorted(ids) == sorted(set(range(64)) - set(removed)), removed
+                assert (left == logits[ids]).all()
+                assert choose.choose(logits) == ids[left.argmax()]
+        """
+    )
+
+
 def test_logits_that_are_no_numbers(tmp_path: Path, mtkit: Run) -> None:
     data = bytearray(tiny().read_bytes())
     data[-4096:] = b"\xff" * 4096  # not a number, in the last tensor
