@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack
 
 from mtkit.base.record import replace
+from mtkit.errors import UsageError
 from mtkit.llm.generation import Generation, Timings, Watcher
 from mtkit.llm.open_model import open_model
 from mtkit.llm.runner import Runner, Token, context_tokens
@@ -76,6 +77,12 @@ def run(
         )
         settings = replace(settings, context=kept, add_special=False)
     settings = opening.prepared(settings)
+    if session and settings.context.kv_type != session.kv_type:
+        raise UsageError(
+            f"has keys and values in {session.kv_type.upper()}: drafting would not be exact",
+            source=settings.load_session or "",
+            hint="--no-exact allows that",
+        )
     with open_model(settings, watcher.progress, n_ctx=max(settings.n_predict, 1)) as runner:
         watcher.loaded(runner)
         ids = prompt_ids(runner, prompt, settings)

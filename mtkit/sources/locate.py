@@ -68,7 +68,7 @@ MODEL = Wanted(
     "default-model.gguf",
     ("*.gguf",),
     "is a folder without a .gguf file",
-    "-m names a .gguf file, a folder, or a repository in the hub's local cache",
+    "name a .gguf file, a folder, or a repository in the hub's local cache",
     "the hub's own client fetches it",
 )
 _PROJECTOR = "mmproj"

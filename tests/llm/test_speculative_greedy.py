@@ -176,6 +176,15 @@ def test_same_seed_same_text() -> None:
     assert again.ids == other.ids
 
 
+def test_a_seed_that_nobody_named() -> None:
+    """XTC draws in the draft's chain, too: it needs the seed that the sampler took."""
+    found = generate(
+        "The", model=own("target", "q8_0"), draft=own("draft", "q8_0"), draft_auto=False,
+        temperature=0.9, xtc=0.5, n_predict=60, ignore_eos=True,
+    )  # fmt: skip
+    assert len(found.ids) == 60
+
+
 def test_penalties_and_a_grammar() -> None:
     model = own("target", "q8_0")
     for given in ({"repeat_penalty": 1.3}, {"grammar": 'root ::= "a" [a-z ]+ "."'}):
@@ -208,6 +217,31 @@ def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_vocabulary() -> None:
     with pytest.raises(UsageError, match="has another vocabulary: id 0 is"):
         generate("The", model=own("target", "q8_0"), draft=str(tiny("llama-bpe")), n_predict=2)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("sizes", [(1024, 2048), (2048, 1024)])
+def test_a_draft_padded_to_another_size(sizes: tuple[int, int], temperature: float) -> None:
+    target, draft = (str(tiny(n_vocab=size, wtype="Q8_0", seed=size)) for size in sizes)
+    common: dict[str, Any] = {"n_predict": 30, "threads": 1, "temperature": temperature, "seed": 1}
+    found = generate([1, 5, 6], model=target, draft=draft, draft_auto=False, **common)
+    assert len(found.ids) == 30
+    if sizes[0] < sizes[1]:  # the other draft does not know what was chosen
+        assert found.drafting
+        assert found.drafting.drafted > 30
+    if not temperature:
+        assert found.ids == generate([1, 5, 6], model=target, kv_type="bf16", **common).ids
+
+
+def test_a_session_in_another_type(tmp_path: Path) -> None:
+    saved, common = str(tmp_path / "s"), {"threads": 1, "n_predict": 4}
+    model, draft = own("target", "q8_0"), own("draft", "q8_0")
+    generate("The", model=model, save_session=saved, **common)
+    with pytest.raises(UsageError, match=r"keys and values in F16.*--no-exact"):
+        generate(" option", model=model, draft=draft, load_session=saved, **common)
+    plain = generate(" option", model=model, load_session=saved, **common)
+    found = generate(" option", model=model, draft=draft, load_session=saved, exact=False, **common)
+    assert len(found.ids) == len(plain.ids)
 
 
 @pytest.mark.parametrize(("arch", "what"), [("mamba", "recurrent"), ("t5", "encoder")])

@@ -182,8 +182,11 @@ def test_what_is_not_known_to_be_exact(load: LoadSettings, kind: str, what: str)
 
 
 def test_exact_context() -> None:
-    found = exactness.exact_context(ContextSettings(kv_type="f16", flash_attention="off"))
+    found = exactness.exact_context(ContextSettings(kv_type="f16", flash_attention="auto"))
     assert (found.kv_type, found.flash_attention) == ("bf16", "on")
+    for wrong in (ContextSettings(kv_type="q4_0"), ContextSettings(flash_attention="off")):
+        with pytest.raises(UsageError, match="--no-exact allows that"):
+            exactness.exact_context(wrong)
     assert exactness.exact_context(ContextSettings(kv_type="q8_0")).kv_type == "q8_0"
 
 
@@ -194,6 +197,8 @@ def test_exact_context() -> None:
         {"draft_match": True},
         {"draft_p_min": 0.5, "draft_lookup": True},
         {"draft": "m.gguf", "draft_lookup_min": 3},
+        {"draft_lookup": True, "sx_learn": True},
+        {"sx_seed_prompt": True},
     ],
 )
 def test_settings_that_do_nothing(given: dict[str, object]) -> None:

@@ -27,8 +27,14 @@ class Whole:
 
     ids: Any = None
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, most: int | None = None) -> None:
+        """Take a model.
+
+        Args:
+            context: Its context.
+            most: Propose ids below this alone: a vocabulary can be padded beyond the target's.
+        """
+        self._context, self._most = context, most
 
     def knows(self, ids: Sequence[int]) -> bool:
         """Whether all of them can enter."""
@@ -43,7 +49,7 @@ class Whole:
 
     def logits(self) -> Any:
         """Return the logits behind the last token; a view, or a copy."""
-        return self._context.logits()
+        return self._context.logits()[: self._most]
 
 
 class Static(Whole):
@@ -150,8 +156,7 @@ class Dynamic(Static):
         self._static = self.ids
         self._head, self._cap = head, cap
         self._matrix = np.zeros((0, head.width), np.float32)
-        self._dynamic: list[int] = []
-        self._members: set[int] = set()
+        self._dynamic: dict[int, None] = {}  # the oldest first, a row of the matrix each
         self._finish = self._fitting(finishers)
 
     def _fitting(self, finishers: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
@@ -176,39 +181,24 @@ class Dynamic(Static):
         """How many ids there are beside the static ones."""
         return len(self._dynamic)
 
-    def is_dynamic(self, token_id: int) -> bool:
-        """Whether an id is there beside the static ones."""
-        return token_id in self._members
-
-    def forget(self) -> None:
-        """Leave the static ids alone."""
-        self._dynamic.clear()
-        self._members.clear()
-        self._changed()
-
     def add(self, ids: Sequence[int]) -> int:
         """Add ids that are not there yet; returns how many those were."""
-        count = 0
-        for token_id in ids:
-            if token_id in self or token_id in self._members or token_id >= self._head.count:
-                continue
-            if len(self._dynamic) >= self._cap:
-                if not self._cap:
-                    break
-                self._members.discard(self._dynamic.pop(0))
-            self._dynamic.append(token_id)
-            self._members.add(token_id)
-            count += 1
-        if count:
-            self._changed()
-        return count
-
-    def _changed(self) -> None:
         import numpy as np
 
-        self.ids = np.concatenate((self._static, np.array(self._dynamic, np.int64)))
-        if self._dynamic:
-            self._matrix = self._head.values(self._dynamic)
+        new = [
+            token_id
+            for token_id in dict.fromkeys(ids)
+            if token_id not in self and token_id not in self._dynamic
+            and token_id < self._head.count
+        ]  # fmt: skip
+        if not new or not self._cap:
+            return 0
+        # Rows are dequantized once: thousands of them take longer than a small draft.
+        rows = self._head.values(new[-self._cap :])
+        self._matrix = np.concatenate((self._matrix, rows))[-self._cap :]
+        self._dynamic = dict.fromkeys([*self._dynamic, *new][-self._cap :])
+        self.ids = np.concatenate((self._static, np.array(list(self._dynamic), np.int64)))
+        return len(new)
 
     def logits(self) -> Any:
         """Return the logits of the static ids, then of the others; a copy."""

@@ -10,7 +10,7 @@ on the machine at hand before anything is generated.
 from __future__ import annotations
 
 from mtkit.base.record import Record, replace
-from mtkit.errors import UnsupportedError
+from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _PAIRED = frozenset(("F32", "F16", "BF16"))
 """Types whose single row is added in another order than the rows of any larger batch."""
 _NOT_REPACKED = {"Q4_K": 7}
 """As ``_ROWS``, where the weights are left as the file has them."""
+_EXACT_KV_TYPES = ("f16", "bf16", "q8_0")
 
 
 class Profile(Record):
@@ -46,7 +47,18 @@ class Profile(Record):
 
 
 def exact_context(settings: ContextSettings) -> ContextSettings:
-    """Return settings of a context whose attention does not depend on the size of a batch."""
+    """Return settings of a context whose attention does not depend on the size of a batch.
+
+    Raises:
+        UsageError: Something else was asked for; F16, the default, becomes BF16.
+    """
+    wrong = [f"--kv-type {settings.kv_type}"] * (settings.kv_type not in _EXACT_KV_TYPES)
+    wrong += ["--flash-attention off"] * (settings.flash_attention == "off")
+    if wrong:
+        raise UsageError(
+            f"{' '.join(wrong)}: greedy text may differ from plain decoding",
+            hint="leave it out, or --no-exact allows that",
+        )
     kv_type = "q8_0" if settings.kv_type == "q8_0" else "bf16"
     return replace(settings, kv_type=kv_type, flash_attention="on")
 

@@ -46,7 +46,7 @@ def prepared(settings: S) -> S:
     """Return settings for opening the target.
 
     Raises:
-        UsageError: A setting would do nothing.
+        UsageError: A setting would do nothing, or cannot be exact.
     """
     _check_used(settings.drafting)
     if is_wanted(settings.drafting) and settings.drafting.exact:
@@ -61,7 +61,7 @@ def _check_used(drafting: DraftSettings) -> None:
         "draft_lookup_min": ("--draft-lookup", lookup),
         "draft_max": ("--draft or --draft-lookup", model or lookup),
         "draft_match": ("--draft or --draft-lookup", model or lookup),
-        "sx_static_vocab": ("--draft", model),
+        **dict.fromkeys(("sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)),
         **dict.fromkeys(_SEARCH, ("--sx-quant-embd", drafting.sx_quant_embd is not None)),
         "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
         "sx_cap": (
@@ -151,6 +151,11 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
     whole = open_gguf(locate(settings.drafting.draft, MODEL))
     path, whole, ids = draft_files.find(whole, settings.drafting.sx_static_vocab)
     _check_vocabulary(runner, whole)
+    if ids is not None and max(ids) >= runner.model.n_vocab:
+        raise UsageError(
+            f"can propose id {max(ids)}, which the model does not have", source=whole.name,
+            hint="mtkit sx vocab -t MODEL counts the model's ids",
+        )  # fmt: skip
     is_dynamic = _is_dynamic(settings.drafting)
     if is_dynamic and ids is None:
         raise UsageError(
@@ -164,7 +169,7 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
     try:
         context = small.open_context()
         _check_can_cut(small)
-        vocabulary, learning = Whole(context), None
+        vocabulary, learning = Whole(context, runner.model.n_vocab), None
         if ids is not None and is_dynamic:
             vocabulary, learning = _learning(runner, settings.drafting, context, ids, whole)
         elif ids is not None:
@@ -173,7 +178,7 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
         if by_rejection(settings):
             import numpy as np
 
-            chain = cuts(context, _without_penalties(settings.sampler))
+            chain = cuts(context, replace(_without_penalties(settings.sampler), seed=seed))
             random = np.random.default_rng([seed, 1])
         seconds = calibration.step_seconds(context)
         least = settings.drafting.draft_p_min
