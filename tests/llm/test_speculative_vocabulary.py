@@ -17,7 +17,12 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
 from mtkit.llm.generate import generate
 from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import semantic_index, static_vocabulary
+from mtkit.llm.speculative import (
+    draft_files,
+    frequencies,
+    semantic_index,
+    static_vocabulary,
+)
 from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, finishers
 from mtkit.llm.speculative.proposal import Outcome
 from mtkit.llm.speculative.prune import EMBEDDING, HEAD, prune
@@ -102,6 +107,30 @@ def test_dynamic_logits_of_architectures(arch: str, tmp_path: Path) -> None:
         wanted = one.context.logits()[vocabulary.ids]
         np.testing.assert_allclose(vocabulary.logits(), wanted, rtol=0.01, atol=0.01)
         assert vocabulary.ids[-3:].tolist() == [500, 600, 700]
+
+
+@pytest.mark.parametrize("cap", [0, 1, 5, 100])
+def test_the_oldest_ids_leave_first(cap: int, tmp_path: Path) -> None:
+    source, pruned = own("draft"), str(tmp_path / "pruned.gguf")
+    static, random = english(64), Random(cap)
+    prune(source, static, pruned)
+    file = open_gguf(source)
+    table = Rows(file, file.names[EMBEDDING])
+    head = Rows(file, file.names[HEAD]) if HEAD in file.names else table
+    runner = opened(pruned, embeddings=True)
+    with runner:
+        vocabulary = Dynamic(runner.context, static, table, head, finishers(file.metadata), cap)
+        runner.context.decode([0])
+        wanted: list[int] = []
+        for _ in range(20):
+            new = [random.randrange(8192) for _ in range(random.randrange(9))]
+            fresh = [i for i in dict.fromkeys(new) if i not in static and i not in wanted]
+            assert vocabulary.add([*new, 1 << 20]) == (len(fresh) if cap else 0)
+            wanted = [*wanted, *fresh][-cap:] if cap else []
+            assert vocabulary.ids.tolist() == [*static, *wanted]
+            assert vocabulary.size == len(wanted)
+            logits = head.values(wanted) @ runner.context.hidden() if wanted else np.zeros(0)
+            assert np.allclose(vocabulary.logits()[64:], logits, atol=1e-4)
 
 
 def test_what_cannot_be_pruned(tmp_path: Path) -> None:
@@ -374,6 +403,75 @@ def test_a_pruned_file_needs_its_source(tmp_path: Path) -> None:
     (tmp_path / "draft.gguf").unlink()
     with pytest.raises(UsageError, match=r"needs draft\.gguf beside it"):
         generate("The", draft=small, **common)
+
+
+def test_ids_that_the_target_lacks(tmp_path: Path) -> None:
+    target, draft = (str(tiny(n_vocab=size, wtype="Q8_0")) for size in (1024, 2048))
+    (tmp_path / "v.txt").write_text("5\n1024\n")
+    with pytest.raises(UsageError, match="can propose id 1024, which the model does not have"):
+        generate([5], model=target, draft=draft, sx_static_vocab=str(tmp_path / "v.txt"))
+
+
+def test_a_draft_is_not_pruned_over_itself(tmp_path: Path) -> None:
+    draft = tmp_path / "draft.gguf"
+    shutil.copy(own("draft"), draft)
+    (tmp_path / "link.gguf").symlink_to(draft)
+    for name in ("draft.gguf", "link.gguf"):
+        with pytest.raises(UsageError, match="is the draft itself"):
+            prune(str(draft), english(64), str(tmp_path / name), force=True)
+    assert draft.read_bytes() == shared("own/model/mtkit-docs-draft-q8_0.gguf").read_bytes()
+
+
+def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged file is made again, the oldest leave, and what others keep there stays."""
+    file = open_gguf(own("draft"))
+    folder = tmp_path / "cache" / "mtkit" / "drafts"
+    (folder / "folder.gguf").mkdir(parents=True)
+    (folder / "other.gguf.1.part").write_bytes(b"")
+    made = []
+    for size in range(64, 64 * 12, 64):
+        (tmp_path / "v.txt").write_text("\n".join(map(str, english(size))))
+        made.append(draft_files.find(file, str(tmp_path / "v.txt"))[0])
+    assert not (folder / made[0]).exists()
+    assert len([name for name in folder.iterdir() if name.is_file()]) <= 9
+    assert (folder / "other.gguf.1.part").exists()
+    whole = open_gguf(made[-1]).data.tobytes()
+    for size in (0, 100, len(whole) // 2, len(whole) - 1):
+        (folder / made[-1]).write_bytes(whole[:size])
+        assert draft_files.find(file, str(tmp_path / "v.txt"))[0] == made[-1]
+        assert (folder / made[-1]).read_bytes() == whole
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match=r"cache folder cannot be made.*mtkit sx prune"):
+        draft_files.find(file, str(tmp_path / "v.txt"))
+
+
+@pytest.mark.parametrize(
+    "line", ["5", "5 6 7", "a 5", "5 -1", "5 1.5", "\u0665 1", "9" * 5000 + " 1", "5 " + "9" * 5000]
+)
+def test_damaged_counts(line: str) -> None:
+    with pytest.raises(FormatError, match="f: line 2: is not an id and its count"):
+        frequencies.in_file("f", ["3 4  # a comment", line], 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("", 2, b"nothing to count"),
+        ('{"text": "a"}\n', 3, b'prompts: line 1: is not JSON with a text as "prompt"'),
+        ('ab\n{"prompt": 5}\n', 3, b"prompts: line 2: is not JSON"),
+    ],
+)
+def test_prompts_that_are_none(
+    text: str, code: int, said: bytes, mtkit: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "prompts").write_text(text)
+    done = mtkit(
+        "sx", "vocab", "-t", own("target"), "--prompts", str(tmp_path / "prompts"), "-n", "1024",
+        "--tokens", "2",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert said in done.stderr
 
 
 def test_the_commands(mtkit: Run, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def vocab(
         typer.Option("--prompts", metavar="FILE", help="Count TARGET's answers to these lines."),
     ] = None,
     n_predict: Annotated[
-        int, typer.Option("--tokens", metavar="N", help="Of each answer at most.")
+        int, typer.Option("--tokens", metavar="N", min=1, help="Of each answer at most.")
     ] = 128,
     output_file: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the ids there.")
@@ -67,11 +67,11 @@ def vocab(
     metadata = open_gguf(path).metadata
     n_vocab = len(metadata.get("tokenizer.ggml.tokens") or ())
     if not 0 < size <= n_vocab:
-        raise UsageError(f"-n {size}: {path} has {n_vocab} ids")
+        raise UsageError(f"has {n_vocab} ids, not {size}", source=path, hint="-n says how many")
     counts = dict(_counted(path, files or [], freq or [], prompts, n_predict, n_vocab))
-    if not counts:
-        raise UsageError("nothing to count", hint="name texts, --freq or --prompts")
     total: Counter[int] = sum(counts.values(), Counter())
+    if not total:
+        raise UsageError("nothing to count", hint="name texts, --freq or --prompts")
     ids = static_vocabulary.most_frequent(total, size, frequencies.always_in(metadata), n_vocab)
     if output_file is not None:
         note = f"{len(ids)} ids of {os.path.basename(path)}, the most frequent first"
@@ -119,21 +119,26 @@ def _counted(
         settings = ModelSettings(path, ContextSettings(n_ctx=4 * n_predict))
         with open_model(settings, Progress("loading").show) as runner:
             runner.open_context()
-            yield prompts, frequencies.in_answers(runner, _prompts(read_text(prompts)), n_predict)
+            yield prompts, frequencies.in_answers(runner, _prompts(prompts), n_predict)
 
 
-def _prompts(text: str) -> Iterator[str]:
+def _prompts(path: str) -> Iterator[str]:
     """Give the prompts of a file: a line each, plain or JSON."""
     import json
 
+    from mtkit.commands.arguments import read_text
     from mtkit.errors import FormatError
 
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if line.startswith("{"):
             try:
                 found = json.loads(line)["prompt"]
             except (ValueError, KeyError, RecursionError):
-                raise FormatError('is not JSON with "prompt"', field=f"line {number}") from None
-            yield str(found)
+                found = None
+            if not isinstance(found, str):
+                raise FormatError(
+                    'is not JSON with a text as "prompt"', source=path, field=f"line {number}"
+                )
+            yield found
         elif line.strip():
             yield line

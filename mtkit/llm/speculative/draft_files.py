@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from mtkit.errors import FormatError, UsageError
 from mtkit.gguf import open_gguf
@@ -82,12 +83,35 @@ def _cached(source: str, ids: Sequence[int]) -> str:
     key = os.path.abspath(source), found.st_size, found.st_mtime_ns, list(ids)
     name = hashlib.sha256(repr(key).encode()).hexdigest() + ".gguf"
     path = os.path.join(folder("drafts"), name)
-    if not os.path.exists(path):
+    if _is_whole(path):
+        return path
+    try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        kept = [entry for entry in os.scandir(os.path.dirname(path)) if entry.is_file()]
-        for entry in sorted(kept, key=lambda e: e.stat().st_mtime)[
-            : max(len(kept) - _MOST_KEPT + 1, 0)
-        ]:
-            os.unlink(entry.path)
-        prune(source, ids, path, force=True)
+    except OSError as error:
+        raise UsageError(
+            f"the cache folder cannot be made: {error.strerror}", source=os.path.dirname(path),
+            hint="XDG_CACHE_HOME names another one, or mtkit sx prune writes the draft elsewhere",
+        ) from None  # fmt: skip
+    _make_room(os.path.dirname(path))
+    prune(source, ids, path, force=True)
     return path
+
+
+def _is_whole(path: str) -> bool:
+    """Whether a pruned draft is there, and not cut."""
+    try:
+        return _pruned_ids(open_gguf(path)) is not None
+    except (FormatError, UsageError):
+        return False
+
+
+def _make_room(folder: str) -> None:
+    """Delete the oldest drafts; another process may be doing the same."""
+    kept = []
+    for name in os.listdir(folder):
+        if name.endswith(".gguf"):
+            with suppress(OSError):
+                kept.append((os.path.getmtime(os.path.join(folder, name)), name))
+    for _, name in sorted(kept)[: max(len(kept) - _MOST_KEPT + 1, 0)]:
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, name))

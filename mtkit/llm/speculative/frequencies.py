@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NORMAL, _UNKNOWN, _UNUSED = 1, 2, 5
 """Token types of a GGUF whose ids stand for nothing special."""
+_MOST_DIGITS = 18
+"""Of a number in a file of counts; Python refuses to read those of thousands."""
 
 
 def in_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
@@ -37,12 +39,16 @@ def in_file(path: str, lines: Iterable[str], n_vocab: int) -> Counter[int]:
         fields = line.partition("#")[0].split()
         if not fields:
             continue
-        if len(fields) != 2 or not all(field.isascii() and field.isdigit() for field in fields):
+        if len(fields) != 2 or not all(map(_is_number, fields)):
             raise FormatError("is not an id and its count", source=path, field=f"line {number}")
         if int(fields[0]) >= n_vocab:
             raise FormatError(f"there is no id {fields[0]}", source=path, field=f"line {number}")
         found[int(fields[0])] += int(fields[1])
     return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def in_answers(runner: Runner, prompts: Iterable[str], n_predict: int) -> Counter[int]:

@@ -40,11 +40,16 @@ def prune(source: str, ids: Sequence[int], target: str, *, force: bool = False) 
     Raises:
         FormatError: The source is damaged.
         UnsupportedError: Its architecture keeps its vocabulary in another way, or it is in shards.
-        UsageError: There are no ids, an id is not in it, or the file exists.
+        UsageError: There are no ids, an id is not in it, or the file exists or is the source.
         ResourceError: The disk is full.
     """
     file = open_gguf(source)
     n_vocab = _check(file, source)
+    if os.path.exists(target) and os.path.samefile(source, target):
+        raise UsageError(
+            "is the draft itself, which the pruned one needs beside it", source=target,
+            hint="name another file",
+        )  # fmt: skip
     if not ids:
         raise UsageError("no ids: a draft has to have some")
     outside = next((i for i in ids if i >= n_vocab), None)

@@ -166,7 +166,7 @@ def read(embeddings: str, scales: str, queries: Rows) -> Any:
     """Return the int8 rows of a table, mapped; its scales are only held against it.
 
     Raises:
-        UsageError: A file is not there.
+        UsageError: A file cannot be read.
         FormatError: Its size is not that of the target's table.
     """
     import numpy as np
@@ -174,7 +174,8 @@ def read(embeddings: str, scales: str, queries: Rows) -> Any:
     wanted = {embeddings: queries.count * queries.width, scales: 4 * queries.count}
     for path, size in wanted.items():
         try:
-            found = os.path.getsize(path)
+            with open(path, "rb") as file:
+                found = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise UsageError(error.strerror or str(error), source=path) from None
         if found != size:
