@@ -9,6 +9,7 @@ from rank_cases import random_ranks
 from small_files import sources
 
 from mtkit.base.packed import Pieces
+from mtkit.base.record import Record
 from mtkit.commands.convert.report import MOST_LOSSES, loss_lines
 from mtkit.conversion.convert import NAMED, refuse
 from mtkit.errors import LossError, UnsupportedError
@@ -41,6 +42,18 @@ def test_a_writer_lists_a_loss_once_and_few_of_them(name: str) -> None:
             continue
         assert len(losses) <= LONGEST_LIST
         assert len(set(losses)) == len(losses), (to, losses)
+
+
+class Unheard(Record):
+    """A component that no writer names."""
+
+
+@pytest.mark.parametrize("name", ["gguf:t5", "gguf:llama"])
+def test_a_normalizer_that_gguf_does_not_name_is_lost(name: str) -> None:
+    """It was taken for one that llama.cpp has in another form: ``ids-possible``."""
+    spec = replace(read(sources()[name])[1].spec, normalizer=Unheard())
+    losses = get_format("gguf").write(spec, WriteOptions()).losses
+    assert [loss.code for loss in losses if loss.field == "normalizer"] == ["ids"]
 
 
 def drawn(seed: int) -> tuple[Loss, ...]:

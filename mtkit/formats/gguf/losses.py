@@ -90,14 +90,17 @@ def _lost_forms(found: object) -> bool:
     """Tell whether there is a step that llama.cpp has in no form."""
     if isinstance(found, normalizers.Sequence):
         return any(_lost_forms(step) for step in found.steps)
-    return isinstance(
+    return found is not None and not isinstance(
         found,
         (
-            normalizers.UnicodeForm,
-            normalizers.Lowercase,
-            normalizers.StripAccents,
-            normalizers.Nmt,
-            normalizers.ByteLevel,
+            normalizers.Bert,
+            normalizers.BertTable,
+            normalizers.CodePointTable,
+            normalizers.Precompiled,
+            normalizers.Prepend,
+            normalizers.Replace,
+            normalizers.Spaces,
+            normalizers.Strip,
         ),
     )
 
