@@ -7,7 +7,7 @@ The tables are what the C++ core walks, too (native/steps/pattern.hpp). All numb
     u16[4352] block number of each 256 characters; u8[256] classes a block; automata
 
 A character's class is ``blocks[256 * numbers[code >> 8] + (code & 255)]``; automata are described
-in pattern_automaton.py. Finding takes time linear in the text: a look beyond the end of a match
+in automaton.py. Finding takes time linear in the text: a look beyond the end of a match
 that came to nothing is remembered once it is long, and not gone again.
 
 Source: find_iter of the onig crate and of fancy-regex: an empty match right behind a match does not
