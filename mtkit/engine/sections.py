@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
 RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
-_BY_SCORE = (models.ScoreBPE, models.Unigram, models.LatticeUnigram)
+_BY_SCORE = (models.ScoreBPE, models.Unigram)
 _USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
 
 

@@ -115,11 +115,16 @@ def refusing_bpe(rng: random.Random) -> tuple[Vocabulary, models.Model]:
     vocabulary = random_vocabulary(rng, "\u2581")
     return vocabulary, models.BPE(
         random_merges(rng, vocabulary),
-        byte_fallback=rng.random() < 0.5,
         ignore_merges=rng.random() < 0.5,
         end_of_word_suffix=rng.choice(("", "\u00e9")),
         without_unk="error",
     )
+
+
+def refusing_bytes(rng: random.Random) -> tuple[Vocabulary, models.Model]:
+    """Byte tokens without an affix: beside one their offsets are the pipeline's."""
+    vocabulary, model = refusing_bpe(rng)
+    return vocabulary, replace(model, byte_fallback=True, end_of_word_suffix="")
 
 
 def without_token(rng: random.Random) -> tuple[Vocabulary, models.Model]:
@@ -137,6 +142,7 @@ DRAW: dict[str, Callable[[random.Random], tuple[Vocabulary, models.Model]]] = {
     "LatticeUnigram": lattice_unigram,
     "SectionBPE": section_bpe,
     "BPE without_unk": refusing_bpe,
+    "BPE without_unk, with bytes": refusing_bytes,
     "unk outside": without_token,
 }
 MORE = ["\ufeff", "\ufeffab\ufeff", "\ufeff\ufeff a", "\ud7ff\ue000", "a" * 40, "ab" * 60]
