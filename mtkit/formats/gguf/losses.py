@@ -107,11 +107,14 @@ def _lost_forms(found: object) -> bool:
 
 def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
     old, new = spec.model, back.model
+    words: list[Loss] = []
     if isinstance(new, models.BPE) and _whole_words(old) != new.ignore_merges:
         unmade = _unmade(back, new)
         if unmade:
             effect = f"{unmade} tokens that no merge makes are found as whole words or not at all"
-            return [Loss("ids", "model.ignore_merges", effect)]
+            words = [Loss("ids", "model.ignore_merges", effect)]
+    if words and type(old) is not type(new):
+        return words
     if "model" not in plan.known or type(old) is not type(new):
         code: LossCode = "ids-possible" if "model" in plan.known else "ids"
         return [Loss(code, "model", "llama.cpp's algorithm differs")]
@@ -120,9 +123,13 @@ def _model(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> list[Loss]:
         effects = {**_UNIGRAM, "byte_fallback": _FALLBACK[old.byte_fallback]}
         return [Loss(effects[name][0], f"model.{name}", effects[name][1]) for name in changed]
     unused = isinstance(new, models.BPE) and new.missing == "before"
+    if words:
+        changed.remove("ignore_merges")
     if unused and set(changed) <= {"unk", "fuse_unk"}:
         effect = "is never used: the alphabet is complete"
-        return [Loss("metadata", f"model.{name}", effect) for name in changed]
+        return words + [Loss("metadata", f"model.{name}", effect) for name in changed]
+    if words:
+        return words
     if isinstance(old, models.ScoreBPE) and TokenType.UNUSED not in (spec.vocabulary.types or ()):
         return [Loss("ids-special", "model", "any token's text can be made by merging")]
     return [Loss("ids-possible", "model", "run by llama.cpp's own code")]
