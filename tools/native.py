@@ -84,7 +84,8 @@ def sanitize() -> int:
     # An editable install or the current folder could bring the ordinary module instead.
     show = "import mtkit._native as n; print(n.__file__); assert 'sanitize' in n.__file__"
     subprocess.run([sys.executable, "-P", "-c", show], check=True, env=environment, cwd=ROOT)
-    command = ["pytest", "-x", "-p", "no:cacheprovider", *SANITIZED_TESTS]
+    command = [sys.executable, "-P", "-m", "pytest", "-x", "-p", "no:cacheprovider"]
+    command += SANITIZED_TESTS
     return subprocess.run(command, check=False, env=environment, cwd=ROOT).returncode
 
 
