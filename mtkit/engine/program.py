@@ -159,11 +159,15 @@ class Program:
         joined = u8(NormalizerKind.SEQUENCE) + u32(len(steps)) + b"".join(steps)
         return steps[0] if len(steps) == 1 else joined
 
+    def _spells_bytes(self) -> bool:
+        """Whether a pre-tokenizer writes characters as letters for their bytes."""
+        return any(isinstance(s, pre_tokenizers.ByteLevel) for s in flat(self.spec.pre_tokenizer))
+
     def _normalizer_steps(self, component: Normalizer) -> list[bytes]:
         if isinstance(component, normalizers.Sequence):
             return [step for part in component.steps for step in self._normalizer_steps(part)]
         if isinstance(component, normalizers.Prepend):
-            if not component.text:
+            if not component.text and self._spells_bytes():
                 # It unties the first character from the text: tokenizers' ByteLevel then writes
                 # that character's bytes once more.
                 raise UnsupportedError("the core does not prepend nothing")
