@@ -22,6 +22,7 @@ COMMANDS = {
     "convert": ("mtkit.commands.convert", "Convert a tokenizer to another format."),
     "compare": ("mtkit.commands.compare", "Compare two tokenizers on the same texts."),
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
+    "check": ("mtkit.commands.check", "Say what is wrong with a GGUF or tokenizer file."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),

@@ -220,21 +220,31 @@ def _cell(text: str) -> str:
 
 def rule_table() -> str:
     """``docs/rules.md``: the rules that files and specifications are held to."""
+    from mtkit.check import checking, tensors
+    from mtkit.check.explanations import EXPLANATIONS
     from mtkit.gguf import rules, shards
     from mtkit.spec.rules import RULES
 
     out = [
         "# Rules\n",
-        "What breaks an `error` is refused (exit code 3); of a `warning` mtkit tells and reads on.",
-        "The codes stay: `mtkit inspect --json` has them under `warnings`.\n",
+        "What breaks an `error` is refused (exit code 3); of a `warning` mtkit tells and reads on;",
+        "a `note` is worth knowing. `mtkit check` holds a file to all of them, every other command",
+        "to those of the first and the last table. The codes stay: `mtkit inspect --json` has them",
+        "under `warnings`, `mtkit check --json` under `findings`.\n",
     ]
     for title, found in (
         ("GGUF", (*rules.RULES, *shards.RULES)),
+        ("What `mtkit check` looks for besides", (*checking.RULES, *tensors.DATA)),
         ("Tokenizers, of every format", RULES),
     ):
-        out += [f"## {title}\n", "| code | severity | field | demanded by |", "|---|---|---|---|"]
+        out += [
+            f"## {title}\n",
+            "| code | severity | field | demanded by | what holds |",
+            "|---|---|---|---|---|",
+        ]
         rows = [
             f"| `{rule.code}` | {rule.severity} | {rule.field or 'any'} | {rule.source} |"
+            f" {EXPLANATIONS[rule.code]} |"
             for rule in found
         ]
         out += [*dict.fromkeys(rows), ""]

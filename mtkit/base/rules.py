@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, Protocol
 
-    Severity = Literal["error", "warning"]
+    Severity = Literal["error", "warning", "note"]
     Check = Callable[..., str]
     """(value of the field, its record, the whole) → what is wrong, or nothing."""
 
@@ -30,13 +30,17 @@ MOST_OF_A_RULE = 1000
 """A file of garbage breaks the same rule at every place."""
 
 
+def _unasked(*_: object) -> str:
+    return ""
+
+
 class Rule(Record):
     """Something that is true of every sound file.
 
     Attributes:
         code: Its name, for good.
         severity: ``error``: the file is refused. ``warning``: it is read, but other programs refuse
-            it or read something else.
+            it or read something else. ``note``: every program reads it; worth knowing.
         source: Who demands it.
         field: Name of the field of a record that it is about.
         check: Returns what is wrong, or an empty text.
@@ -47,7 +51,7 @@ class Rule(Record):
     severity: Severity
     source: str
     field: str
-    check: Check
+    check: Check = _unasked
     advice: str = ""
 
     def demand(self, *asked: object, field: str, offset: int) -> None:

@@ -19,7 +19,7 @@ LAYERS = [
     {"formats", "checkpoints", "chat", "memory_plan", "sources"},
     {"inspection", "settings", "tokenizer"},
     {"llama"},
-    {"conversion", "llm"},
+    {"check", "conversion", "llm"},
     {"commands"},
     {"cli"},
     {"__main__"},

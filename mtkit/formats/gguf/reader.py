@@ -11,6 +11,7 @@ from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.gguf import text as gguf_text
 from mtkit.formats.gguf.extras import collect
+from mtkit.formats.gguf.keys import Keys
 from mtkit.formats.gguf.kinds import (
     ID_KEYS,
     KINDS,
@@ -34,7 +35,9 @@ from mtkit.spec import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mtkit.formats.gguf.keys import Keys
+    from collections.abc import Callable
+    from typing import Any
+
     from mtkit.formats.gguf.kinds import Kind
     from mtkit.formats.gguf.pre_tokenizers import Pre
     from mtkit.formats.gguf.special import Roles
@@ -97,6 +100,38 @@ def read_spec(keys: Keys) -> TokenizerSpec:
         name=name,
         **stages(frame),
     )
+
+
+def read_parts(keys: Keys) -> tuple[TokenizerSpec | None, tuple[tuple[str, FormatError], ...]]:
+    """Read a vocabulary part by part, where ``read_spec`` ends at the first that is wrong.
+
+    Returns:
+        The specification, where nothing is wrong, and each part that is with its error;
+        ``vocabulary`` is for what only the parts together can have.
+
+    Raises:
+        UnsupportedError: The file holds no vocabulary.
+    """
+    errors: list[tuple[str, FormatError]] = []
+
+    def tried(part: str, read: Callable[..., Any], *asked: Any) -> Any:
+        try:
+            return read(keys, *asked)
+        except FormatError as error:
+            errors.append((part, error))
+            return None
+
+    tried("name", Keys.text, "general.name")
+    kind = tried("tokenizer-model", _kind, tried("architecture", _architecture) or "")
+    _, pre = (kind and tried("pre-tokenizer", _pre, kind)) or ("", None)
+    size = len(tried("tokens", _texts) or ())
+    tried("token-types", _types, size)
+    tried("scores", _scores, size)
+    tried("special-ids", _ids, size)
+    if kind:
+        tried("added-ends", _added_ends, kind, pre)
+    tried("chat-template", _templates)
+    return None if errors else tried("vocabulary", read_spec), tuple(errors)
 
 
 def _architecture(keys: Keys) -> str:

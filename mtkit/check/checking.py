@@ -1,0 +1,189 @@
+"""Holding one file to every rule that is about it."""
+
+from __future__ import annotations
+
+from mtkit.base.binary import Source
+from mtkit.base.rules import BrokenRule, Finding, Rule
+from mtkit.check import gguf_keys, loader, templates, vocabulary
+from mtkit.check.report import Report, surveyed
+from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.gguf.magic import MAGIC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.gguf import GgufFile
+    from mtkit.spec import TokenizerSpec
+
+READABLE = Rule("tokenizer", "error", "the format's reference", "any")
+SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "any")
+RULES = (
+    *loader.CONTAINER,
+    *loader.ARCHITECTURES_RULE,
+    *loader.MODEL,
+    *gguf_keys.PARTS.values(),
+    *gguf_keys.KEYS,
+    READABLE,
+    SUPPORTED,
+    *vocabulary.VOCABULARY,
+    *vocabulary.RUN,
+    *templates.TEMPLATE,
+    *templates.AGAINST,
+)
+"""All that are here besides those of ``tensors``."""
+
+
+class _Checking:
+    """Findings and what was left out, of one file."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.skipped: list[tuple[str, str]] = []
+
+    def report(self, path: str, kind: str) -> Report:
+        return Report(path, kind, tuple(self.findings), tuple(self.skipped))
+
+    def hold(self, rule: Rule, error: MtkitError) -> None:
+        """Keep an error as what breaks a rule."""
+        if isinstance(error, BrokenRule):
+            self.findings.append(error.finding)
+        else:
+            self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
+
+    def tokenizer(self, spec: TokenizerSpec, against: TokenizerSpec | None, other: str) -> None:
+        """Hold a specification and its chat templates to the rules."""
+        from mtkit.tokenizer.tokenizer import Tokenizer
+
+        self.findings += surveyed(vocabulary.VOCABULARY, spec)
+        tokenizer = Tokenizer(spec)
+        broken = list(surveyed(vocabulary.RUN, tokenizer))
+        if broken:
+            self.findings += broken
+            self.skipped.append(("chat template", "the tokenizer does not run"))
+            return
+        if not spec.chat_templates:
+            self.skipped.append(("chat template", "there is none"))
+        for template in spec.chat_templates:
+            self.findings += surveyed(templates.TEMPLATE, templates.Trial(template, tokenizer))
+        if against is not None:
+            wanted = {template.name: template.text for template in against.chat_templates}
+            self.findings += surveyed(templates.AGAINST, spec, other, wanted)
+
+
+def check(path: str, *, deep: bool = False, against: str | None = None) -> Report:
+    """Hold a file to every rule.
+
+    Args:
+        path: A GGUF, a tokenizer file or a folder with one.
+        deep: Read the data of tensors, too.
+        against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
+
+    Raises:
+        UsageError: A file does not exist.
+        FormatError: ``against`` is damaged.
+    """
+    from mtkit.sources.locate import locate
+
+    wanted = None
+    if against is not None:
+        from mtkit.tokenizer.load import load
+
+        wanted = load(against).spec
+    return check_source(Source.open(locate(path)), deep=deep, against=wanted, other=against or "")
+
+
+def check_source(
+    source: Source,
+    *,
+    deep: bool = False,
+    against: TokenizerSpec | None = None,
+    other: str = "",
+) -> Report:
+    """Hold an open file to every rule, as ``check`` does; ``other`` names ``against``."""
+    found = _Checking()
+    if bytes(source.data[:4]) == MAGIC:
+        _gguf(source, found, against, other, deep=deep)
+        return found.report(source.name, "gguf")
+    from mtkit import formats
+
+    try:
+        module = formats.recognise(source)
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("the file", "it is of no kind that is known"))
+        return found.report(source.name, "")
+    try:
+        spec = module.read(source, {}).spec
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("tokenizer", "it could not be read to its end"))
+    except UnsupportedError as error:
+        found.hold(SUPPORTED, error)
+        found.skipped.append(("tokenizer", "mtkit does not know all of it"))
+    else:
+        found.tokenizer(spec, against, other)
+    return found.report(source.name, module.NAME)
+
+
+def _gguf(
+    source: Source, found: _Checking, other: TokenizerSpec | None, name: str, *, deep: bool
+) -> None:
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.shards import shard_set
+
+    file = open_gguf(source, strict=False)
+    found.findings += file.findings
+    if not file.is_whole:
+        found.skipped.append(("what lies behind the damage", "the reading ended there"))
+        return
+    shards = shard_set(file, strict=False)
+    found.findings += shards.findings if shards else ()
+    found.findings += surveyed(loader.CONTAINER, file)
+    if shards is None or shards.number == 0:
+        found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
+        files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
+        tensors = tuple(tensor for one in files for tensor in one.tensors)
+        if tensors and (shards is None or shards.is_complete):
+            found.findings += surveyed(loader.MODEL, file, tensors)
+        _vocabulary(file, found, other, name)
+    else:
+        found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
+    if deep:
+        _data(file, found)
+    elif file.tensors:
+        found.skipped.append(("tensor data", "--deep reads it"))
+
+
+def _vocabulary(file: GgufFile, found: _Checking, other: TokenizerSpec | None, name: str) -> None:
+    from mtkit.formats.contract import Reading
+    from mtkit.formats.gguf.keys import Keys
+    from mtkit.formats.gguf.reader import read_parts
+
+    keys = Keys(file, {})
+    try:
+        spec, errors = read_parts(keys)
+        for part, error in errors:
+            found.hold(gguf_keys.PARTS[part], error)
+        found.findings += surveyed(gguf_keys.KEYS, keys)
+        if spec is None:
+            found.skipped.append(("tokenizer", "its keys could not all be read"))
+        else:
+            found.tokenizer(Reading(spec).spec, other, name)
+    except FormatError as error:  # a rule of specifications
+        found.hold(gguf_keys.PARTS["vocabulary"], error)
+        found.skipped.append(("tokenizer", "its keys contradict each other"))
+    except UnsupportedError as error:
+        found.skipped.append(("tokenizer", error.what))
+
+
+def _data(file: GgufFile, found: _Checking) -> None:
+    from mtkit.check.tensors import found_in
+
+    broken = frozenset(finding.field for finding in found.findings if finding.is_error)
+    unknown = 0
+    for item in found_in(file, broken):
+        if isinstance(item, Finding):
+            found.findings.append(item)
+        else:
+            unknown += 1
+    if unknown:
+        found.skipped.append((f"data of {unknown} tensors", "no floats are looked for in its type"))

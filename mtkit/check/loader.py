@@ -1,0 +1,156 @@
+"""What llama.cpp's loader demands of a GGUF beyond the format: one rule a row.
+
+A file that breaks one of these is sound, and mtkit reads it; llama.cpp refuses it.
+Source: gguf.cpp, llama-model-loader.cpp and llama-model.cpp (``load_hparams``) of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtkit.check.report import survey
+from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
+from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES
+from mtkit.gguf.types import ARRAY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.check.report import Place
+    from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
+
+ARCHITECTURE = "general.architecture"
+_SIZES = ("context_length", "embedding_length", "block_count")
+"""Hyperparameters, all u32, without which no model is loaded."""
+_BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
+
+
+def _version(file: GgufFile) -> Iterator[Place]:
+    if file.version == 1:
+        yield "version", "is 1, which llama.cpp no longer reads", 4
+
+
+def _byte_order(file: GgufFile) -> Iterator[Place]:
+    if file.byte_order == "big":
+        yield "version", "is big-endian: only hosts of that byte order load it", 4
+
+
+def _nested(file: GgufFile) -> Iterator[Place]:
+    for entry in file.metadata.entries.values():
+        if entry.type is ARRAY and entry.value.element is ARRAY:
+            field, offset = entry.place("value")
+            yield field, "is an array of arrays", offset
+
+
+def _name_length(file: GgufFile) -> Iterator[Place]:
+    for tensor in file.tensors:
+        size = len(tensor.name.encode("utf-8", "surrogateescape"))
+        if size == MAX_NAME_BYTES:
+            field, offset = tensor.place("name")
+            yield field, f"has a name of {size} bytes, llama.cpp has room for {size - 1}", offset
+
+
+def _offsets(file: GgufFile) -> Iterator[Place]:
+    """Data must stand in the order of the table, with nothing but padding between."""
+    wanted = 0
+    for tensor in file.tensors:
+        if tensor.offset != wanted:
+            field, offset = tensor.place("offset")
+            yield field, f"has its data at {tensor.offset}, not at {wanted} behind the last", offset
+            return  # every later one is off, too
+        wanted += -(-tensor.n_bytes // file.alignment) * file.alignment
+
+
+def _architecture(file: GgufFile) -> Iterator[Place]:
+    entry = file.metadata.entries.get(ARCHITECTURE)
+    if entry and isinstance(entry.value, str) and entry.value not in ARCHITECTURES:
+        what = f"is {entry.value!r}, which llama-cpp-python {VERSION} does not know"
+        yield ARCHITECTURE, what, entry.value_offset
+
+
+def _first_shard(file: GgufFile) -> Iterator[Place]:
+    number = file.metadata.get("split.no")
+    if type(number) is int and number > 0:
+        offset = file.metadata.entries["split.no"].value_offset
+        yield "split.no", f"is {number}: a model is opened by its first file", offset
+
+
+def _missing_shards(file: GgufFile) -> Iterator[Place]:
+    from mtkit.gguf.shards import shard_set
+
+    shards = shard_set(file, strict=False)
+    if shards and shards.number == 0:
+        for shard in shards.shards:
+            if shard.file is None:
+                yield "split.count", f"{shard.path} is missing or damaged", None
+
+
+CONTAINER = (
+    survey("loader-version", "warning", LLAMA_CPP, "version", _version),
+    survey("loader-byte-order", "warning", LLAMA_CPP, "version", _byte_order),
+    survey("loader-nested-array", "warning", LLAMA_CPP, "value", _nested),
+    survey("loader-name-length", "warning", LLAMA_CPP, "name", _name_length),
+    survey("loader-offsets", "warning", LLAMA_CPP, "offset", _offsets),
+    survey("loader-first-shard", "warning", LLAMA_CPP, "split.no", _first_shard),
+    survey("loader-shards", "warning", LLAMA_CPP, "split.count", _missing_shards),
+)
+"""Held against every GGUF."""
+
+
+def _sizes(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    if not any(t.name == _EMBEDDING or t.name.startswith(_BLOCK) for t in tensors):
+        return  # an adapter, an importance matrix
+    for size in _SIZES:
+        key = f"{file.metadata.get(ARCHITECTURE)}.{size}"
+        entry = file.metadata.entries.get(key)
+        if entry is None:
+            yield key, "is missing", None
+        elif entry.type.name != "u32":
+            kind = file.metadata.type_name(key)
+            yield key, f"is of type {kind}, not u32", entry.value_offset
+
+
+def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    key = f"{file.metadata.get(ARCHITECTURE)}.block_count"
+    count = file.metadata.get(key)
+    there = {t.name.split(".")[1] for t in tensors if t.name.startswith(_BLOCK)}
+    if type(count) is not int or not there or count > len(file.data):
+        return
+    numbers = {int(number) for number in there if number.isascii() and number.isdigit()}
+    missing = [number for number in range(count) if number not in numbers]
+    if missing:
+        offset = file.metadata.entries[key].value_offset
+        yield key, f"is {count}, but block {missing[0]} has no tensor", offset
+    beyond = sorted(number for number in numbers if number >= count)
+    if beyond:
+        offset = file.metadata.entries[key].value_offset
+        yield key, f"is {count}, but tensors of block {beyond[0]} are there", offset
+
+
+def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    metadata = file.metadata
+    width = metadata.get(f"{metadata.get(ARCHITECTURE)}.embedding_length")
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    rows = len(tokens) if isinstance(tokens, Sequence) and not isinstance(tokens, str) else None
+    for tensor in tensors:
+        if tensor.name != _EMBEDDING or len(tensor.shape) < 2:
+            continue
+        field, offset = tensor.place("shape")
+        if type(width) is int and tensor.shape[0] != width:
+            yield field, f"has rows of {tensor.shape[0]}, embedding_length is {width}", offset
+        if rows is not None and tensor.shape[1] != rows:
+            yield field, f"has {tensor.shape[1]} rows for {rows} tokens", offset
+
+
+MODEL = (
+    survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
+    survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
+    survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
+)
+"""Held against files with weights, and the tensors of all their shards."""
+ARCHITECTURES_RULE = (
+    survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE, _architecture),
+)
+"""Held against files that another one does not complete."""

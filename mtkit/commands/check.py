@@ -1,0 +1,187 @@
+"""``mtkit check``: what is wrong with a model or tokenizer file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import AS_JSON, application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.base.rules import Finding, Severity
+    from mtkit.check import Report
+
+app = application()
+
+_ROLES: dict[Severity, str] = {"error": "bad", "warning": "warning", "note": "dim"}
+
+
+@app.command()
+def check(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders.")
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read tensor data: NaN, Inf, all zero.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="FILE", help="Tokenizer whose chat template it should have."
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="CODE", help="Say what a code means.")
+    ] = None,
+    as_json: AS_JSON = False,
+    sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for continuous integration.")
+    ] = False,
+) -> None:
+    """Check a GGUF or a tokenizer file of any format against every rule that is about it.
+
+    Rules of the format, of llama.cpp's loader, of the tokenizer and its chat templates. In a pipe a
+    row for each finding: file, severity, code, field, offset, what; and one "skipped" for each part
+    that was not looked at. Exit code 3: damaged; 1: a program refuses or misreads it; 0: neither.
+
+    \b
+    Examples:
+      mtkit check model.gguf
+      mtkit check model.gguf --deep --against ORG/NAME
+      mtkit check --explain token-twice
+    """
+    from mtkit.errors import MtkitError, UsageError
+
+    if explain is not None:
+        _explain(explain, as_json=as_json)
+        return
+    if not files:
+        raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
+    from mtkit.check import check as run
+
+    reports = []
+    for file in files:
+        try:
+            reports.append(run(file, deep=deep, against=against))
+        except MtkitError as error:
+            raise error.located(file) from None
+    if sarif:
+        from mtkit.check.sarif import document
+
+        output.write_json(document(reports))
+    elif as_json:
+        output.write_json(
+            {"schema": "mtkit.check/1", "files": [_document(report) for report in reports]}
+        )
+    elif output.is_terminal():
+        for report in reports:
+            _show(report)
+    else:
+        for report in reports:
+            output.write_rows(_rows(report))
+    code = max(report.exit_code for report in reports)
+    if code:
+        raise typer.Exit(code)
+
+
+def _rows(report: Report) -> Sequence[Sequence[object]]:
+    rows: list[Sequence[object]] = [
+        (
+            report.path,
+            finding.rule.severity,
+            finding.rule.code,
+            finding.field,
+            finding.offset,
+            finding.what,
+        )
+        for finding in report.findings
+    ]
+    rows += [(report.path, "skipped", "", part, None, why) for part, why in report.skipped]
+    return rows
+
+
+def _document(report: Report) -> dict[str, object]:
+    from mtkit.base.escape import printable
+
+    return {
+        "file": printable(report.path),
+        "kind": report.kind,
+        "exit_code": report.exit_code,
+        "findings": [
+            {
+                "code": finding.rule.code,
+                "severity": finding.rule.severity,
+                "source": finding.rule.source,
+                "field": printable(finding.field),
+                "offset": finding.offset,
+                "what": printable(finding.what),
+                "advice": finding.advice or finding.rule.advice,
+            }
+            for finding in report.findings
+        ],
+        "skipped": [{"part": part, "why": printable(why)} for part, why in report.skipped],
+    }
+
+
+def _show(report: Report) -> None:
+    """Show the verdict, the findings of each rule together, and what was not looked at."""
+    from mtkit.commands.terminal import DOT, Screen, count, joined, part
+
+    screen = Screen()
+    counts = [(name, report.count(name)) for name in _ROLES]
+    said = [part(_ROLES[name], count(number, name)) for name, number in counts if number]
+    parts = said or [part("good", "nothing found")]
+    good = report.exit_code == 0
+    path = part("name", report.path)
+    screen.verdict(path, output.Escaped(DOT), *joined(parts), good=good)
+    groups: dict[str, list[Finding]] = {name: [] for name in _ROLES}
+    for finding in report.findings:
+        groups[finding.rule.severity].append(finding)
+    for finding, more in (item for group in groups.values() for item in _first(group)):
+        rule = finding.rule
+        screen.heading(finding.field or rule.field, _place(finding))
+        screen.line(finding.what, indent=2)
+        if more:
+            screen.line(part("dim", f"and {count(more)} more like this"), indent=2)
+        advice = finding.advice or rule.advice
+        code = [part(_ROLES[rule.severity], rule.severity), part("dim", rule.code)]
+        screen.line(*joined([*code, part("dim", rule.source), part("hint", advice)]), indent=2)
+    if report.skipped:
+        screen.heading("not looked at")
+        screen.facts([(f"  {name}", [why]) for name, why in report.skipped])
+    if report.findings:
+        screen.heading("")
+        screen.line(part("hint", f"mtkit check --explain {report.findings[0].rule.code}"))
+
+
+def _first(findings: Sequence[Finding]) -> Sequence[tuple[Finding, int]]:
+    """Return the first finding of each rule, with the number of its others."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.rule.code, []).append(finding)
+    return [(group[0], len(group) - 1) for group in by_code.values()]
+
+
+def _place(finding: Finding) -> str:
+    at = f"offset {finding.offset}" if finding.offset is not None else ""
+    return f"{finding.source}  {at}".strip()
+
+
+def _explain(code: str, *, as_json: bool) -> None:
+    from mtkit.check.explanations import explain
+
+    found = explain(code)
+    rows = [("code", code), *found]
+    if as_json:
+        output.write_json({"schema": "mtkit.rule/1", **dict(rows)})
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen
+
+        Screen().facts([(name, [text]) for name, text in rows])
+    else:
+        output.write_rows(rows)

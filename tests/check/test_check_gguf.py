@@ -1,0 +1,276 @@
+"""``check`` of a GGUF: every rule has a file that only it finds, and sound files break none."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import gguf_layout as lay
+import pytest
+from gguf_layout import Layout
+from support import SHARED, VOCABULARIES, absent, shared
+
+from mtkit.check import check
+from mtkit.check.checking import RULES
+from mtkit.check.gguf_keys import KEYS, PARTS
+from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL
+from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.unicode.byte_alphabet import LETTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+V3 = Layout()
+TOKENIZER = b"tokenizer.ggml."
+TOKENS = [letter.encode() for letter in LETTERS] + [b"he", b"<|end|>"]
+END = len(TOKENS) - 1
+Keys = dict[bytes, tuple[int, Any]]
+BASE: Keys = {
+    b"general.architecture": (lay.STRING, b"llama"),
+    b"general.name": (lay.STRING, b"small"),
+    b"llama.context_length": (lay.U32, 64),
+    b"llama.embedding_length": (lay.U32, 8),
+    b"llama.block_count": (lay.U32, 1),
+    TOKENIZER + b"model": (lay.STRING, b"gpt2"),
+    TOKENIZER + b"pre": (lay.STRING, b"gpt-2"),
+    TOKENIZER + b"tokens": (lay.ARRAY, (lay.STRING, TOKENS)),
+    TOKENIZER + b"token_type": (lay.ARRAY, (lay.I32, [1] * (len(TOKENS) - 1) + [3])),
+    TOKENIZER + b"merges": (lay.ARRAY, (lay.STRING, [b"h e"])),
+    TOKENIZER + b"eos_token_id": (lay.U32, END),
+    b"tokenizer.chat_template": (
+        lay.STRING,
+        b"{{ messages[0].content }}<|end|>{% if add_generation_prompt %}> {% endif %}",
+    ),
+}
+TENSORS = [(b"token_embd.weight", (8, len(TOKENS)), 0), (b"blk.0.norm", (8,), 0)]
+Tensors = list[tuple[bytes, tuple[int, ...], int]]
+
+
+def data_of(shape: tuple[int, ...]) -> bytes:
+    size = 1
+    for axis in shape:
+        size *= axis
+    return struct.pack(f"<{size}f", *[0.5] * size) + bytes(-4 * size % 32)
+
+
+def model(
+    changes: Keys | None = None,
+    tensors: Tensors = TENSORS,
+    *,
+    drop: bytes = b"",
+    layout: Layout = V3,
+    order: tuple[int, ...] = (),
+    data: bytes = b"",
+) -> bytes:
+    """Return a small model, some of whose keys, tensors or data are others."""
+    keys = {**BASE, **(changes or {})}
+    keys.pop(drop, None)
+    rows, parts, at = [], [], 0
+    for name, shape, kind in tensors:
+        rows.append(layout.tensor(name, shape, kind, at))
+        parts.append(data_of(shape))
+        at += len(parts[-1])
+    return layout.file(
+        [layout.key(name, kind, value) for name, (kind, value) in keys.items()],
+        [rows[place] for place in order] or rows,
+        data or b"".join(parts),
+    )
+
+
+def with_token(number: int, text: bytes) -> Keys:
+    tokens = [*TOKENS]
+    tokens[number] = text
+    return {TOKENIZER + b"tokens": (lay.ARRAY, (lay.STRING, tokens))}
+
+
+def split(number: int, count: int) -> Keys:
+    return {b"split.no": (lay.U16, number), b"split.count": (lay.U16, count),
+            b"split.tensors.count": (lay.I32, len(TENSORS))}  # fmt: skip
+
+
+def column(name: bytes, kind: int, values: list[Any]) -> Keys:
+    return {TOKENIZER + name: (lay.ARRAY, (kind, values))}
+
+
+COUNT = len(TOKENS)
+FLOATS = data_of((8, COUNT))
+NAN, INFINITY = struct.pack("<f", float("nan")), struct.pack("<f", float("inf"))
+BROKEN: list[tuple[str, Callable[[], bytes]]] = [
+    ("loader-version", lambda: model(layout=Layout(1))),
+    ("loader-byte-order", lambda: model({}, [], layout=Layout(3, ">"))),
+    ("loader-nested-array",
+     lambda: model({b"a.b": (lay.ARRAY, (lay.ARRAY, [(lay.U8, [1])]))})),
+    ("loader-name-length", lambda: model({}, [*TENSORS, (b"n" * 64, (8,), 0)])),
+    ("loader-offsets", lambda: model(order=(1, 0))),
+    ("loader-first-shard", lambda: model(split(1, 2))),
+    ("loader-shards", lambda: model(split(0, 2))),
+    ("gguf-name", lambda: model({b"general.name": (lay.U32, 1)})),
+    ("loader-architecture", lambda: model({b"general.architecture": (lay.STRING, b"new")}, [])),
+    ("loader-sizes", lambda: model(drop=b"llama.context_length")),
+    ("loader-sizes", lambda: model({b"llama.context_length": (lay.U64, 64)})),
+    ("loader-blocks", lambda: model({b"llama.block_count": (lay.U32, 2)})),
+    ("loader-blocks", lambda: model({}, [*TENSORS, (b"blk.1.norm", (8,), 0)])),
+    ("loader-embedding", lambda: model({b"llama.embedding_length": (lay.U32, 9)})),
+    ("loader-embedding",
+     lambda: model({}, [(b"token_embd.weight", (8, COUNT - 1), 0), *TENSORS[1:]])),
+    ("gguf-tokenizer-model", lambda: model({TOKENIZER + b"model": (lay.STRING, b"replit")})),
+    ("gguf-pre-tokenizer", lambda: model({TOKENIZER + b"pre": (lay.STRING, b"nobody")})),
+    ("gguf-tokens", lambda: model({TOKENIZER + b"tokens": (lay.STRING, b"a")}, TENSORS[1:])),
+    ("gguf-token-types", lambda: model(column(b"token_type", lay.I32, [1]))),
+    ("gguf-special-ids", lambda: model({TOKENIZER + b"eos_token_id": (lay.I32, END)})),
+    ("gguf-added-ends", lambda: model({TOKENIZER + b"add_bos_token": (lay.U32, 1)})),
+    ("gguf-chat-template", lambda: model({b"tokenizer.chat_template": (lay.U32, 1)})),
+    ("gguf-vocabulary", lambda: model(drop=TOKENIZER + b"merges")),
+    ("gguf-token-nul", lambda: model(with_token(COUNT - 2, b"he\0x"))),
+    ("gguf-types-count", lambda: model(column(b"token_type", lay.I32, [1] * END + [3, 1]))),
+    ("gguf-types-known",
+     lambda: model(column(b"token_type", lay.I32, [77] + [1] * (END - 1) + [3]))),
+    ("gguf-id-range", lambda: model({TOKENIZER + b"bos_token_id": (lay.U32, COUNT)})),
+    ("gguf-merge-form", lambda: model(column(b"merges", lay.STRING, [b"h e", b"hex"]))),
+    ("gguf-pre-missing", lambda: model(drop=TOKENIZER + b"pre")),
+    ("data-nan", lambda: model(data=NAN + FLOATS[4:] + data_of((8,)))),
+    ("data-infinite", lambda: model(data=INFINITY + FLOATS[4:] + data_of((8,)))),
+    ("data-zero", lambda: model(data=FLOATS + bytes(32))),
+]  # fmt: skip
+SCORED = {
+    "gguf-architecture",
+    "gguf-token-text",
+    "gguf-scores",
+    "gguf-scores-count",
+    "gguf-scores-type",
+}
+"""Rules that are tried on a vocabulary with scores."""
+
+
+def found(path: Path, data: bytes, *, deep: bool = True) -> list[str]:
+    """Return the codes of what is found in a file."""
+    path.write_bytes(data)
+    report = check(str(path), deep=deep)
+    return [finding.rule.code for finding in report.findings]
+
+
+def test_a_sound_model_breaks_no_rule(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(model())
+    report = check(str(path), deep=True)
+    assert (report.findings, report.skipped, report.exit_code) == ((), (), 0)
+
+
+@pytest.mark.parametrize(("code", "made"), BROKEN)
+def test_a_broken_rule_is_found_and_no_other(
+    tmp_path: Path, code: str, made: Callable[[], bytes]
+) -> None:
+    name = "model-00001-of-00002.gguf" if code == "loader-shards" else "model.gguf"
+    if code == "loader-first-shard":
+        name = "model-00002-of-00002.gguf"
+        (tmp_path / "model-00001-of-00002.gguf").write_bytes(model(split(0, 2), []))
+    assert set(found(tmp_path / name, made())) == {code}
+
+
+def test_keys_of_scored_vocabularies(tmp_path: Path) -> None:
+    spm = {
+        TOKENIZER + b"model": (lay.STRING, b"llama"),
+        TOKENIZER + b"tokens": (lay.ARRAY, (lay.STRING, SPM)),
+        TOKENIZER + b"token_type": (lay.ARRAY, (lay.I32, [2, 3, 3] + [6] * 256 + [1])),
+        TOKENIZER + b"scores": (lay.ARRAY, (lay.F32, [0.0] * len(SPM))),
+        TOKENIZER + b"eos_token_id": (lay.U32, 2),
+        b"tokenizer.chat_template": (
+            lay.STRING,
+            b"{{ messages[0].content }}{% if add_generation_prompt %}> {% endif %}",
+        ),
+    }  # fmt: skip
+    path = tmp_path / "spm.gguf"
+
+    def codes(changes: Keys) -> list[str]:
+        return found(path, model({**spm, **changes}, []))
+
+    assert codes({}) == []
+    scores = TOKENIZER + b"scores"
+    assert codes({scores: (lay.ARRAY, (lay.F32, [0.0]))}) == ["gguf-scores"]
+    assert codes({scores: (lay.ARRAY, (lay.F32, [0.0] * 999))}) == ["gguf-scores-count"]
+    assert codes({scores: (lay.ARRAY, (lay.I32, [0] * len(SPM)))}) == ["gguf-scores-type"]
+    tokens = TOKENIZER + b"tokens"
+    assert codes({tokens: (lay.ARRAY, (lay.STRING, [*SPM[:-1], b"\xff"]))}) == ["gguf-token-text"]
+    assert codes({b"general.architecture": (lay.U32, 1)}) == ["gguf-architecture"]
+
+
+SPM = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % byte for byte in range(256)), b"\xe2\x96\x81"]
+
+
+def test_every_rule_about_a_gguf_is_tried() -> None:
+    rows = (*CONTAINER, *ARCHITECTURES_RULE, *MODEL, *KEYS, *PARTS.values(), *DATA)
+    assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED
+    assert {row.code for row in (*CONTAINER, *MODEL, *KEYS)} <= {row.code for row in RULES}
+
+
+@pytest.mark.parametrize("name", sorted({t.name for t in TENSOR_TYPES.values()} & set(_FLOATS)))
+def test_scales_are_looked_for_where_they_are(name: str) -> None:
+    """A block whose scales alone are NaN is dequantised to NaN by ggml's own package."""
+    quants = pytest.importorskip("gguf.quants")
+    numpy = pytest.importorskip("numpy")
+    types = pytest.importorskip("gguf").GGMLQuantizationType
+    known = next(t for t in TENSOR_TYPES.values() if t.name == name)
+    kind, places = _FLOATS[name]
+    if known.block == 1 or not hasattr(types, name) or kind == "e8m0":
+        assert places == (0,)
+        return
+    if types[name] not in quants._type_traits:
+        return  # ggml's package cannot dequantise it
+    block = bytearray(known.block_bytes)
+    before = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
+    for place in places:
+        size = _WIDTHS[kind]
+        block[place : place + size] = b"\xff\x7f" if size == 2 else NAN
+    after = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
+    assert numpy.isfinite(before).all()
+    assert numpy.isnan(after).all()
+
+
+def cases() -> list[dict[str, Any]]:
+    path = SHARED / "gguf-vocab" / "bad_expectations.json"
+    if not path.exists():
+        return []
+    made: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = shared("gguf-vocab/make_bad_gguf.py")
+    out = tmp_path_factory.mktemp("bad")
+    subprocess.run([sys.executable, script, out], check=True, capture_output=True)
+    return out
+
+
+def test_expectations_are_here() -> None:
+    if not cases():
+        absent("bad_expectations.json is not here", "MTKIT_REQUIRE_SHARED")
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+def test_what_llama_cpp_refuses_is_found_and_valid_oddities_pass(
+    folder: Path, case: dict[str, Any]
+) -> None:
+    begin = time.process_time()
+    report = check(str(folder / f"{case['name']}.gguf"), deep=True)
+    assert time.process_time() - begin < 2
+    if case["llama_refuses"]:
+        assert report.exit_code in (1, 3)
+    elif case["valid_oddity"]:
+        assert report.exit_code == 0, report.findings
+    if case["want"] == "reject":
+        assert report.exit_code == 3
+    for finding in report.findings:
+        assert str(finding).isprintable()
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_llama_cpps_own_vocabularies_are_sound(name: str) -> None:
+    report = check(str(shared(f"gguf-vocab/ggml-vocab-{name}.gguf")))
+    assert report.exit_code == 0, report.findings
