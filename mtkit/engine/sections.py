@@ -295,10 +295,23 @@ class _Model:
             ]
         )
 
+    def _check_parts(self, merges: models.Merges) -> None:
+        """Check that parts of merges can be looked up.
+
+        Raises:
+            UnsupportedError: One is hidden: the text merges, but the core has no id for it.
+        """
+        pieces, ids = self.vocabulary.pieces, self.vocabulary.ids
+        lost = {number for number in self.vocabulary.hidden if pieces[number] not in ids}
+        if lost and not lost.isdisjoint(merges.pairs.view):
+            raise UnsupportedError("the core merges what it looks up")
+
     def _bpe(self, model: models.BPE) -> bytes:
         if model.dropout:
             # The pipeline refuses a text, for the same reason: nobody encodes exactly with it.
             raise UnsupportedError("the core skips no merges")
+        if model.missing == "after":
+            self._check_parts(model.merges)
         unlisted = model.merges.unlisted
         if len(unlisted):
             if self.raw:

@@ -241,3 +241,17 @@ def test_added_tokens_keep_the_pieces_that_the_normalizer_keeps() -> None:
     assert pipeline.encode_ids("x  y") == [7]
     for text in ("x  y", "a x  y b", "x y"):
         assert engine.encode_ids(text) == pipeline.encode_ids(text)
+
+
+@pytest.mark.parametrize("hidden", [(), (0,), (1,), (2,), (0, 1), (3,)])
+def test_hidden_pieces_still_merge_as_text(hidden: tuple[int, ...]) -> None:
+    """They are never given; the symbols of a merge need not be tokens."""
+    pieces = Pieces.of([b"a", b"b", b"ab", b"b"])
+    spec = TokenizerSpec(
+        Vocabulary(pieces, hidden=hidden),
+        models.BPE(models.Merges(Numbers.of("I", [0, 1]), Pieces.of([])), missing="after"),
+    )
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    for text in ("ab", "abab b", "ba", "aab"):
+        assert engine.encode_ids(text) == pipeline.encode_ids(text), text
+    assert isinstance(engine, Engine) == (0 not in hidden)
