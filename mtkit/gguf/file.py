@@ -162,6 +162,7 @@ class GgufFile:
         version: 1, 2 or 3; 0 where the file could not even be recognised.
         byte_order: "little" or "big".
         alignment: Of the data section and of every tensor in it.
+        metadata_end: Where the last key ends, in bytes from the start of the file.
         data_offset: Where the data section begins, in bytes from the start of the file; in a file
             without tensors it may lie behind its end.
         metadata: Key -> value; of equal keys the first counts.
@@ -179,6 +180,7 @@ class GgufFile:
         self.version = 0
         self.byte_order = "little"
         self.alignment = DEFAULT_ALIGNMENT
+        self.metadata_end = 0
         self.data_offset = 0
         self.metadata = Metadata({})
         self.tensors: tuple[Tensor, ...] = ()

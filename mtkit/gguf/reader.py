@@ -71,6 +71,7 @@ def _read(file: GgufFile, findings: Findings) -> None:
     findings.check(rules.HEADER, header, file)
     for _ in range(min(key_count, rules.MAX_ENTRIES)):
         _take_entry(file, _read_entry(reader), findings)
+    file.metadata_end = reader.offset
     tensors = []
     try:
         for _ in range(min(tensor_count, rules.MAX_ENTRIES)):

@@ -17,11 +17,12 @@ from mtkit.base.record import Record
 from mtkit.errors import UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
+from mtkit.gguf.rules import ALIGNMENT
 from mtkit.gguf.types import ARRAY, BY_NAME, STRING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from mtkit.base.binary import Buffer
@@ -88,21 +89,45 @@ def gguf_chunks(keys: Iterable[Key], tensors: Iterable[NewTensor] = ()) -> Itera
     keys, tensors = list(keys), list(tensors)
     _check_names("key", [key.name for key in keys])
     _check_names("tensor", [tensor.name for tensor in tensors])
-    alignment = next((k.value for k in keys if k.name == "general.alignment"), DEFAULT_ALIGNMENT)
+    alignment = next((k.value for k in keys if k.name == ALIGNMENT), DEFAULT_ALIGNMENT)
+    return laid_out([key_bytes(key) for key in keys], tensors, alignment)
+
+
+def laid_out(
+    keys: Sequence[Buffer],
+    tensors: Sequence[NewTensor],
+    alignment: object,
+    version: int = VERSION,
+) -> Iterator[Buffer]:
+    """Give the bytes of a file, piece by piece; all checks are done before the first.
+
+    Args:
+        keys: Each as its bytes: name, type, value.
+        tensors: In the order of the table and of the data.
+        alignment: What every tensor begins at a multiple of, in bytes.
+        version: 2 or 3, which have the same layout.
+
+    Raises:
+        UsageError: The alignment is none, or a shape does not go with its data.
+    """
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
-        raise UsageError(f"is {alignment!r}, no power of two from 8 on", field="general.alignment")
-    head = [struct.pack("<4sIQQ", b"GGUF", VERSION, len(tensors), len(keys))]
-    for key in keys:
-        head += (_string(key.name), *_value(key))
+        raise UsageError(f"is {alignment!r}, not a power of two from 8 on", field=ALIGNMENT)
+    head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset = 0
     for tensor in tensors:
         size = memoryview(tensor.data).nbytes
-        head.append(_tensor_info(tensor, offset, size))
+        head.append(tensor_row(tensor, offset, size))
         offset += -(-size // alignment) * alignment
-    start = b"".join(head)
-    yield start
+    padding = -sum(memoryview(part).nbytes for part in head) % alignment
+    return _pieces(head, tensors, alignment, padding)
+
+
+def _pieces(
+    head: list[Buffer], tensors: Sequence[NewTensor], alignment: int, padding: int
+) -> Iterator[Buffer]:
+    yield from head
     if tensors:
-        yield bytes(-len(start) % alignment)
+        yield bytes(padding)
     for tensor in tensors:
         data = memoryview(tensor.data)
         yield data
@@ -121,6 +146,15 @@ def _check_names(kind: str, names: list[str]) -> None:
 def _string(text: str | bytes) -> bytes:
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
     return struct.pack("<Q", len(raw)) + raw
+
+
+def key_bytes(key: Key) -> bytes:
+    """Return the bytes of a key: name, type, value.
+
+    Raises:
+        UsageError: The value cannot be written as that type.
+    """
+    return b"".join((_string(key.name), *_value(key)))
 
 
 def _value(key: Key) -> tuple[bytes, ...]:
@@ -153,7 +187,12 @@ def _elements(value_type: ValueType, values: Any) -> bytes:
     return array(value_type.code, values).tobytes()
 
 
-def _tensor_info(tensor: NewTensor, offset: int, size: int) -> bytes:
+def tensor_row(tensor: NewTensor, offset: int, size: int) -> bytes:
+    """Return a row of the tensor table.
+
+    Raises:
+        UsageError: The shape does not go with the size of the data in bytes.
+    """
     elements = 1
     for axis in tensor.shape:
         elements *= axis

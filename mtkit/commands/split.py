@@ -1,0 +1,144 @@
+"""``mtkit split`` and ``mtkit merge``: a model as several files, and as one again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import AS_JSON, application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.gguf.draft import Draft
+
+app = application()
+merging = application()
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+
+
+@app.command()
+def split(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF with tensors.")],
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
+    ] = ".",
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max-size", metavar="N", help="Bytes of tensors in a file: 2G, 500M, 1Gi."),
+    ] = None,
+    max_tensors: Annotated[
+        int | None,
+        typer.Option("--max-tensors", metavar="N", min=1, help="Tensors in one file."),
+    ] = None,
+    no_tensor_first: Annotated[
+        bool,
+        typer.Option("--no-tensor-first-split", help="The first file has the metadata alone."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the files, write none.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Cut a GGUF into files that llama.cpp loads as one: NAME-00001-of-00003.gguf and so on.
+
+    In a pipe a row for each file: path, tensors, bytes of tensors. The files appear all or none.
+
+    \b
+    Examples:
+      mtkit split model.gguf --max-size 2G -o parts/
+      mtkit split model.gguf --max-tensors 128 --dry-run
+    """
+    import os
+
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.shard_files import numbered
+    from mtkit.gguf.shard_files import split as cut
+
+    if max_size is None and max_tensors is None:
+        raise UsageError("how large may a file be?", hint="--max-size 2G or --max-tensors 128")
+    drafts = cut(
+        open_gguf(file),
+        max_bytes=None if max_size is None else _bytes(max_size),
+        max_tensors=max_tensors,
+        first_without_tensors=no_tensor_first,
+    )
+    names = numbered(os.path.basename(file), len(drafts))
+    made = {os.path.join(out, name): draft for name, draft in zip(names, drafts, strict=True)}
+    _write(made, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+@merging.command()
+def merge(
+    file: Annotated[str, typer.Argument(metavar="FIRST", help="The first file of a set.")],
+    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The whole model.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the file, write none.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Join the files of a model into one, which is the file that mtkit split has cut.
+
+    In a pipe one row: path, tensors, bytes of tensors. The file appears whole or not at all.
+
+    \b
+    Examples:
+      mtkit merge parts/model-00001-of-00003.gguf -o model.gguf
+      mtkit merge model-00001-of-00002.gguf -o whole.gguf --force
+    """
+    import os
+
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.shard_files import merge as join
+    from mtkit.gguf.shards import shard_set
+
+    first = open_gguf(file)
+    shards = shard_set(first)
+    for shard in shards.shards if shards else ():
+        if os.path.exists(out) and os.path.samefile(shard.path, out):
+            raise UsageError("is one of the files that are joined", source=out)
+    _write({out: join(first)}, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
+
+
+def _write(
+    drafts: Mapping[str, Draft], schema: str, *, dry_run: bool, force: bool, as_json: bool
+) -> None:
+    from mtkit.base.binary import write_files
+
+    rows = [
+        (path, len(draft.tensors), sum(len(t.data) for t in draft.tensors.values()))
+        for path, draft in drafts.items()
+    ]
+    if not dry_run:
+        write_files({path: draft.chunks() for path, draft in drafts.items()}, force=force)
+    if as_json:
+        names = ("path", "tensors", "bytes")
+        files = [dict(zip(names, row, strict=True)) for row in rows]
+        output.write_json({"schema": schema, "written": not dry_run, "files": files})
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, count, part, size
+
+        screen = Screen()
+        for path, tensors, n_bytes in rows:
+            said = [output.Escaped(" · "), count(tensors, "tensor"), " · ", size(n_bytes)]
+            if dry_run:
+                screen.line(part("name", path), *said)
+            else:
+                screen.verdict(part("name", path), *said, good=True)
+    else:
+        output.write_rows(rows)
+
+
+def _bytes(text: str) -> int:
+    """Return a size: 2G is 2 000 000 000 bytes, 2Gi 2^31."""
+    from mtkit.errors import UsageError
+
+    digits = text.rstrip("KMGBiIkmgb")
+    unit = text[len(digits) :].upper().removesuffix("B")
+    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) == 0:
+        raise UsageError(f"--max-size {text!r} is not a size", hint="as 2G, 500M or 1Gi")
+    return int(digits) * _UNITS[unit]

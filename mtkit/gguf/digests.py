@@ -1,0 +1,92 @@
+"""Hashes of tensor data, of each tensor and of all: they stay when only metadata changes.
+
+Names, order and spelling are those of llama.cpp's tools, so that manifests are good for both.
+Source: examples/gguf-hash/gguf-hash.cpp of llama.cpp; gguf/scripts/gguf_hash.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+
+from mtkit.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from mtkit.gguf.file import GgufFile
+
+ALGORITHMS = ("sha256", "sha1", "uuid")
+NAMESPACE = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
+"""Of the UUID (version 5) that stands for the data of a whole model."""
+_LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Ends of names of tensors that carry no weights."""
+_PIECE_BYTES = 1 << 20
+_WIDTH = 10
+
+
+def digests(
+    file: GgufFile,
+    algorithms: Sequence[str],
+    *,
+    tensors: bool = True,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Iterator[tuple[str, str, str]]:
+    """Hash the data of a file in one pass.
+
+    Args:
+        file: The file.
+        algorithms: Of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
+        tensors: Yield the hashes of each tensor, too.
+        progress: Is told how many bytes were read.
+
+    Yields:
+        Algorithm, hash, name of the tensor or nothing for the whole.
+    """
+    whole = {name: _start(name) for name in algorithms}
+    for tensor in file.tensors:
+        if tensor.name.endswith(_LEFT_OUT):
+            continue
+        own = {name: _start(name) for name in algorithms if tensors and name != "uuid"}
+        data = file.tensor_data(tensor)
+        for at in range(0, len(data), _PIECE_BYTES):
+            piece = data[at : at + _PIECE_BYTES]
+            for state in (*whole.values(), *own.values()):
+                state.update(piece)
+            progress(len(piece))
+        for name, state in own.items():
+            yield name, state.hexdigest(), tensor.name
+    for name, state in whole.items():
+        said = state.hexdigest()
+        yield name, str(uuid.UUID(said[:32], version=5)) if name == "uuid" else said, ""
+
+
+def _start(algorithm: str) -> Any:
+    if algorithm == "uuid":
+        return hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
+    return hashlib.new(algorithm, usedforsecurity=False)
+
+
+def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
+    """Return a line of a manifest, without its end."""
+    return f"{algorithm:{_WIDTH}}{digest}  {file}{':' * bool(tensor)}{tensor}"
+
+
+def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
+    """Return what a manifest says: algorithm, hash, file and tensor as written.
+
+    Raises:
+        FormatError: A line is something else.
+    """
+    found = []
+    for number, row in enumerate(text.splitlines(), 1):
+        if not row.strip():
+            continue
+        parts = row.split(None, 2)
+        if len(parts) != 3 or parts[0] not in (*ALGORITHMS, "xxh64"):
+            what = "is not algorithm, hash and name"
+            raise FormatError(what, source=source, field=f"line {number}")
+        found.append((parts[0], parts[1].lower(), parts[2]))
+    return found

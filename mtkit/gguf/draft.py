@@ -1,0 +1,168 @@
+"""A GGUF in the making: what another file holds, some of it changed.
+
+Keys are kept as the bytes that a file has for them, so that what nobody changes stays as it is, odd
+or not; tensor data is never copied in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from mtkit.base.escape import shown
+from mtkit.base.record import Record, replace
+from mtkit.errors import UnsupportedError, UsageError
+from mtkit.gguf.file import DEFAULT_ALIGNMENT
+from mtkit.gguf.rules import ALIGNMENT
+from mtkit.gguf.writer import VERSION, Key, NewTensor, key_bytes, laid_out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mtkit.base.binary import Buffer
+    from mtkit.gguf.file import GgufFile, Tensor
+
+
+class Kept(Record):
+    """A key with its value as the bytes of a file.
+
+    Attributes:
+        name: Its name.
+        data: Name, type and value, little-endian.
+    """
+
+    name: str
+    data: memoryview
+
+
+class Draft:
+    """Keys and tensors of a file that is to be written.
+
+    Attributes:
+        keys: Name -> key, in the order of the file.
+        tensors: Name -> tensor, in the order of the table; data follows in that order.
+        version: Of the layout.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[Kept | Key] = (),
+        tensors: Iterable[NewTensor] = (),
+        version: int = VERSION,
+    ) -> None:
+        self.version = version
+        self.keys = {key.name: key for key in keys}
+        self.tensors = {tensor.name: tensor for tensor in tensors}
+
+    @staticmethod
+    def of(file: GgufFile) -> Draft:
+        """Return what a file holds.
+
+        Raises:
+            UnsupportedError: It is of version 1 or big-endian.
+        """
+        if file.version == 1 or file.byte_order != "little":
+            raise UnsupportedError(
+                f"version {file.version}, {file.byte_order}-endian, is not rewritten",
+                source=file.name,
+            )
+        tensors = (new_tensor(file, tensor) for tensor in file.tensors)
+        return Draft(kept_keys(file), tensors, file.version)
+
+    @property
+    def alignment(self) -> object:
+        """What every tensor begins at a multiple of, in bytes."""
+        key = self.keys.get(ALIGNMENT)
+        if key is None:
+            return DEFAULT_ALIGNMENT
+        return key.value if isinstance(key, Key) else _number(key)
+
+    def set(self, key: Key) -> None:
+        """Put a key in the place of one of its name, or behind the others."""
+        self.keys[key.name] = key
+
+    def unset(self, name: str) -> None:
+        """Drop a key.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        _known(self.keys, name, "key")
+        del self.keys[name]
+
+    def rename_key(self, old: str, new: str) -> None:
+        """Give a key another name, in its place.
+
+        Raises:
+            UsageError: There is none of the old name, or one of the new.
+        """
+        _renamable(self.keys, old, new, "key")
+        self.keys = {
+            (new if name == old else name): _renamed(key, new) if name == old else key
+            for name, key in self.keys.items()
+        }
+
+    def rename_tensor(self, old: str, new: str) -> None:
+        """Give a tensor another name, in its place.
+
+        Raises:
+            UsageError: There is none of the old name, or one of the new.
+        """
+        _renamable(self.tensors, old, new, "tensor")
+        self.tensors = {
+            (new if name == old else name): replace(one, name=new) if name == old else one
+            for name, one in self.tensors.items()
+        }
+
+    def chunks(self) -> Iterator[Buffer]:
+        """Give the bytes of the file, piece by piece; all checks are done before the first.
+
+        Raises:
+            UsageError: A key or tensor cannot be written.
+        """
+        keys = [key.data if isinstance(key, Kept) else key_bytes(key) for key in self.keys.values()]
+        return laid_out(keys, list(self.tensors.values()), self.alignment, self.version)
+
+
+def kept_keys(file: GgufFile) -> Iterator[Kept]:
+    """Yield the keys of a file with the bytes that it has for them."""
+    entries = list(file.metadata.entries.values())
+    ends = [*(entry.offset for entry in entries), file.metadata_end][1:]
+    for entry, end in zip(entries, ends, strict=True):
+        yield Kept(entry.key, file.data[entry.offset : end])
+
+
+def new_tensor(file: GgufFile, tensor: Tensor) -> NewTensor:
+    """Return a tensor of a file, to be written to another."""
+    return NewTensor(tensor.name, tensor.shape, tensor.type, file.tensor_data(tensor))
+
+
+def _number(key: Kept) -> int:
+    """Return the value of a whole number, whatever its type."""
+    name = 8 + len(key.name.encode("utf-8", "surrogateescape"))
+    return int.from_bytes(key.data[name + 4 :], "little")
+
+
+def _renamed(key: Kept | Key, name: str) -> Kept | Key:
+    if isinstance(key, Key):
+        return replace(key, name=name)
+    rest = key.data[8 + len(key.name.encode("utf-8", "surrogateescape")) :]
+    raw = name.encode("utf-8", "surrogateescape")
+    return Kept(name, memoryview(struct.pack("<Q", len(raw)) + raw + bytes(rest)))
+
+
+def _known(found: Iterable[str], name: str, kind: str) -> None:
+    if name not in found:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, found, n=1)
+        hint = f"is it {shown(near[0])}?" if near else "mtkit inspect FILE --all lists them"
+        raise UsageError(f"there is no such {kind}", field=shown(name), hint=hint)
+
+
+def _renamable(found: Iterable[str], old: str, new: str, kind: str) -> None:
+    _known(found, old, kind)
+    if not new:
+        raise UsageError(f"the new name of a {kind} is empty", field=shown(old))
+    if new in found and new != old:
+        raise UsageError(f"there is such a {kind} already", field=shown(new))

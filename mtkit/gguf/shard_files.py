@@ -1,0 +1,125 @@
+"""Cutting a model into several files, and joining such files: ``mtkit split``, ``mtkit merge``.
+
+The first file has all keys, the others those that number them and the alignment. Tensors keep their
+order, so that joining gives the file that was cut.
+Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set is read.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import FormatError, UsageError
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.rules import ALIGNMENT
+from mtkit.gguf.shards import MAX_COUNT, shard_set
+from mtkit.gguf.writer import Key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mtkit.gguf.file import GgufFile
+    from mtkit.gguf.writer import NewTensor
+
+NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
+SPLIT_KEYS = (NUMBER, COUNT, TENSORS)
+
+
+def split(
+    file: GgufFile,
+    *,
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+) -> list[Draft]:
+    """Cut a model into files.
+
+    Args:
+        file: The model.
+        max_bytes: Of the tensors of one file, padding included; a larger tensor is one alone.
+        max_tensors: Of one file.
+        first_without_tensors: Keep the first file for the keys.
+
+    Raises:
+        UsageError: The file is one of a set already, has no tensors, or makes too many files.
+        UnsupportedError: It is of version 1 or big-endian.
+    """
+    whole = Draft.of(file)
+    count = file.metadata.get(COUNT)
+    if type(count) is int and count > 1:
+        raise UsageError(
+            f"is one of {count} files already", source=file.name, hint="mtkit merge joins them"
+        )
+    if not whole.tensors:
+        raise UsageError("holds no tensors: there is nothing to split", source=file.name)
+    groups = _groups(list(whole.tensors.values()), file.alignment, max_bytes, max_tensors)
+    if first_without_tensors:
+        groups.insert(0, [])
+    if len(groups) > MAX_COUNT:
+        raise UsageError(f"{len(groups)} files would be needed, at most {MAX_COUNT} can be")
+    plain = [key for name, key in whole.keys.items() if name not in SPLIT_KEYS]
+    aligned = [key for key in plain if key.name == ALIGNMENT]
+    return [
+        Draft(
+            [*(aligned if number else plain), *_numbered(number, len(groups), len(whole.tensors))],
+            group,
+            whole.version,
+        )
+        for number, group in enumerate(groups)
+    ]
+
+
+def _groups(
+    tensors: Sequence[NewTensor], alignment: int, max_bytes: int | None, max_tensors: int | None
+) -> list[list[NewTensor]]:
+    groups: list[list[NewTensor]] = [[]]
+    used = 0
+    for tensor in tensors:
+        size = -(-memoryview(tensor.data).nbytes // alignment) * alignment
+        full = max_tensors is not None and len(groups[-1]) >= max_tensors
+        full = full or (max_bytes is not None and used + size > max_bytes)
+        if groups[-1] and full:
+            groups.append([])
+            used = 0
+        groups[-1].append(tensor)
+        used += size
+    return groups
+
+
+def _numbered(number: int, count: int, tensors: int) -> Iterable[Key]:
+    yield Key(NUMBER, "u16", number)
+    yield Key(COUNT, "u16", count)
+    yield Key(TENSORS, "i32", tensors)
+
+
+def merge(first: GgufFile) -> Draft:
+    """Join the files of a set.
+
+    Args:
+        first: Its first file.
+
+    Raises:
+        UsageError: It is not the first, or not one of a set.
+        FormatError: A file is missing or the set is damaged.
+        UnsupportedError: It is of version 1 or big-endian.
+    """
+    shards = shard_set(first)
+    if shards is None:
+        raise UsageError("is not one of several files", source=first.name)
+    if shards.number:
+        name = shards.shards[0].path if shards.shards else "the first"
+        what = f"is file {shards.number + 1} of {shards.count}"
+        raise UsageError(what, source=first.name, hint=f"name {name}")
+    missing = [shard.path for shard in shards.shards if shard.file is None]
+    if missing or not shards.shards:
+        what = f"{len(missing)} of {shards.count} files are missing, as {missing[0]}"
+        raise FormatError(what, source=first.name)
+    parts = [Draft.of(shard.file) for shard in shards.shards if shard.file]
+    keys = [key for name, key in parts[0].keys.items() if name not in SPLIT_KEYS]
+    tensors = [tensor for part in parts for tensor in part.tensors.values()]
+    return Draft(keys, tensors, parts[0].version)
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Return the names of the files of a set, as llama.cpp looks for them."""
+    stem = name.removesuffix(".gguf")
+    return [f"{stem}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]

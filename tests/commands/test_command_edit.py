@@ -1,0 +1,140 @@
+"""``mtkit edit``, ``split``, ``merge`` and ``hash``: files, rows, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from screens import check_screens
+from support import FIXTURES, one_line
+
+import mtkit as package
+from mtkit.gguf import open_gguf
+
+if TYPE_CHECKING:
+    from conftest import Run
+
+MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
+
+
+def test_an_edit_changes_what_is_asked_for(mtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "chat.jinja").write_bytes("{{ 'é' }}".encode())
+    done = mtkit(
+        "edit", MODEL, "-o", "new.gguf", "--set", "general.name=renamed",
+        "--set", "a.b=bool:false", "--set-file", "tokenizer.chat_template=@chat.jinja",
+        "--rename-key", "general.file_type=was",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    rows = [row.split("\t") for row in done.stdout.decode().splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["rename key", "general.file_type"], ["set", "general.name"], ["set", "a.b"],
+        ["set", "tokenizer.chat_template"],
+    ]  # fmt: skip
+    before, after = open_gguf(MODEL), open_gguf(tmp_path / "new.gguf")
+    assert after.metadata["general.name"] == "renamed"
+    assert after.metadata["a.b"] is False
+    assert after.metadata["tokenizer.chat_template"] == "{{ 'é' }}"
+    changed = {"general.name", "a.b", "tokenizer.chat_template", "general.file_type", "was"}
+    for key in before.metadata.keys() - changed:
+        one, other = before.metadata[key], after.metadata[key]
+        assert one == other or list(one) == list(other)
+    assert [bytes(after.tensor_data(one)) for one in after.tensors] == [
+        bytes(before.tensor_data(one)) for one in before.tensors
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--set", "general.name=x"], "-o NEW.gguf"),
+        (["-o", "new.gguf"], "nothing is to be changed"),
+        (["-o", "new.gguf", "--set", "general.name"], "has no ="),
+        (["-o", "new.gguf", "--set", "new.key=x"], "its type is needed"),
+        (["-o", "new.gguf", "--set", "a=bool:yes"], "true or false"),
+        (["-o", "new.gguf", "--unset", "general.nam"], "is it general.name?"),
+        (["-o", "new.gguf", "--rename-tensor", "a=b"], "no such tensor"),
+        (["-o", "no/such/folder/new.gguf", "--unset", "general.name"], "folder"),
+        (["-o", MODEL, "--unset", "general.name"], "exists already"),
+        (["-o", "new.gguf", "--set", "general.alignment=u32:12"], "power of two"),
+    ],
+)
+def test_what_cannot_be_edited(mtkit: Run, tmp_path: Path, args: list[str], said: str) -> None:
+    assert said in one_line(mtkit("edit", MODEL, *args), 2)
+    assert not list(tmp_path.glob("*.gguf*"))
+
+
+def test_a_dry_run_writes_nothing(mtkit: Run, tmp_path: Path) -> None:
+    done = mtkit("edit", MODEL, "--unset", "general.name", "--dry-run", "--json")
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["written"]) == ("mtkit.edit/1", None)
+    assert document["changes"][0]["before"]
+    assert not mtkit("split", MODEL, "--max-tensors", "9", "--dry-run").stderr
+    assert not list(tmp_path.glob("*.gguf*"))
+
+
+def test_the_file_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(Path(MODEL).read_bytes())
+    done = mtkit("edit", path, "-o", path, "--force", "--set", "general.name=itself")
+    assert done.returncode == 0
+    assert open_gguf(path).metadata["general.name"] == "itself"
+
+
+def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    done = mtkit("split", MODEL, "--max-size", "1Mi", "-o", "parts")
+    rows = [row.split("\t") for row in done.stdout.decode().splitlines()]
+    count = len(rows)
+    assert rows[0][0] == os.path.join("parts", f"default-model-00001-of-{count:05d}.gguf")
+    assert sum(int(row[1]) for row in rows) == len(open_gguf(MODEL).tensors)
+    first = rows[0][0]
+    assert "is one of the files" in one_line(mtkit("merge", first, "-o", first, "--force"), 2)
+    assert mtkit("merge", first, "-o", "whole.gguf").returncode == 0
+    assert (tmp_path / "whole.gguf").read_bytes() == Path(MODEL).read_bytes()
+    assert "exists already" in one_line(mtkit("merge", first, "-o", "whole.gguf"), 2)
+    for wrong in ("0", "2X", "-1", "G", "1.5G"):
+        assert "is not a size" in one_line(mtkit("split", MODEL, "--max-size", wrong), 2)
+    assert "how large" in one_line(mtkit("split", MODEL), 2)
+
+    manifest = mtkit("hash", "whole.gguf", "--all").stdout
+    (tmp_path / "manifest").write_bytes(manifest)
+    same = mtkit("hash", MODEL, "--check", "manifest")
+    assert same.returncode == 0
+    assert {row.rsplit("\t")[-1] for row in same.stdout.decode().splitlines()} == {"ok"}
+    name = open_gguf(MODEL).tensors[3].name
+    mtkit("edit", MODEL, "-o", "other.gguf", "--rename-tensor", f"{name}=renamed")
+    other = mtkit("hash", "other.gguf", "--check", "manifest", "--json")
+    assert other.returncode == 1
+    verdicts = {row["name"]: row["verdict"] for row in json.loads(other.stdout)["rows"]}
+    assert verdicts[f"whole.gguf:{name}"] == "missing"
+    assert verdicts["renamed"] == "not listed"
+    assert verdicts["whole.gguf"] == "ok"
+    data = bytearray((tmp_path / "whole.gguf").read_bytes())
+    data[-100] ^= 1
+    (tmp_path / "bent.gguf").write_bytes(data)
+    bent = mtkit("hash", "bent.gguf", "--check", "manifest")
+    assert bent.returncode == 1
+    assert bent.stdout.count(b"differs") == 5  # the last tensor by two hashes, the whole by three
+    (tmp_path / "wrong").write_text("sha256 only\n")
+    assert "line 1" in one_line(mtkit("hash", MODEL, "--check", "wrong"), 3)
+
+
+def test_a_tokenizer_has_one_hash(mtkit: Run, tmp_path: Path) -> None:
+    source = FIXTURES / "bbpe-8k" / "tokenizer.json"
+    mtkit("convert", source, "--to", "mtok", "-o", "t.mtok")
+    one, other = (mtkit("hash", path, "--tokenizer").stdout.split() for path in (source, "t.mtok"))
+    assert one[:2] == other[:2]
+    another = mtkit("hash", FIXTURES / "spm-bpe" / "tokenizer.model", "--tokenizer").stdout.split()
+    assert another[1] != one[1]
+
+
+def test_screens(tmp_path: Path) -> None:
+    shown = check_screens("split", MODEL, "--max-tensors", "12", "--dry-run")
+    assert "tensors" in shown[80].words
+    check_screens("edit", MODEL, "--set", "general.name=a" + "b" * 300, "--dry-run")
+    (tmp_path / "m").write_text("sha256    " + "0" * 64 + "  a.gguf\n")
+    bad = check_screens("hash", MODEL, "--check", tmp_path / "m", code=1)
+    assert "0 of 1 hashes agree" in bad[80].words

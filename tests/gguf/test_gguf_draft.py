@@ -1,0 +1,267 @@
+"""Files made from other files: what is not changed stays byte for byte, cut and joined is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import gguf_layout as lay
+import pytest
+from gguf_layout import Layout
+from hypothesis import given
+from hypothesis import strategies as st
+from support import VOCABULARIES, reference, shared
+
+import mtkit
+from mtkit.base.binary import Source
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.digests import ALGORITHMS, digests
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.shard_files import merge, numbered, split
+from mtkit.gguf.typed_values import typed
+from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
+from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mtkit.gguf import GgufFile
+
+MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
+F32 = TENSOR_TYPES[0]
+
+
+def read(data: bytes, name: str = "made.gguf") -> GgufFile:
+    return open_gguf(Source(name, data))
+
+
+def bytes_of(draft: Draft) -> bytes:
+    return b"".join(draft.chunks())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_is_not_changed_stays(version: int) -> None:
+    """But padding, which becomes zero."""
+    file = read(lay.sample(Layout(version)))
+    data = bytes_of(Draft.of(file))
+    assert data[: file.data_offset] == bytes(file.data[: file.data_offset])
+    made = read(data)
+    assert [bytes(made.tensor_data(one)) for one in made.tensors] == [
+        bytes(file.tensor_data(one)) for one in file.tensors
+    ]
+    assert not made.trailing_bytes
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_a_vocabulary_stays(name: str) -> None:
+    path = shared(f"gguf-vocab/ggml-vocab-{name}.gguf")
+    assert bytes_of(Draft.of(open_gguf(path))) == path.read_bytes()
+
+
+@pytest.mark.parametrize("layout", [Layout(1), Layout(3, ">")])
+def test_other_layouts_are_not_rewritten(layout: Layout) -> None:
+    with pytest.raises(UnsupportedError, match="is not rewritten"):
+        Draft.of(read(lay.sample(layout)))
+
+
+NAMES = ["a.a", "b", "c.very.long.name.indeed", "general.alignment", "d"]
+
+
+@st.composite
+def models(draw: st.DrawFn) -> bytes:
+    """Draw a file: some keys, an alignment, tensors of odd sizes."""
+    keys = [Key(name, "u32", 64 if "align" in name else len(name))
+            for name in draw(st.lists(st.sampled_from(NAMES), unique=True))]  # fmt: skip
+    sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+    tensors = [
+        NewTensor(f"t{number}", (size,), F32, os.urandom(4 * size))
+        for number, size in enumerate(sizes)
+    ]
+    return gguf_bytes(keys, tensors)
+
+
+@given(models(), st.integers(1, 6) | st.none(), st.integers(1, 400) | st.none(), st.booleans())
+def test_cut_and_joined_is_the_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes,
+    tensors: int | None,
+    limit: int | None,
+    first: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("split")
+    file = read(data)
+    parts = split(file, max_bytes=limit, max_tensors=tensors, first_without_tensors=first)
+    paths = numbered(str(folder / "m.gguf"), len(parts))
+    for path, part in zip(paths, parts, strict=True):
+        with open(path, "wb") as out:
+            out.write(bytes_of(part))
+        assert tensors is None or len(part.tensors) <= tensors
+        room = sum(
+            -(-len(t.data) // file.alignment) * file.alignment for t in part.tensors.values()
+        )
+        assert limit is None or len(part.tensors) < 2 or room <= limit
+    assert not parts[0].tensors or not first
+    if len(parts) > 1:
+        assert bytes_of(merge(open_gguf(paths[0]))) == data
+
+
+def test_a_set_that_is_not_whole_is_not_joined(tmp_path: Path) -> None:
+    parts = split(open_gguf(MODEL), max_tensors=10)
+    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
+    for path, part in zip(paths, parts, strict=True):
+        with open(path, "wb") as out:
+            out.write(bytes_of(part))
+    with pytest.raises(UsageError, match="is file 2 of"):
+        merge(open_gguf(paths[1]))
+    with pytest.raises(UsageError, match="is one of"):
+        split(open_gguf(paths[0]), max_tensors=3)
+    os.unlink(paths[2])
+    with pytest.raises(FormatError, match=r"1 of \d files are missing"):
+        merge(open_gguf(paths[0]))
+    with pytest.raises(UsageError, match="not one of several"):
+        merge(open_gguf(MODEL))
+    with pytest.raises(UsageError, match="nothing to split"):
+        split(read(gguf_bytes([Key("a", "u8", 1)])), max_tensors=1)
+
+
+def test_llama_cpp_loads_what_is_cut_and_joined(tmp_path: Path) -> None:
+    reference("llama_cpp")
+    parts = split(open_gguf(MODEL), max_tensors=9, first_without_tensors=True)
+    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
+    for path, part in zip(paths, parts, strict=True):
+        with open(path, "wb") as out:
+            out.write(bytes_of(part))
+
+    def answer(path: str) -> bytes:
+        argv = [sys.executable, "-m", "mtkit", "generate", "Once upon", "-m", path, "-n", "12"]
+        done = subprocess.run([*argv, "--temp", "0", "-q"], capture_output=True, check=True)
+        return done.stdout
+
+    assert answer(paths[0]) == answer(MODEL)
+
+
+def test_keys_and_tensors_are_renamed_in_their_place() -> None:
+    data = lay.sample(Layout())
+    draft = Draft.of(read(data))
+    names = list(draft.keys)
+    draft.rename_key("a.u32", "a.renamed")
+    draft.rename_tensor("t.q8", "t.renamed")
+    draft.unset("a.bool")
+    draft.set(Key("a.string", "string", "another"))
+    made = read(bytes_of(draft))
+    wanted = [n.replace("a.u32", "a.renamed") for n in names if n != "a.bool"]
+    assert list(made.metadata) == wanted
+    assert made.metadata["a.renamed"] == 2**32 - 1
+    assert made.metadata["a.string"] == "another"
+    assert [tensor.name for tensor in made.tensors] == ["t.f32", "t.renamed"]
+    for before, after in zip(read(data).tensors, made.tensors, strict=True):
+        assert bytes(made.tensor_data(after)) == bytes(read(data).tensor_data(before))
+    with pytest.raises(UsageError, match=r"is it a\.u8"):
+        draft.unset("a.u9")
+    with pytest.raises(UsageError, match="already"):
+        draft.rename_key("a.u8", "a.i8")
+    with pytest.raises(UsageError, match="is empty"):
+        draft.rename_tensor("t.f32", "")
+
+
+VALUES = [
+    ("u8:255", "u8", 255), ("i16:-3", "i16", -3), ("u32:0x10", "u32", 16), ("f32:0.5", "f32", 0.5),
+    ("bool:false", "bool", False), ("str:a:b", "string", "a:b"), ("string:", "string", ""),
+    ("u32[]:[1, 2]", "u32[]", [1, 2]), ("bool[]:[true]", "bool[]", [True]),
+    ('str[]:["a", "\u4f60"]', "string[]", ["a", "\u4f60"]), ("f64[]:[1, 0.25]", "f64[]", [1, 0.25]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), VALUES)
+def test_values_as_they_are_typed(text: str, kind: str, value: object) -> None:
+    key = typed("k", text, read(gguf_bytes([])).metadata)
+    assert (key.type, key.value) == (kind, value)
+    made = read(gguf_bytes([key])).metadata
+    assert made.type_name("k") == kind
+    assert (list(made["k"]) if kind.endswith("[]") else made["k"]) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["u8:256", "u8:-1", "u8:1.5", "u8:", "bool:1", "bool:True", "bool:0", "f32:x", "u32[]:1",
+     "u32[]:[1.5]", "u32[]:[true]", "bool[]:[1]", "str[]:[1]", "u8[]:[", "array:1", "plain",
+     "f32[]:[" * 40, "u8[]:[256]"],
+)  # fmt: skip
+def test_values_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        typed("k", text, read(gguf_bytes([])).metadata)
+
+
+def test_a_key_keeps_its_type() -> None:
+    metadata = read(lay.sample(Layout())).metadata
+    assert typed("a.i8", "-5", metadata).type == "i8"
+    assert typed("a.string", "https://a.b", metadata).value == "https://a.b"
+    assert set(BY_NAME) >= {metadata.type_name("a.i8")}
+
+
+def test_hashes_are_those_of_the_gguf_package(tmp_path: Path) -> None:
+    reference("gguf")
+    script = [sys.executable, "-m", "gguf.scripts.gguf_hash", MODEL]
+    done = subprocess.run(script, capture_output=True, text=True, check=True, cwd=tmp_path)
+    wanted = {tuple(line.split(None, 2)) for line in done.stdout.splitlines() if MODEL in line}
+    found = {
+        (algorithm, digest, f"{MODEL}{':' * bool(tensor)}{tensor}")
+        for algorithm, digest, tensor in digests(open_gguf(MODEL), ALGORITHMS)
+    }
+    assert found == wanted
+    assert len(found) > 70
+
+
+KILLED = """
+import sys
+from mtkit.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["edit", "split", "merge"])
+def test_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, command: str) -> None:
+    """Whatever carries the final name is whole."""
+    big = tmp_path / "big.gguf"
+    tensors = [NewTensor(f"t{n}", (1 << 18,), F32, bytes([n]) * (1 << 20)) for n in range(24)]
+    big.write_bytes(gguf_bytes([Key("a", "u32", 1)], tensors))
+    out = tmp_path / "out"
+    out.mkdir()
+    args = {
+        "edit": ["edit", big, "--set", "a=2", "-o", out / "new.gguf", "--force"],
+        "split": ["split", big, "--max-tensors", 8, "-o", out, "--force"],
+        "merge": ["merge", tmp_path / "big-00001-of-00003.gguf", "-o", out / "new.gguf", "--force"],
+    }[command]  # fmt: skip
+    run = partial(
+        subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
+    )
+    if command == "merge":
+        cut = [sys.executable, "-c", KILLED, "split", str(big), "--max-tensors", "8"]
+        assert run(cut).wait() == 0
+    argv = [sys.executable, "-c", KILLED, *map(str, args)]
+    began = time.monotonic()
+    assert run(argv).wait() == 0
+    took = time.monotonic() - began
+    whole = {p.name: hashlib.sha256(p.read_bytes()).digest() for p in out.iterdir()}
+    rng = random.Random(command)
+    killed = 0
+    for _ in range(12):
+        process = run(argv)
+        time.sleep(rng.uniform(0.2, 1.1) * took)
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        for path in out.iterdir():
+            if path.name.endswith(".gguf"):
+                assert hashlib.sha256(path.read_bytes()).digest() == whole[path.name]
+            else:
+                assert path.name.endswith(".part")
+                path.unlink()
+    assert killed
