@@ -28,6 +28,7 @@ COMMANDS = {
     "merge": ("mtkit.commands.merge", "Join the files of a GGUF."),
     "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
+    "count": ("mtkit.commands.count", "Count the tokens of texts."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),

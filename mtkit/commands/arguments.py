@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
+from mtkit.commands.options import texts_of
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 _DIGITS = 20
@@ -68,27 +67,24 @@ def number(value: float | None) -> float | None:
 
 
 def prompt_of(
-    text: str | None, prompt: str | None, file: str | None, *, may_be_none: bool = False
+    text: str | None,
+    prompt: str | None,
+    files: Sequence[str] | None,
+    *,
+    may_be_none: bool = False,
 ) -> bytes:
-    """Return the prompt: the argument or ``--prompt``, a file, or what comes through a pipe.
+    """Return the prompt: the argument or ``--prompt``, files, or what comes through a pipe.
 
     One line break at the end of a file or a pipe is left out, as llama.cpp's tools do: nobody
-    means it.
+    means it. Several files are one prompt.
     """
-    given = [source for source in (text, prompt, file) if source is not None]
-    if len(given) > 1:
-        raise UsageError("give one of TEXT, --prompt and --file")
-    if file is not None:
-        return read_bytes(file).removesuffix(b"\n")
-    if prompt is not None:
-        return prompt.encode("utf-8", "surrogateescape")
-    if text is None and may_be_none:
-        return b""
-    if text is None and sys.stdin.isatty():
-        raise UsageError("no prompt", hint='mtkit generate "Once upon a time" or --file FILE')
-    if text is None or text == "-":
-        return read_bytes("-").removesuffix(b"\n")
-    return text.encode("utf-8", "surrogateescape")
+    hint = 'mtkit generate "Once upon a time" or --file FILE'
+    parts = [
+        content if isinstance(content, bytes) else content.read()
+        for _, content in texts_of(text, prompt, files, hint, may_be_none=may_be_none)
+    ]
+    given = b"".join(parts)
+    return given if prompt is not None or text not in (None, "-") else given.removesuffix(b"\n")
 
 
 def id_ranges(text: str) -> list[range]:

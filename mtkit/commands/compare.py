@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from mtkit.commands.options import (
     NO_SPECIAL,
     application,
     load_named,
+    spelled,
 )
 
 TYPE_CHECKING = False
@@ -30,13 +32,13 @@ _SHOWN_TOKENS = 8
 _SHOWN_LETTERS = 200
 
 
-@app.command()
+@app.command(cls=spelled(files="--input"))
 def compare(
     left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
     right: Annotated[str, typer.Argument(metavar="B", help="File or folder.")],
-    input_file: Annotated[
-        str | None,
-        typer.Option("-f", "--input", metavar="FILE", help="Corpus, by lines; - for a pipe."),
+    files: Annotated[
+        list[str] | None,
+        typer.Option("-f", "--file", metavar="FILE", help="Corpus, by lines. Repeatable."),
     ] = None,
     most: Annotated[
         int | None,
@@ -55,19 +57,19 @@ def compare(
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 when any differ.
 
-    Without --input the 200 built-in texts are compared. Shown of each difference: the text, the
+    Without --file the 200 built-in texts are compared. Shown of each difference: the text, the
     stage at which the two part, and both token lists from shortly before the first difference.
 
     \b
     Examples:
       mtkit compare tokenizer.json model.gguf
-      mtkit compare old/ new/ --input corpus.txt --json
+      mtkit compare old/ new/ -f corpus.txt --json
     """
     from mtkit.conversion.probes import texts
     from mtkit.tokenizer.compare import compare as run
 
     one, other = (load_named(name, download=download) for name in (left, right))
-    corpus = texts() if input_file is None else _lines(input_file)
+    corpus = chain.from_iterable(map(_lines, files)) if files else texts()
     done = run(
         one,
         other,
@@ -79,7 +81,7 @@ def compare(
     if as_json:
         output.write_json(_document(done))
     elif output.is_terminal():
-        _show(done, (one, other), "text" if input_file is None else "line")
+        _show(done, (one, other), "line" if files else "text")
     else:
         output.write("".join(f"{line}\n" for line in _lines_of_a_pipe(done)))
     if done.differences and {one.stage for one in done.differences} == {"post-processor"}:

@@ -8,7 +8,7 @@ import typer
 
 from mtkit.base.escape import as_text
 from mtkit.commands.arguments import number, prompt_of
-from mtkit.commands.options import AS_JSON, FILE, NO_SPECIAL, PROMPT, application, model_named
+from mtkit.commands.options import AS_JSON, FILES, NO_SPECIAL, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
 from mtkit.settings import ModelSettings
 
@@ -30,7 +30,7 @@ def logits(
     *,
     settings: ModelSettings,
     prompt: PROMPT = None,
-    file: FILE = None,
+    files: FILES = None,
     top: Annotated[int, typer.Option("--top", metavar="K", help="The K most likely tokens.")] = 10,
     every: Annotated[
         bool, typer.Option("--all", help="After every token, not only the last.")
@@ -63,7 +63,7 @@ def logits(
     if top < 0:
         raise UsageError(f"--top {top}: is not 0 or more")
     log.is_shown = verbose
-    given = prompt_of(text, prompt, file)
+    given = prompt_of(text, prompt, files)
     settings = replace(settings, model=model_named(settings.model))
     with open_model(settings, Progress("loading").show) as runner:
         ids = runner.model.tokenize(given, add_special=not no_special)

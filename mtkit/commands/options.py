@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, BinaryIO
+
     from mtkit.tokenizer.tokenizer import Tokenizer
+
+_CHUNK_BYTES = 1 << 16
 
 TOKENIZER = Annotated[
     str | None,
-    typer.Option("-t", "--tokenizer", metavar="FILE", help="File or folder; - for a pipe."),
+    typer.Option(
+        "-t", "--tokenizer", metavar="NAME", help="File, folder or ORG/NAME; - for a pipe."
+    ),
 ]
 NO_SPECIAL = Annotated[
     bool, typer.Option("--no-special", help="Do not add special tokens (BOS, EOS …).")
@@ -29,8 +38,9 @@ DOWNLOAD = Annotated[
 PROMPT = Annotated[
     str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The text, as an option.")
 ]
-FILE = Annotated[
-    str | None, typer.Option("-f", "--file", metavar="FILE", help="Read the text from it.")
+FILES = Annotated[
+    list[str] | None,
+    typer.Option("-f", "--file", metavar="FILE", help="Read the text from it. Repeatable."),
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -38,6 +48,87 @@ AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document."
 def application() -> typer.Typer:
     """Return typer's frame of one command: errors are shown by ``mtkit.cli``, help is plain."""
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+class Command(TyperCommand):
+    """A command whose options have further spellings, which help and errors do not name."""
+
+    also: Mapping[str, tuple[str, ...]]
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Let the parser know the further spellings."""
+        parser = super().make_parser(ctx)
+        for param in self.params:
+            spellings = self.also.get(param.name or "")
+            if spellings:
+                own = param.opts, param.secondary_opts
+                param.opts, param.secondary_opts = list(spellings), []
+                param.add_to_parser(parser, ctx)
+                param.opts, param.secondary_opts = own
+        return parser
+
+
+def spelled(**spellings: str) -> type[Command]:
+    """Return the class of a command with further spellings: parameter -> with spaces between."""
+    also = {name: tuple(text.split()) for name, text in spellings.items()}
+    return type("Command", (Command,), {"also": also})
+
+
+def texts_of(
+    text: str | None,
+    prompt: str | None,
+    files: Sequence[str] | None,
+    hint: str,
+    *,
+    may_be_none: bool = False,
+) -> Iterator[tuple[str, BinaryIO | bytes]]:
+    """Yield name and content of each text that a command is given.
+
+    The argument or ``--prompt`` is bytes and has no name; a file or what comes through a pipe is
+    open, and closed afterwards.
+
+    Raises:
+        UsageError: None is given, or there are several sources, or there is no such file.
+    """
+    from mtkit.base.binary import standard_input
+    from mtkit.errors import UsageError
+
+    if sum(source not in (None, []) for source in (text, prompt, files)) > 1:
+        raise UsageError("give one of TEXT, --prompt and --file")
+    if not files and text is None and prompt is None:
+        if may_be_none:
+            return
+        if sys.stdin.isatty():
+            raise UsageError("no text", hint=hint)
+    given = text if prompt is None else prompt
+    if given is not None and (given != "-" or prompt is not None):
+        # Bytes of the command line that are not valid UTF-8 arrive as surrogate escapes.
+        yield "", given.encode("utf-8", "surrogateescape")
+        return
+    for path in files or ["-"]:
+        try:
+            file = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115  below
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=path) from None
+        with file:
+            yield path, file
+
+
+def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
+    """Yield lines without their ends, together those that have come by then."""
+    if isinstance(content, bytes):
+        yield content.splitlines()
+        return
+    begun: list[bytes] = []
+    while chunk := content.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # a buffered file's
+        first, *rest = chunk.split(b"\n")
+        begun.append(first)
+        if rest:
+            lines = [b"".join(begun), *rest[:-1]]
+            begun = [rest[-1]]
+            yield [line.removesuffix(b"\r") for line in lines]
+    if any(begun):
+        yield [b"".join(begun).removesuffix(b"\r")]
 
 
 def locate_named(name: str | None, *, download: bool = False) -> str:
@@ -61,8 +152,6 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
 
 def _say_which(name: str | None, path: str, key: str) -> None:
     """Say which file was taken where the command line does not; never in a pipe."""
-    import os
-
     if not sys.stderr.isatty() or (name is not None and path in (name, os.path.expanduser(name))):
         return
     from mtkit.commands.terminal import Screen, part

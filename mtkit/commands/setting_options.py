@@ -12,9 +12,9 @@ from operator import not_
 from typing import Annotated, get_args
 
 import typer
-from typer.core import TyperCommand
 
 from mtkit.commands.arguments import READERS
+from mtkit.commands.options import Command
 from mtkit.errors import UsageError
 from mtkit.settings import HEADINGS
 from mtkit.settings.declaration import settings_of, table
@@ -31,22 +31,8 @@ if TYPE_CHECKING:
 _METAVARS: dict[Any, str] = {int: "N", int | None: "N", float: "X"}
 
 
-class _Command(TyperCommand):
-    """A command whose options have further spellings, and headings in the help."""
-
-    also: Mapping[str, tuple[str, ...]]
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Let the parser know the further spellings, which help and errors do not name."""
-        parser = super().make_parser(ctx)
-        for param in self.params:
-            spellings = self.also.get(param.name or "")
-            if spellings:
-                own = param.opts, param.secondary_opts
-                param.opts, param.secondary_opts = list(spellings), []
-                param.add_to_parser(parser, ctx)
-                param.opts, param.secondary_opts = own
-        return parser
+class _Command(Command):
+    """A command whose options have headings in the help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, each heading's by themselves."""

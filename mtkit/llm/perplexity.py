@@ -16,7 +16,7 @@ from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from mtkit.llama import Context
@@ -92,6 +92,28 @@ def perplexity(
     error = value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0
     seconds = time.perf_counter() - start
     return Perplexity(count, mean, value, error, windows, context.n_ctx, stride, seconds)
+
+
+def together(parts: Sequence[Perplexity]) -> Perplexity:
+    """Return the perplexity of several texts: every token counts alike."""
+    import math
+
+    first, *others = parts
+    if not others:
+        return first
+    count = sum(one.tokens for one in parts)
+    mean = sum(one.loss * one.tokens for one in parts) / count
+    squares = 0.0
+    for one in parts:
+        deviation = one.error / one.perplexity if one.perplexity < float("inf") else 0.0
+        variance = deviation * deviation * max(one.tokens - 1, 0)
+        squares += one.tokens * (variance + one.loss * one.loss)
+    value = math.exp(mean) if mean < 700 else float("inf")
+    variance = max(squares / count - mean * mean, 0.0)
+    error = value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0
+    windows = sum(one.windows for one in parts)
+    seconds = sum(one.seconds for one in parts)
+    return Perplexity(count, mean, value, error, windows, first.n_ctx, first.stride, seconds)
 
 
 def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[int, int, int]]:

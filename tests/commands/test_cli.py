@@ -75,16 +75,16 @@ def test_ids_beyond_one_chunk_are_one_line(mtkit: Run) -> None:
 def test_text_comes_from_argument_pipe_or_file(mtkit: Run, tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_bytes(b"one\ntwo\r\nthree")
-    whole = mtkit("encode", "--input", file, "-t", BBPE).stdout
+    whole = mtkit("encode", "--file", file, "-t", BBPE).stdout
     assert mtkit("encode", "-", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
     assert mtkit("encode", "-t", BBPE, stdin=file.read_bytes()).stdout == whole
-    lines = mtkit("encode", "--input", file, "-t", BBPE, "--lines").stdout.splitlines()
+    lines = mtkit("encode", "--file", file, "-t", BBPE, "--lines").stdout.splitlines()
     single = [mtkit("encode", t, "-t", BBPE).stdout.strip() for t in ("one", "two", "three")]
     assert lines == single
     (tmp_path / "name.txt").write_bytes(b"")
     name = mtkit("encode", str(tmp_path / "name.txt"))
     assert name.stdout != whole
-    assert b"--input reads" in name.stderr
+    assert b"--file reads" in name.stderr
 
 
 def test_a_tokenizer_can_come_through_a_pipe(mtkit: Run) -> None:
@@ -145,8 +145,8 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["dump", "tensors"], 2, "needs the FILE"),
         (["convert", "--to"], 2, "requires an argument"),
         (["encode", "x", "-t", "missing.json"], 2, "no such file"),
-        (["encode", "x", "--input", "y"], 2, "not both"),
-        (["encode", "--input", "missing.txt"], 2, "missing.txt"),
+        (["encode", "x", "-f", "y"], 2, "give one of TEXT, --prompt and --file"),
+        (["encode", "-f", "missing.txt"], 2, "missing.txt"),
         (["encode", "x", "--ids", "--count"], 2, "choose one"),
         (["encode", "x", "--as", "onnx"], 2, "mnn"),
         (["decode", "x"], 2, "not a token id"),

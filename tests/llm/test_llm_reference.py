@@ -158,3 +158,23 @@ def test_logits_go_to_files_alone(tmp_path: Path, mtkit: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "link.npy").is_symlink()
     assert np.load(tmp_path / "l.npy").shape == (1, 1024)
+
+
+def test_the_perplexity_of_several_texts_counts_every_token_alike(
+    tmp_path: Path, mtkit: Run
+) -> None:
+    for name, text in (("one", b"Once upon a time there was a dog. " * 9), ("two", b"abc " * 40)):
+        (tmp_path / name).write_bytes(text)
+    rows = mtkit("perplexity", "one", "two", "-m", tiny()).stdout.decode().splitlines()
+    *each, total = (row.split("\t") for row in rows)
+    assert [row[-1] for row in (*each, total)] == ["one", "two", "total"]
+    tokens = [int(row[3]) for row in each]
+    losses = [float(row[2]) for row in each]
+    assert int(total[3]) == sum(tokens)
+    mean = sum(n * loss for n, loss in zip(tokens, losses, strict=True)) / sum(tokens)
+    assert float(total[0]) == pytest.approx(math.exp(mean), rel=1e-9)
+    twice = mtkit("perplexity", "one", "one", "-m", tiny()).stdout.decode().splitlines()[-1]
+    # The same losses twice: the same mean, and its error as of twice as many tokens.
+    count, error = int(each[0][3]), float(each[0][1])
+    wanted = error * math.sqrt((count - 1) / (2 * count - 1))
+    assert float(twice.split("\t")[1]) == pytest.approx(wanted, rel=1e-6)

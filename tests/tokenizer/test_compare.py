@@ -76,10 +76,10 @@ def test_long_lines_are_cut_and_counted() -> None:
 def test_command(mtkit: Run, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one\nA snake_case name\n")
-    same = mtkit("compare", BBPE, BBPE, "--input", corpus, "--json")
+    same = mtkit("compare", BBPE, BBPE, "--file", corpus, "--json")
     assert same.returncode == 0
     assert json.loads(same.stdout)["equal"] is True
-    other = mtkit("compare", BBPE, BBPE.parent / "vocab.json", "--input", corpus, "--json")
+    other = mtkit("compare", BBPE, BBPE.parent / "vocab.json", "--file", corpus, "--json")
     assert other.returncode == 1
     document = json.loads(other.stdout)
     assert document["equal"] is False
@@ -106,7 +106,7 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     for number, times in enumerate((1, 12)):
         corpus = tmp_path / f"corpus{number}.txt"
         corpus.write_text("".join(f"{line}\n" for line in lines) * times + "y" * 1_500_000)
-        program = sys.executable, "-m", "mtkit", "compare", BBPE, BBPE, "--input", corpus
+        program = sys.executable, "-m", "mtkit", "compare", BBPE, BBPE, "--file", corpus
         code, _, peak, stdout, stderr = measured(*program)
         assert (code, stderr) == (0, b""), stderr
         assert stdout.startswith(f"{2000 * times + 2} texts, equal".encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -11,36 +12,51 @@ import typer
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
+    FILES,
     NO_PARSE_SPECIAL,
     NO_SPECIAL,
+    PROMPT,
     TOKENIZER,
     TRACE,
     application,
+    lines_of,
     load_named,
+    spelled,
+    texts_of,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtkit.pipeline.result import Encoding
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-    Ids = tuple[list[int], memoryview, list[int]]
-    """Ids before a text, of the text (not each a Python object), and after it."""
+    Ids = tuple[list[int], list[int] | memoryview, list[int]]
+    """Ids before a text, of the text (of a long one not each a Python object), and after it."""
 
 app = application()
 
+_SHORT_BYTES = 1 << 16
+"""Of a text whose ids are a list, which is made sooner than a buffer."""
 
-@app.command()
+
+@app.command(
+    cls=spelled(
+        tokenizer="-m --model",
+        files="--input",
+        count="--show-count",
+        no_special="--no-bos",
+        truncate="--max-length",
+    )
+)
 def encode(
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
     ] = None,
     tokenizer: TOKENIZER = None,
-    input_file: Annotated[
-        str | None, typer.Option("-f", "--input", metavar="FILE", help="Read the text from it.")
-    ] = None,
+    prompt: PROMPT = None,
+    files: FILES = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Encode each line by itself, one result a line.")
     ] = False,
@@ -52,6 +68,12 @@ def encode(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Print id, start, end and token, one a line.")
     ] = False,
+    truncate: Annotated[
+        int | None,
+        typer.Option(
+            "--truncate", metavar="N", min=0, help="N tokens at most, special ones included."
+        ),
+    ] = None,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     parse_special: Annotated[
@@ -83,7 +105,7 @@ def encode(
     Examples:
       mtkit encode "Hello, MNN!"
       mtkit encode "Hello, MNN!" -t tokenizer.json --trace
-      mtkit encode --input book.txt --lines --count -t model.gguf
+      mtkit encode -f book.txt --truncate 512 -t model.gguf | mtkit decode -t model.gguf
     """
     from mtkit.errors import UsageError
 
@@ -91,16 +113,17 @@ def encode(
         raise UsageError("--parse-special and --no-parse-special exclude each other")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
         raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
-    if trace and (bos or eos):
-        raise UsageError("--trace shows the file's own template, without --bos and --eos")
+    if trace and (bos or eos or truncate is not None):
+        what = "--trace shows the file's own template, without --bos, --eos and --truncate"
+        raise UsageError(what)
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos)
     source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
-    texts = _texts(text, input_file, lines=lines)
+    groups = _groups(text, prompt, files, lines=lines)
     if trace:
         from mtkit.commands.encode.trace import show_trace
 
-        for one in texts:
+        for one in chain.from_iterable(groups):
             show_trace(
                 source.trace(one, add_special_tokens=template, parse_special=special),
                 as_json=as_json,
@@ -108,53 +131,53 @@ def encode(
         return
     from mtkit.commands import output
 
-    to_ids, to_encoding = _encoder(source, template, special, bos=bos, eos=eos)
+    to_ids, to_encoding = _encoder(source, template, special, truncate, bos=bos, eos=eos)
+    if count and len(files or ()) > 1 and not lines:
+        from mtkit.commands.count import show_counts
+
+        texts = zip(files or (), chain.from_iterable(groups), strict=True)
+        counts = [(name, sum(map(len, to_ids(one)))) for name, one in texts]
+        show_counts(counts, as_json=as_json)
+        return
     plain = only_ids or not output.is_terminal()
     if count or (plain and not (as_json or only_tokens or offsets)):
-        for one in texts:
-            ids = to_ids(one)
-            number = sum(map(len, ids))
-            if count and as_json:
-                output.write_json({"schema": "mtkit.encode/1", "count": number})
-            elif count:
-                output.write(f"{number}\n")
-            else:
-                output.write_numbers(ids)
+        for group in groups:
+            _write_numbers(map(to_ids, group), count=count, as_json=as_json, lines=lines)
         return
     form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
     printer = _Printer(source, to_encoding, form)
-    for one in texts:
+    for one in chain.from_iterable(groups):
         printer.print(one)
 
 
-def _texts(text: str | None, input_file: str | None, *, lines: bool) -> Iterator[str | bytes]:
-    """Yield what is to be encoded; bytes where they come from a file or a pipe."""
-    from mtkit.base.binary import standard_input
-    from mtkit.errors import UsageError
+def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: bool) -> None:
+    """Write the ids of each text, or their number; those of lines together."""
+    from mtkit.commands import output
 
-    if text is not None and input_file is not None:
-        raise UsageError("give a text or --input, not both")
-    if text is None and input_file is None:
-        if sys.stdin.isatty():
-            raise UsageError("no text", hint='mtkit encode "Hello, MNN!" or --input FILE')
-        text = "-"
-    if text is not None and text != "-":
-        if os.path.isfile(text):
-            sys.stderr.write("mtkit: the text is the name of a file; --input reads the file\n")
-        # Bytes of the command line that are not valid UTF-8 arrive as surrogate escapes.
-        raw = text.encode("utf-8", "surrogateescape")
-        yield from raw.splitlines() if lines else [raw]
-        return
-    try:
-        file = standard_input() if text == "-" else open(str(input_file), "rb")  # noqa: SIM115  closed below
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=str(input_file)) from None
-    with file:
+    if count and as_json:
+        for ids in texts:
+            output.write_json({"schema": "mtkit.encode/1", "count": sum(map(len, ids))})
+    elif count:
+        output.write("".join(f"{sum(map(len, ids))}\n" for ids in texts))
+    elif lines:
+        output.write("".join(" ".join(map(str, chain(*ids))) + "\n" for ids in texts))
+    else:
+        for ids in texts:
+            output.write_numbers(ids)
+
+
+def _groups(
+    text: str | None, prompt: str | None, files: Sequence[str] | None, *, lines: bool
+) -> Iterator[list[bytes]]:
+    """Yield what is to be encoded: whole texts one by one, lines as they come."""
+    if text is not None and os.path.isfile(text):
+        sys.stderr.write("mtkit: the text is the name of a file; --file reads the file\n")
+    hint = 'mtkit encode "Hello, MNN!" or --file FILE'
+    for _, content in texts_of(text, prompt, files, hint):
         if lines:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield from lines_of(content)
         else:
-            yield file.read()
+            yield [content if isinstance(content, bytes) else content.read()]
 
 
 class _Printer:
@@ -200,7 +223,13 @@ class _Printer:
 
 
 def _encoder(
-    tokenizer: Tokenizer, template: bool, parse_special: bool | None, *, bos: bool, eos: bool
+    tokenizer: Tokenizer,
+    template: bool,
+    parse_special: bool | None,
+    most: int | None,
+    *,
+    bos: bool,
+    eos: bool,
 ) -> tuple[Callable[[str | bytes], Ids], Callable[[str | bytes], Encoding]]:
     """Return how a text becomes ids, and ids with all that is known of them."""
     from mtkit.errors import UsageError
@@ -213,14 +242,36 @@ def _encoder(
     front = [] if before is None else [before]
     back = [] if after is None else [after]
 
+    def whole(text: str | bytes) -> Encoding:
+        found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
+        found = tokenizer.surround(found, front, back) if bos or eos else found
+        return found if most is None else _truncated(found, most)
+
     def ids(text: str | bytes) -> Ids:
-        found = tokenizer.encode_array(
-            text, add_special_tokens=template, parse_special=parse_special
-        )
+        if most is not None:
+            return [], whole(text).ids, []
+        to_ids = tokenizer.encode_array if len(text) > _SHORT_BYTES else tokenizer.encode_ids
+        found = to_ids(text, add_special_tokens=template, parse_special=parse_special)
         return front, found, back
 
-    def encode(text: str | bytes) -> Encoding:
-        found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
-        return tokenizer.surround(found, front, back) if bos or eos else found
+    return ids, whole
 
-    return ids, encode
+
+def _truncated(encoding: Encoding, most: int) -> Encoding:
+    """Cut the end of a text so that what stands around it stays, as the tokenizers library does."""
+    from mtkit.base.record import fields
+    from mtkit.errors import UsageError
+
+    excess = len(encoding.ids) - most
+    if excess <= 0:
+        return encoding
+    own = [at for at, is_added in enumerate(encoding.special_tokens_mask) if not is_added]
+    if len(own) < excess:
+        added = len(encoding.ids) - len(own)
+        hint = "--no-special leaves them out"
+        what = f"--truncate {most}: the {added} special tokens around the text do not fit"
+        raise UsageError(what, hint=hint)
+    cut = set(own[len(own) - excess :])
+    kept = [at for at in range(len(encoding.ids)) if at not in cut]
+    columns = (getattr(encoding, name) for name in fields(encoding))
+    return type(encoding)(*([values[at] for at in kept] for values in columns))

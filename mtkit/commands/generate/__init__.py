@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.arguments import prompt_of
-from mtkit.commands.options import AS_JSON, FILE, PROMPT, application, model_named
+from mtkit.commands.options import AS_JSON, FILES, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
 from mtkit.settings import GenerateSettings
 
@@ -22,7 +22,7 @@ def generate(
     *,
     settings: GenerateSettings,
     prompt: PROMPT = None,
-    file: FILE = None,
+    files: FILES = None,
     list_devices: Annotated[
         bool, typer.Option("--devices", help="List the compute devices and end.")
     ] = False,
@@ -60,7 +60,7 @@ def generate(
     from mtkit.llm.generate import run
 
     path = model_named(settings.model, quiet=quiet)
-    given = prompt_of(text, prompt, file, may_be_none=settings.load_session is not None)
+    given = prompt_of(text, prompt, files, may_be_none=settings.load_session is not None)
     settings = replace(settings, model=path, logprobs=as_json or as_jsonl)
     form = "json" if as_json else "jsonl" if as_jsonl else "text"
     if not quiet:

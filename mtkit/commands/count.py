@@ -1,0 +1,99 @@
+"""``mtkit count``: how many tokens texts have."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    FILES,
+    NO_PARSE_SPECIAL,
+    NO_SPECIAL,
+    PROMPT,
+    TOKENIZER,
+    application,
+    load_named,
+    spelled,
+    texts_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = application()
+
+
+@app.command(cls=spelled(tokenizer="-m --model"))
+def count(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Text files; - or none reads standard input."),
+    ] = None,
+    tokenizer: TOKENIZER = None,
+    prompt: PROMPT = None,
+    files: FILES = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+    ] = None,
+    no_special: NO_SPECIAL = False,
+    no_parse_special: NO_PARSE_SPECIAL = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Count the tokens of texts: a row for each file, and the total of several.
+
+    In a pipe: number and name; of a text without a name the number alone.
+
+    \b
+    Examples:
+      mtkit count chapter*.txt -t cl100k_base
+      git diff | mtkit count
+    """
+    from mtkit.errors import UsageError
+
+    if names and files:
+        raise UsageError("give the files as arguments or with --file")
+    paths = [*(names or ()), *(files or ())]
+    for path in paths:
+        if path != "-" and not os.path.isfile(path):
+            is_folder = os.path.isdir(path)
+            what = "is a folder" if is_folder else "no such file"
+            hint = (
+                f"name its files: {path.rstrip(os.sep)}/*"
+                if is_folder
+                else 'a text: mtkit count -p "a text"'
+            )
+            raise UsageError(what, source=path, hint=hint)
+    source = load_named(tokenizer, encoding=encoding, download=download)
+    counts = []
+    for name, content in texts_of(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
+        ids = source.encode_array(
+            content if isinstance(content, bytes) else content.read(),
+            add_special_tokens=not no_special,
+            parse_special=False if no_parse_special else None,
+        )
+        counts.append((name if paths else "", len(ids)))
+    show_counts(counts, as_json=as_json)
+
+
+def show_counts(counts: Sequence[tuple[str, int]], *, as_json: bool = False) -> None:
+    """Print the number of tokens of each text with its name, and the total of several."""
+    total = sum(number for _, number in counts)
+    rows = [(number, *[name] * bool(name)) for name, number in counts]
+    if as_json:
+        texts = [{"name": name or None, "tokens": number} for name, number in counts]
+        output.write_json({"schema": "mtkit.count/1", "texts": texts, "total": total})
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, part
+
+        sums = [(total, part("head", "total"))] * (len(counts) > 1)
+        Screen().table(("tokens>", "text:name"), [*rows, *sums], elastic=1)
+    else:
+        output.write_rows([*rows, *[(total, "total")] * (len(counts) > 1)])

@@ -1,0 +1,120 @@
+"""Texts that commands read: several files, lines as they come, a length to keep to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from screens import check_screens
+from support import FIXTURES
+from tokenizers import Tokenizer
+
+from mtkit import load
+from mtkit.commands.encode import _truncated
+from mtkit.commands.options import lines_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+WORDPIECE = FIXTURES / "wordpiece" / "tokenizer.json"
+
+
+def test_count_has_a_row_for_each_file_and_the_total(mtkit: Run, tmp_path: Path) -> None:
+    tokenizer = load(str(WORDPIECE))
+    texts = {"one": "a text", "two": "another one, longer", "three": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    numbers = [len(tokenizer.encode_ids(text)) for text in texts.values()]
+    rows = [f"{number}\t{name}\n" for number, name in zip(numbers, texts, strict=True)]
+    said = "".join([*rows, f"{sum(numbers)}\ttotal\n"])
+    assert mtkit("count", *texts, "-t", WORDPIECE).stdout.decode() == said
+    by_option = [arg for name in texts for arg in ("-f", name)]
+    assert mtkit("count", *by_option, "-t", WORDPIECE).stdout.decode() == said
+    assert mtkit("encode", "--count", *by_option, "-t", WORDPIECE).stdout.decode() == said
+    assert mtkit("count", "one", "-t", WORDPIECE).stdout.decode() == rows[0]
+    piped = mtkit("count", "-t", WORDPIECE, stdin=b"a text")
+    assert piped.stdout.decode() == f"{numbers[0]}\n"
+    assert mtkit("count", "-p", "a text", "-t", WORDPIECE).stdout == piped.stdout
+    document = json.loads(mtkit("count", *texts, "-t", WORDPIECE, "--json").stdout)
+    assert document["total"] == sum(numbers)
+    assert [row["tokens"] for row in document["texts"]] == numbers
+    plain = mtkit("count", "one", "--no-special", "-t", WORDPIECE).stdout.decode()
+    assert plain == f"{numbers[0] - 2}\tone\n"
+    shown = check_screens("count", tmp_path / "one", tmp_path / "two", "-t", WORDPIECE)[120]
+    assert shown.lines[-2].split() == [str(numbers[0] + numbers[1]), "total"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 5, 6, 7, 40])
+def test_truncation_is_that_of_the_tokenizers_library(mtkit: Run, most: int) -> None:
+    text = "several words of one text"
+    reference = Tokenizer.from_file(str(WORDPIECE))
+    args = ("encode", text, "-t", WORDPIECE, "--truncate", most)
+    if most < 2:  # the library panics or cuts its own special tokens
+        done = mtkit(*args)
+        assert done.returncode == 2
+        assert b"the 2 special tokens around the text do not fit" in done.stderr
+    else:
+        reference.enable_truncation(most)
+        wanted = reference.encode(text)
+        assert mtkit(*args).stdout.decode().split() == list(map(str, wanted.ids))
+        document = json.loads(mtkit(*args, "--json").stdout)
+        assert document["tokens"] == wanted.tokens
+        assert [tuple(pair) for pair in document["offsets"]] == wanted.offsets
+    reference.enable_truncation(most)
+    bare = reference.encode(text, add_special_tokens=False).ids
+    assert mtkit(*args, "--no-special").stdout.decode().split() == list(map(str, bare))
+
+
+@given(st.text(max_size=60), st.integers(2, 30))
+def test_what_is_kept_of_a_truncated_text_is_its_beginning(text: str, most: int) -> None:
+    encoding = load(str(WORDPIECE)).encode(text)
+    cut = _truncated(encoding, most)
+    assert len(cut.ids) == min(most, len(encoding.ids))
+    assert cut.ids == [*encoding.ids[: len(cut.ids) - 1], encoding.ids[-1]]
+
+
+@given(st.lists(st.binary(max_size=5), max_size=8), st.sampled_from([b"\n", b"\r\n"]))
+def test_lines_are_those_of_the_file(parts: list[bytes], end: bytes) -> None:
+    data = end.join(parts)
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as out:
+        out.write(data)
+    with os.fdopen(read, "rb") as file:
+        found = [line for group in lines_of(file) for line in group]
+    lines = data.split(b"\n") if data else []
+    if lines and not lines[-1]:
+        lines.pop()
+    assert found == [line.removesuffix(b"\r") for line in lines]
+
+
+def test_a_line_is_answered_before_the_next_one_comes(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "mtkit", "encode", "--lines", "--count"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in (b"one", b"two three"):
+            process.stdin.write(text + b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline().strip().isdigit()
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_several_files_are_one_corpus_and_one_prompt(mtkit: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"{name}\nsame\n", encoding="utf-8")
+    done = mtkit("compare", WORDPIECE, WORDPIECE, "-f", "one", "-f", "two")
+    assert done.stdout.decode().startswith("4 texts, equal")
+    assert mtkit("encode", "-f", "one", "-f", "two").stdout.count(b"\n") == 2
