@@ -89,7 +89,7 @@ def main(argv: list[str] | None = None) -> int:
         return _write(version() if "-v" not in args else version(verbose=True))
     if not args or args[0] in ("-h", "--help", "help"):
         if args[1:] and args[0] == "help":
-            return _run(args[1], ["--help"])
+            return _help(args[1:])
         return _write(overview())
     return _run(args[0], args[1:])
 
@@ -120,8 +120,19 @@ def overview() -> str:
         "Options:\n"
         "  --version, -V              version and engine\n"
         "  --color auto|always|never  colour (NO_COLOR is honoured)\n\n"
-        "mtkit COMMAND --help describes a command.\n"
+        "mtkit COMMAND --help describes a command, mtkit help topics lists what else there is.\n"
     )
+
+
+def _help(words: list[str]) -> int:
+    """Print the help of a command, or a topic, or both."""
+    from mtkit.commands.topics import topic
+
+    text = topic(words)
+    if text is None or words[0] in COMMANDS:
+        code = _run(words[0], ["--help"])
+        return code if text is None else _write(f"\n{text}")
+    return _write(text)
 
 
 def _take_color(args: list[str]) -> list[str]:
@@ -150,19 +161,12 @@ def _take_color(args: list[str]) -> list[str]:
 
 
 def _run(name: str, args: list[str]) -> int:
-    if name not in COMMANDS:
-        from difflib import get_close_matches
-
-        kind = "option" if name.startswith("-") else "command"
-        close = get_close_matches(name, (*COMMANDS, "--help", "--version"), 1, 0.5)
-        hint = f"did you mean {close[0]}?" if close else f"mtkit --help lists the {kind}s"
-        return _fail(f"no such {kind}: {name}; {hint}", 2)
     from importlib import import_module
 
     from mtkit.errors import MtkitError
 
     try:
-        module: Any = import_module(COMMANDS[name][0])
+        module: Any = import_module(_module(name, args))
         code = module.app(
             args,
             prog_name=f"mtkit {name}",
@@ -199,6 +203,19 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _module(name: str, args: list[str]) -> str:
+    """Return the module of a command.
+
+    Raises:
+        UsageError: There is none; the hint is the line that was meant.
+    """
+    if name in COMMANDS:
+        return COMMANDS[name][0]
+    from mtkit.commands.first_words import meant
+
+    raise meant(name, args, [*COMMANDS])
 
 
 def _help_width() -> int:

@@ -19,6 +19,7 @@ import sys
 
 from mtkit.cli import COMMANDS, overview
 from mtkit.cli import main as main_of_mtkit
+from mtkit.commands.topics import TOPICS
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
 from tools.opcodes import header
@@ -54,6 +55,8 @@ def cli_reference() -> str:
         out.append(f"## mtkit {name}\n\n```\n{help_of(name)}\n```\n")
         for part in commands_in(name):
             out.append(f"### mtkit {name} {part}\n\n```\n{help_of(name, part)}\n```\n")
+    out.append("## mtkit help TOPIC\n")
+    out += [f"### {name}\n\n{text}" for name, (_, text) in TOPICS.items()]
     return "\n".join(out)
 
 
@@ -76,13 +79,8 @@ def loss_table() -> str:
 
     out = [
         "# What a conversion loses\n",
-        "Losses are computed field by field for the tokenizer at hand; these are the ones of the",
-        "fixtures in `tests/fixtures`. The codes:\n",
-        "- `ids`: ordinary text can get other ids; stops unless `--allow-loss ids` is given",
-        "- `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can",
-        "- `ids-possible`: the same components, but another reference runs them; stops only where",
-        "  the built-in texts differ",
-        "- `decoding`, `chat`, `metadata`: what the words say\n",
+        *TOPICS["losses"][1].split("\n"),
+        "These are the losses of the fixtures in `tests/fixtures`.\n",
     ]
     for kind, path in SOURCES.items():
         source = load(os.path.join(ROOT, "tests", "fixtures", path))

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, TRACE, application, load_named
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    TOKENIZER,
+    TRACE,
+    application,
+    lines_of,
+    load_named,
+    spelled,
+    texts_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
 
 
-@app.command()
+@app.command(cls=spelled(tokenizer="-m --model"))
 def decode(
     ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="[ID]...", help="Token ids; - or none reads standard input."),
     ] = None,
     tokenizer: TOKENIZER = None,
-    skip_special: Annotated[
-        bool, typer.Option("--skip-special", help="Leave special tokens out of the text.")
+    files: Annotated[
+        list[str] | None,
+        typer.Option("-f", "--file", metavar="FILE", help="Read the ids from it. Repeatable."),
+    ] = None,
+    special: Annotated[
+        bool,
+        typer.Option("--special/--skip-special", help="Show special tokens, or leave them out."),
+    ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Decode each line by itself, one text a line.")
     ] = False,
     trace: TRACE = False,
     download: DOWNLOAD = False,
@@ -28,47 +51,61 @@ def decode(
 ) -> None:
     """Decode token ids to text.
 
-    In a pipe bytes that are not valid UTF-8 are written as they are, and a line break ends the
-    text.
+    Ids are separated by blanks or commas; the JSON of encode is taken as well. In a pipe bytes that
+    are not valid UTF-8 are written as they are, and a line break ends the text.
 
     \b
     Examples:
       mtkit decode 9419 11 380 9455 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
-    from mtkit.base.binary import standard_input
-    from mtkit.errors import UsageError
-
-    if not ids and sys.stdin.isatty():
-        raise UsageError("no ids", hint="mtkit decode 15 42, or ids on standard input")
     source = load_named(tokenizer, download=download)
-    if not ids or ids == ["-"]:
-        ids = [standard_input().read().decode("utf-8", "replace")]
-    numbers = parse_ids(" ".join(ids))
-    if trace:
-        from mtkit.commands.encode.trace import show_trace
+    hint = "mtkit decode 15 42, or ids on standard input"
+    for _, content in texts_of(" ".join(ids) if ids else None, None, files, hint):
+        whole = content if isinstance(content, bytes) else b"" if lines else content.read()
+        for group in lines_of(content) if lines else [[whole]]:
+            texts = (parse_ids(text.decode("utf-8", "replace")) for text in group)
+            if trace:
+                for numbers in texts:
+                    _trace(source, numbers, special=special, as_json=as_json)
+            elif as_json:
+                for numbers in texts:
+                    raw = source.decode_bytes(numbers, skip_special_tokens=not special)
+                    _write_json(raw)
+            else:
+                _write([source.decode_bytes(x, skip_special_tokens=not special) for x in texts])
 
-        source.decode(numbers)  # refuses ids that do not exist
-        show_trace(source.trace_decode(numbers, skip_special_tokens=skip_special), as_json=as_json)
-        return
+
+def _trace(source: Tokenizer, numbers: list[int], *, special: bool, as_json: bool) -> None:
+    from mtkit.commands.encode.trace import show_trace
+
+    source.decode(numbers)  # refuses ids that do not exist
+    show_trace(source.trace_decode(numbers, skip_special_tokens=not special), as_json=as_json)
+
+
+def _write_json(raw: bytes) -> None:
+    from mtkit.commands import output
+
+    text = raw.decode("utf-8", "replace")
+    document: dict[str, object] = {"schema": "mtkit.decode/1", "text": text}
+    if text.encode("utf-8") != raw:
+        document["bytes"] = raw.hex()
+    output.write_json(document)
+
+
+def _write(texts: list[bytes]) -> None:
     from mtkit.base.escape import printable
     from mtkit.commands import output
 
-    raw = source.decode_bytes(numbers, skip_special_tokens=skip_special)
-    if as_json:
-        text = raw.decode("utf-8", "replace")
-        document: dict[str, object] = {"schema": "mtkit.decode/1", "text": text}
-        if text.encode("utf-8") != raw:
-            document["bytes"] = raw.hex()
-        output.write_json(document)
-    elif output.is_terminal():
-        output.write("\n".join(printable(line) for line in raw.split(b"\n")) + "\n")
+    data = b"".join(raw + b"\n" for raw in texts)
+    if output.is_terminal():
+        output.write("\n".join(map(printable, data.split(b"\n"))))
     else:
-        output.write_bytes(raw + b"\n")
+        output.write_bytes(data)
 
 
 def parse_ids(text: str) -> list[int]:
-    """Read ids separated by blanks or commas, as encode or a JSON list prints them.
+    """Read ids separated by blanks or commas, as encode or a JSON list prints them, or its JSON.
 
     Raises:
         UsageError: Something is not an id.
@@ -76,10 +113,36 @@ def parse_ids(text: str) -> list[int]:
     from mtkit.errors import UsageError
 
     found = []
-    for word in text.replace(",", " ").replace("[", " ").replace("]", " ").split():
+    words = text.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    if text.lstrip()[:1] == "{":
+        words = [str(one) for document in _documents(text) for one in document]
+    for word in words:
         if not word.isascii() or not word.isdigit() or len(word) > 10:
             raise UsageError(
                 f"{word[:40]!r} is not a token id", hint="ids are whole numbers from 0 on"
             )
         found.append(int(word))
     return found
+
+
+def _documents(text: str) -> Iterator[list[object]]:
+    """Yield the ids of JSON documents that ``encode --json`` printed.
+
+    Raises:
+        UsageError: There are other ones.
+    """
+    import json
+
+    from mtkit.errors import UsageError
+
+    decoder, at = json.JSONDecoder(), 0
+    text = text.strip()
+    try:
+        while at < len(text):
+            document, at = decoder.raw_decode(text, at)
+            if not isinstance(document.get("ids"), list):
+                raise UsageError("the JSON has no list of ids", hint="mtkit encode --json has one")
+            yield document["ids"]
+            at += len(text[at:]) - len(text[at:].lstrip())
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise UsageError(f"is not valid JSON: {error}", field="ids") from None

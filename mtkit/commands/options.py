@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _CHUNK_BYTES = 1 << 16
+_UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
+"""After a number of tokens; those of a context are powers of two."""
 
 TOKENIZER = Annotated[
     str | None,
@@ -131,10 +133,24 @@ def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
         yield [b"".join(begun).removesuffix(b"\r")]
 
 
+def whole(given: str | int) -> int:
+    """Return a whole number: 8192, or 8k; a default is one already."""
+    text = str(given)
+    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    try:
+        return int(number) * unit
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number, nor one as 8k") from None
+
+
 def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; a terminal's stderr says which one was taken."""
+    from mtkit.errors import UsageError
     from mtkit.sources.locate import TOKENIZER, locate
 
+    if name is not None and name.isdigit() and not os.path.exists(name):
+        hint = "-t names a tokenizer: --truncate N cuts a text, generate has --threads N"
+        raise UsageError("no such file", source=name, hint=hint)
     path = locate(name, download=download)
     _say_which(name, path, TOKENIZER.key)
     return path

@@ -14,7 +14,7 @@ from typing import Annotated, get_args
 import typer
 
 from mtkit.commands.arguments import READERS
-from mtkit.commands.options import Command
+from mtkit.commands.options import Command, whole
 from mtkit.errors import UsageError
 from mtkit.settings import HEADINGS
 from mtkit.settings.declaration import settings_of, table
@@ -96,14 +96,24 @@ def _form(setting: Setting) -> tuple[Any, Any, Callable[[Any], Any]]:
 
 def _parameter(setting: Setting) -> Parameter:
     hint, default, _ = _form(setting)
+    is_whole = hint in (int, int | None)
     option = typer.Option(
         *setting.options,
         metavar=setting.metavar or _METAVARS.get(hint),
         help=setting.off if setting.negates else setting.help,
+        parser=(_threads if setting.name == "threads" else whole) if is_whole else None,
         rich_help_panel=setting.heading or None,
     )
     annotation = Annotated[hint, option]  # type: ignore[valid-type]  # of the setting's own type
     return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _threads(text: str | int) -> int:
+    try:
+        return whole(text)
+    except typer.BadParameter as error:
+        what = f"{error.message}; -t is the number of threads here, the model has its tokenizer"
+        raise typer.BadParameter(what) from None
 
 
 def _record(kind: type[S], known: Mapping[str, Setting], given: Mapping[str, Any]) -> S:

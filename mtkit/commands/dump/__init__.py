@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -70,7 +71,10 @@ def dump(
     from mtkit.errors import UsageError
 
     if what not in SUBJECTS:
-        raise UsageError(f"cannot dump {what!r}", hint=f"known: {', '.join(SUBJECTS)}")
+        hint = f"known: {', '.join(SUBJECTS)}"
+        if os.path.exists(what):
+            hint = f"type: mtkit dump {file if file in SUBJECTS else 'metadata'} {what}; {hint}"
+        raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
         module.show(what, file, pattern=pattern, ids=ids, style=style, as_json=as_json)

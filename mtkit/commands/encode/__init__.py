@@ -23,6 +23,7 @@ from mtkit.commands.options import (
     load_named,
     spelled,
     texts_of,
+    whole,
 )
 
 TYPE_CHECKING = False
@@ -47,6 +48,7 @@ _SHORT_BYTES = 1 << 16
         files="--input",
         count="--show-count",
         no_special="--no-bos",
+        parse_special="--allow-special",
         truncate="--max-length",
     )
 )
@@ -71,7 +73,7 @@ def encode(
     truncate: Annotated[
         int | None,
         typer.Option(
-            "--truncate", metavar="N", min=0, help="N tokens at most, special ones included."
+            "--truncate", metavar="N", parser=whole, help="N tokens at most, special ones too."
         ),
     ] = None,
     no_special: NO_SPECIAL = False,
@@ -111,6 +113,8 @@ def encode(
 
     if parse_special and no_parse_special:
         raise UsageError("--parse-special and --no-parse-special exclude each other")
+    if truncate is not None and truncate < 0:
+        raise UsageError(f"--truncate {truncate}: is not 0 or more")
     if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
         raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
     if trace and (bos or eos or truncate is not None):
@@ -242,19 +246,19 @@ def _encoder(
     front = [] if before is None else [before]
     back = [] if after is None else [after]
 
-    def whole(text: str | bytes) -> Encoding:
+    def encoded(text: str | bytes) -> Encoding:
         found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
         found = tokenizer.surround(found, front, back) if bos or eos else found
         return found if most is None else _truncated(found, most)
 
     def ids(text: str | bytes) -> Ids:
         if most is not None:
-            return [], whole(text).ids, []
+            return [], encoded(text).ids, []
         to_ids = tokenizer.encode_array if len(text) > _SHORT_BYTES else tokenizer.encode_ids
         found = to_ids(text, add_special_tokens=template, parse_special=parse_special)
         return front, found, back
 
-    return ids, whole
+    return ids, encoded
 
 
 def _truncated(encoding: Encoding, most: int) -> Encoding:

@@ -6,12 +6,18 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, locate_named
+from mtkit.commands.options import AS_JSON, application, locate_named, spelled, whole
 
 app = application()
 
 
-@app.command()
+@app.command(
+    cls=spelled(
+        ctx="--ctx-size",
+        gpu_layers="--n-gpu-layers",
+        kv_type="--cache-type-k -ctk",
+    )
+)
 def inspect(
     file: Annotated[
         str | None,
@@ -37,7 +43,10 @@ def inspect(
         bool, typer.Option("--plan", help="Only what running the model will take of memory.")
     ] = False,
     ctx: Annotated[
-        int | None, typer.Option("-c", "--ctx", metavar="N", help="Tokens of context, for --plan.")
+        int | None,
+        typer.Option(
+            "-c", "--ctx", metavar="N", parser=whole, help="Tokens of context, for --plan."
+        ),
     ] = None,
     kv_type: Annotated[
         str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")

@@ -1,0 +1,163 @@
+"""What somebody means who begins with a word that is not a command: the line to type instead.
+
+The words are those of ttok, tiktoken, llama.cpp's tools, gguf-dump, gguf-parser, ollama and the
+hub's client, and the plain words for what the commands do.
+"""
+
+from __future__ import annotations
+
+import os
+from shlex import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.errors import UsageError
+
+_WORDS = {
+    "encode": "tokenize tokenise tok ttok tiktoken llama-tokenize ids get_encoding",
+    "count": "count-tokens count_tokens tokens wc length len",
+    "decode": "detokenize detokenise detok untokenize text",
+    "dump vocab": "vocab vocabulary pieces",
+    "dump merges": "merges",
+    "dump metadata": "metadata meta keys kv get-key",
+    "dump tensors": "tensors weights layers",
+    "dump scores": "scores",
+    "inspect": "show info view cat stat header describe summary read open gguf-dump gguf_dump gguf"
+    " parse gguf-parser gguf-info check verify validate file details",
+    "inspect --plan": "plan memory mem ram vram estimate fit size",
+    "token": "lookup id piece search find grep",
+    "compare": "diff cmp",
+    "convert": "export transform transcode conv import create convert-hf-to-gguf to-gguf gguf-new",
+    "generate": "run complete completion-text predict continue infer main cli llama-cli simple",
+    "chat": "talk ask converse repl interactive conversation",
+    "perplexity": "ppl llama-perplexity evaluate eval score",
+    "logits": "probs probabilities next top",
+    "template": "chat-template chat_template apply-chat-template jinja render prompt",
+    "formats": "format types supported",
+    "config": "settings set get default defaults env configure",
+    "generate --devices": "devices gpus --list-devices",
+    "--version": "version",
+    "--help": "usage man commands",
+}
+"""The right words -> what is typed for them; the arguments stay as they are."""
+_NEEDS = {
+    "encode": ['"TEXT"'],
+    "count": ["FILE"],
+    "decode": ["ID ..."],
+    "inspect": ["FILE"],
+    "inspect --plan": ["MODEL.gguf"],
+    "dump metadata": ["MODEL.gguf"],
+    "dump tensors": ["MODEL.gguf"],
+    "token": ['ID|"TEXT"'],
+    "compare": ["A B"],
+    "convert": ["FILE --to gguf"],
+    "generate": ['"TEXT" -m MODEL.gguf'],
+    "perplexity": ["FILE -m MODEL.gguf"],
+    "logits": ['"TEXT"'],
+    "template": ['MODEL.gguf --user "TEXT"'],
+}
+"""What stands for the arguments where none are given."""
+_ELSEWHERE = {
+    "quantize quantise quant llama-quantize imatrix requantize": "mtkit converts tokenizers and"
+    " llama2.c models, it does not quantise weights: llama.cpp's llama-quantize does",
+    "serve server llama-server api up start": "mtkit has no server: mtkit chat talks with a model,"
+    " mtkit.generate runs one in Python",
+    "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models of a folder,"
+    " mtkit config the defaults",
+    "download pull fetch clone": "mtkit inspect ORG/NAME --download fetches a tokenizer; the hub's"
+    " own client a model: hf download ORG/NAME",
+    "push upload login logout whoami repo": "mtkit only reads the hub's local cache:"
+    " its own client, hf, does that",
+    "embed embedding embeddings": "mtkit computes no embeddings:"
+    " mtkit generate and mtkit logits run a model",
+    "split merge gguf-split llama-gguf-split": "mtkit reads models in shards, it does not cut them:"
+    " llama.cpp's llama-gguf-split does",
+    "train": "mtkit trains nothing: the tokenizers library does, and mtkit reads what it writes",
+    "edit gguf-set-metadata set-metadata rm delete remove cp copy stop": "mtkit changes no model"
+    " file: mtkit convert writes new ones, mtkit inspect shows what is there",
+    "bench benchmark llama-bench speed": "mtkit generate says the tokens a second of a run",
+    "install update upgrade self-update": "pip does that: pip install -U mtkit",
+    "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base takes a"
+    " published encoding by name, mtkit help names says where it is looked for",
+}
+_MODEL_OPTIONS = ("-m", "--model", "-hf", "--hf-repo", "-mu", "--path")
+_PROMPT_OPTIONS = ("-p", "--prompt", "-f", "--file", "-n", "--n-predict", "--predict")
+_MODELS = (".gguf", ".bin", ".ggml")
+_TOKENIZERS = (".json", ".mtok", ".model", ".tiktoken")
+
+
+def meant(name: str, args: Sequence[str], commands: Sequence[str]) -> UsageError:
+    """Return the error that names the right command."""
+    from mtkit.errors import UsageError
+
+    kind = "option" if name.startswith("-") else "command"
+    known = {word: right for right, words in _WORDS.items() for word in words.split()}
+    elsewhere = {word: said for words, said in _ELSEWHERE.items() for word in words.split()}
+    lower = name.lower()
+    what = f"no such {kind}: {name}"
+    if lower in elsewhere:
+        return UsageError(what, hint=elsewhere[lower])
+    if lower in known:
+        return UsageError(what, hint=_line(known[lower], args))
+    line = _option(name, args) if kind == "option" else _file(name, args)
+    if line:
+        return UsageError(what if kind == "option" else f"{name} is not a command", hint=line)
+    close = _close(name, [*commands, *known, "--help", "--version"])
+    if close:
+        right = known.get(close)
+        return UsageError(what, hint=_line(right, args) if right else f"did you mean {close}?")
+    if list(args) == ["--help"]:
+        hint = "mtkit --help lists the commands, mtkit help topics the topics"
+        return UsageError(f"no help on {name}", hint=hint)
+    if kind == "option":
+        return UsageError(what, hint="mtkit --help lists the options")
+    text = join([" ".join([name, *(arg for arg in args if not arg.startswith("-"))])])
+    hint = f"mtkit encode {text} shows its tokens, mtkit generate {text} goes on with it"
+    return UsageError(what, hint=hint)
+
+
+def _line(right: str, args: Sequence[str]) -> str:
+    """Return a line with the arguments that were given, or with what stands for them."""
+    if right.startswith("--"):
+        args = ()
+    elif right == "generate" and args and args[0].lower().endswith(_MODELS):  # as ollama run
+        text = [arg for arg in args[1:] if not arg.startswith("-")]
+        right, args = ("generate" if text else "chat"), [*args[1:], "-m", args[0]]
+    given = join(args) if args else " ".join(_NEEDS.get(right, ()))
+    return f"type: mtkit {right} {given}".rstrip()
+
+
+def _option(name: str, args: Sequence[str]) -> str:
+    """Return the line for a command that was left out before its options."""
+    option = name.partition("=")[0]
+    all_args = [name, *args]
+    if option in ("--encode", "--decode", "--count", "--tokenize", "--detokenize", "--show-count"):
+        right = {"--tokenize": "encode", "--detokenize": "decode", "--show-count": "count"}
+        return _line(right.get(option, option[2:]), args)
+    if option in _MODEL_OPTIONS:
+        if option not in ("-m", "--model"):
+            all_args = ["-m", *args]
+        talks = not any(arg.partition("=")[0] in _PROMPT_OPTIONS for arg in args)
+        return _line("chat" if talks else "generate", all_args)
+    if option in _PROMPT_OPTIONS:
+        return _line("generate", all_args)
+    return _line("encode", all_args) if option in ("-t", "--tokenizer", "--ids", "--tokens") else ""
+
+
+def _file(name: str, args: Sequence[str]) -> str:
+    """Return the line for a file or folder that was named alone."""
+    suffix = os.path.splitext(name)[1].lower()
+    is_there = os.path.exists(os.path.expanduser(name))
+    if suffix in _MODELS + _TOKENIZERS or os.path.isdir(os.path.expanduser(name)):
+        if suffix in _MODELS and args and not args[0].startswith("-"):
+            return _line("generate", [name, *args])
+        return _line("inspect", [name, *args])
+    return _line("count", [name, *args]) if is_there else ""
+
+
+def _close(name: str, words: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, words, 1, 0.6)), "") if " " not in name else ""

@@ -1,0 +1,154 @@
+"""What people type first: each line works, or its error names the right one.
+
+The lines are those of ttok, tiktoken's README, llama.cpp's tools, gguf-dump, gguf-parser, the hub's
+client and ollama, with ``mtkit`` in the place of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from shlex import split
+from typing import TYPE_CHECKING
+
+import pytest
+from support import FIXTURES
+
+from mtkit.cli import COMMANDS, main
+from mtkit.commands.first_words import _ELSEWHERE, _WORDS, meant
+from mtkit.commands.topics import TOPICS
+from mtkit.formats.contract import LOSS_CODES
+from mtkit.sources.locate import MODEL, shipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+WORKS = """
+encode "Hello world"
+encode "Hello world" -t tokenizer.json --tokens
+encode "<|endoftext|>" --allow-special
+encode -m vocab.gguf -p hi --ids
+encode -m vocab.gguf -p hi --show-count
+encode -m vocab.gguf -f text.txt --no-bos
+encode --input text.txt --truncate 2
+count text.txt
+count text.txt tokenizer.json -t vocab.gguf
+decode 71 72 -m vocab.gguf
+decode [71,72]
+inspect vocab.gguf
+inspect model.gguf --ctx-size 8k
+dump metadata vocab.gguf --json
+dump tensors model.gguf
+generate -m model.gguf -p "To list files, use" -n 9 -c 1k -s 1 --temp 0.5 -ngl 0 -t 1 -q
+perplexity -m model.gguf -f text.txt --ctx-size 32
+help
+help losses
+help special tokens
+help encode
+--version
+""".strip().splitlines()
+NAMES = """
+tokenize hi                     : mtkit encode hi
+tokenize -m vocab.gguf -p hi    : mtkit encode -m vocab.gguf -p hi
+detokenize 71 72                : mtkit decode 71 72
+Hello world                     : mtkit encode 'Hello world'
+"Hello, world!"                 : mtkit encode 'Hello, world!'
+--encode hi                     : mtkit encode hi
+--decode 71                     : mtkit decode 71
+get_encoding cl100k_base        : mtkit encode
+encoding_for_model gpt-4        : mtkit encode -t cl100k_base
+encode hi -t 4                  : --truncate
+model.gguf                      : mtkit inspect model.gguf
+model.gguf hi                   : mtkit generate hi -m model.gguf
+text.txt                        : mtkit count text.txt
+-m x.gguf -p hi -n 32           : mtkit generate -m x.gguf -p hi -n 32
+--model x.gguf                  : mtkit chat --model x.gguf
+-hf org/name -p hi              : mtkit generate -m org/name -p hi
+show model.gguf                 : mtkit inspect model.gguf
+info model.gguf                 : mtkit inspect model.gguf
+gguf-dump model.gguf            : mtkit inspect model.gguf
+dump model.gguf                 : mtkit dump metadata model.gguf
+metadata model.gguf             : mtkit dump metadata model.gguf
+tensors model.gguf              : mtkit dump tensors model.gguf
+vocab model.gguf                : mtkit dump vocab model.gguf
+parse --path model.gguf         : mtkit inspect --path model.gguf
+generate hi -t tokenizer.json   : -t is the number of threads here
+generate hi -c 8x               : '8x' is not a whole number, nor one as 8k
+estimate model.gguf             : mtkit inspect --plan model.gguf
+run model.gguf hi               : mtkit generate hi -m model.gguf
+run model.gguf                  : mtkit chat -m model.gguf
+pull llama3                     : hf download
+download gpt2                   : hf download
+list                            : mtkit inspect FOLDER
+ps                              : mtkit inspect FOLDER
+scan-cache                      : mtkit inspect FOLDER
+login                           : hf
+serve                           : mtkit chat
+quantize model.gguf Q4_K_M      : llama-quantize
+diff tokenizer.json vocab.gguf  : mtkit compare tokenizer.json vocab.gguf
+export tokenizer.json           : mtkit convert tokenizer.json
+chat-template model.gguf        : mtkit template model.gguf
+ppl text.txt                    : mtkit perplexity text.txt
+version                         : mtkit --version
+ecnode hi                       : encode
+help tokenise                   : mtkit encode
+help nothing                    : mtkit help topics
+""".strip().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def a_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("tokenizer.json", "vocab.gguf"):
+        shutil.copy(FIXTURES / "bbpe-8k" / name, tmp_path)
+    os.symlink(shipped(MODEL), tmp_path / "model.gguf")
+    (tmp_path / "text.txt").write_text("Some text of several words.\n" * 20, encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", WORKS)
+def test_works_as_it_is_typed(mtkit: Run, line: str) -> None:
+    done = mtkit(*split(line))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_is_told_what_to_type(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    typed, _, right = (part.strip() for part in line.partition(" : "))
+    assert main(split(typed)) == 2
+    printed, said = capsys.readouterr()
+    assert not printed
+    assert right in said
+    assert said.count("\n") == 1
+
+
+def test_what_is_named_exists() -> None:
+    for right in _WORDS:
+        assert right.startswith("--") or right.split()[0] in COMMANDS, right
+    words = " ".join([*_WORDS.values(), *_ELSEWHERE]).split()
+    assert len(words) == len(set(words))
+    assert not set(words) & set(COMMANDS)
+
+
+def test_a_line_of_options_alone_is_a_usage_error() -> None:
+    assert meant("--nothing", (), [*COMMANDS]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_a_topic_is_short_and_found_by_its_name(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    for words in ([name], name.split("-"), [name.upper()]):
+        assert main(["help", *words]) == 0
+        assert capsys.readouterr().out.endswith(TOPICS[name][1])
+    lines = TOPICS[name][1].splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_topic_of_losses_has_every_code() -> None:
+    assert all(f"`{code}`" in TOPICS["losses"][1] for code in LOSS_CODES)
