@@ -193,12 +193,12 @@ def load_named(
     """Load a tokenizer for a command."""
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
-    from mtkit.tokenizer.load import load_source
+    from mtkit.tokenizer.load import load_source, named_encoding
 
-    overrides = {"encoding": encoding} if encoding is not None else None
-    source = Source.open(locate_named(name, download=download))
-    tokenizer = load_source(source, overrides=overrides, reader=reader)
+    path = locate_named(name, download=download)
+    asked = {"encoding": encoding} if encoding is not None else named_encoding(name, path)
+    tokenizer = load_source(Source.open(path), overrides=asked, reader=reader)
     if encoding is not None and tokenizer.format_name != "tiktoken":
-        what, hint = "is not a .tiktoken file", "only those take --encoding"
-        raise UsageError(what, source=source.name, hint=hint)
+        what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"
+        raise UsageError(what, source=path, hint=hint)
     return tokenizer

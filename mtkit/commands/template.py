@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, model_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,12 @@ app = application()
 @app.command()
 def template(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A tokenizer, its folder, or a .jinja file.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A tokenizer, its folder, or a .jinja file; none: the default model.",
+        ),
+    ] = None,
     messages: Annotated[
         str | None,
         typer.Option("--messages", metavar="JSON", help="File with the messages; - for a pipe."),
@@ -61,6 +65,7 @@ def template(
         str | None, typer.Option("--now", metavar="TIME", help="The time, as 2024-07-26T13:45.")
     ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Print the ids of the text instead.")] = False,
+    download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Render a chat template as the transformers library does.
@@ -89,16 +94,17 @@ def template(
     }
     tokenizer: Tokenizer | None = None
     try:
+        file = model_named(None) if file is None else file
         if file.endswith(".jinja"):
             made = _render_file(file, conversation, options)
         else:
-            tokenizer = _load(file)
+            tokenizer = load_named(file, download=download)
             made = _render(tokenizer, conversation, name, options)
     except MtkitError as error:
         given = {"messages": messages, "tools": tools, "documents": documents}
-        raise error.located(given.get(error.field.partition("[")[0]) or file) from None
+        raise error.located(given.get(error.field.partition("[")[0]) or file or "") from None
     if ids and tokenizer is None:
-        raise UsageError("a template alone has no ids", source=file, hint="name a tokenizer")
+        raise UsageError("a template alone has no ids", source=file or "", hint="name a tokenizer")
     found = tokenizer.encode_ids(made.text, add_special_tokens=False) if tokenizer and ids else []
     if as_json:
         document: dict[str, Any] = {"schema": "mtkit.template/1", "text": made.text}
@@ -114,12 +120,6 @@ def template(
         output.write("\n".join(map(printable, made.text.split("\n"))) + "\n")
     else:
         output.write(made.text)
-
-
-def _load(file: str) -> Tokenizer:
-    from mtkit.tokenizer.load import load
-
-    return load(file)
 
 
 def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: Any) -> Any:

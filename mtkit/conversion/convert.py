@@ -12,7 +12,7 @@ import os
 
 from mtkit.base.binary import write_files
 from mtkit.base.record import Record
-from mtkit.conversion.targets import same_file, target_paths
+from mtkit.conversion.targets import format_of, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import get_format, other_readings
@@ -57,7 +57,7 @@ def convert(
     src: str | os.PathLike[str] | Tokenizer,
     dst: str | os.PathLike[str] | None = None,
     *,
-    to: str,
+    to: str = "",
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
@@ -67,7 +67,7 @@ def convert(
     Args:
         src: A path as ``load`` takes it, or a tokenizer.
         dst: Where to write: a file, or a folder; None for beside the source.
-        to: Name of the format.
+        to: Name of the format; empty for the one that the name of ``dst`` says.
         allow_loss: Codes of losses that may happen although they change ordinary ids.
         options: Choices of the writer.
         force: Replace files that exist.
@@ -80,7 +80,7 @@ def convert(
     """
     from mtkit.formats.contract import WriteOptions
 
-    module = get_format(to)
+    module = get_format(to or format_of(dst))
     if not hasattr(module, "write"):
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
     options = options or WriteOptions()
@@ -97,7 +97,7 @@ def convert(
     return Conversion(
         next(iter(targets)),
         tuple(targets),
-        to,
+        module.NAME,
         written.losses,
         assumptions,
         verified,

@@ -12,6 +12,29 @@ if TYPE_CHECKING:
     from mtkit.formats.contract import Written
 
 
+_FORMATS = (
+    ("tekken.json", "tekken"),
+    ("vocab.json", "vocab-merges"),
+    ("merges.txt", "vocab-merges"),
+    ("rwkv_vocab.txt", "rwkv"),
+    ("vocab.txt", "wordpiece"),
+    ("tokenizer.txt", "mnn-text"),
+    (".json", "hf"),
+    (".gguf", "gguf"),
+    (".mtok", "mtok"),
+    (".model", "spm"),
+    (".tiktoken", "tiktoken"),
+    (".bin", "llama2c"),
+)
+"""End of a file's name -> the format that it is called for; the first counts."""
+
+
+def format_of(dst: str | os.PathLike[str] | None) -> str:
+    """Return the format that the name of a file to be written says, or an empty text."""
+    name = os.path.basename(os.fspath(dst or "")).lower()
+    return next((format_name for end, format_name in _FORMATS if name.endswith(end)), "")
+
+
 def target_paths(
     source: str, dst: str | os.PathLike[str] | None, written: Written
 ) -> dict[str, bytes]:

@@ -65,13 +65,19 @@ def cache_folder() -> str:
 def find(name: str) -> str | None:
     """Return the folder of a repository in the cache; None where it is not there.
 
-    Without ``refs/main`` (a download by commit) the only snapshot counts.
+    Without ``refs/main`` (a download by commit) the only snapshot counts. ``NAME`` alone is the
+    only repository of that name, whoever's it is: the hub has given "gpt2" and others an owner.
     """
     parsed = parse(name)
     if parsed is None:
         return None
     repository, revision = parsed
     folder = os.path.join(cache_folder(), "models--" + repository.replace("/", "--"))
+    if "/" not in repository and not os.path.isdir(folder):
+        from glob import escape, glob
+
+        owned = glob(os.path.join(escape(cache_folder()), f"models--*--{escape(repository)}"))
+        folder = owned[0] if len(owned) == 1 else folder
     snapshots = os.path.join(folder, "snapshots")
     commit = revision
     try:

@@ -1,8 +1,9 @@
 """Which file a name stands for: a path, a folder, a model repository, or the user's default.
 
 Tokenizers and models are found alike: what is there under the name wins, then a repository
-(ORG/NAME) in the hub's local cache; in a folder, the first of the files that can be meant. Without
-a name the user's setting counts, else the file that ships with mtkit.
+(ORG/NAME) in the hub's local cache, then a published encoding in tiktoken's; in a folder, the first
+of the files that can be meant. Without a name the user's setting counts, else the file that ships
+with mtkit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Wanted(Record):
         hint: What to name where there is no such file.
         fetch: How to come by a repository that the cache lacks.
         takes_pipe: "-" is standard input.
+        takes_encodings: A name can be a published encoding in tiktoken's local cache.
     """
 
     key: str
@@ -34,6 +36,7 @@ class Wanted(Record):
     hint: str
     fetch: str
     takes_pipe: bool = False
+    takes_encodings: bool = False
 
 
 TOKENIZER = Wanted(
@@ -60,8 +63,9 @@ TOKENIZER = Wanted(
     ),
     "is a folder without a tokenizer",
     "name a file, a folder or - for a pipe",
-    "--download fetches a model repository",
+    "--download fetches the tokenizer of a model repository",
     takes_pipe=True,
+    takes_encodings=True,
 )
 MODEL = Wanted(
     "model",
@@ -69,7 +73,7 @@ MODEL = Wanted(
     ("*.gguf",),
     "is a folder without a .gguf file",
     "name a .gguf file, a folder, or a repository in the hub's local cache",
-    "the hub's own client fetches it",
+    'the hub\'s own client fetches it: hf download {name} --include "*.gguf"',
 )
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
@@ -102,7 +106,7 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
         name = _in_cache(name, wanted, hint, download=download)
     if not os.path.isdir(name):
         return name
-    found = _in_folder(name, wanted.files)
+    found = in_folder(name, wanted.files)
     if found is None:
         raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
     return found
@@ -124,13 +128,26 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
         folder = hub.download(name)
     if folder is not None:
         return folder
+    if wanted.takes_encodings:
+        from mtkit.sources import tiktoken_cache
+
+        path, encoding = tiktoken_cache.find(name), tiktoken_cache.encoding_of(name)
+        if path is not None:
+            return path
+        if encoding is not None and name != "gpt2":  # which is a repository, too
+            what = f"no such file; tiktoken's local cache lacks the encoding {encoding}"
+            fetch = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{encoding}\")' fetches it"
+            raise UsageError(what, source=name, hint=fetch)
+    fetch = wanted.fetch.format(name=name)
     if "/" not in name:
-        raise UsageError("no such file", source=name, hint=hint)
+        is_name = hint == wanted.hint and not os.path.splitext(name)[1]
+        raise UsageError("no such file", source=name, hint=f"{hint}; {fetch}" if is_name else hint)
     what = "no such file, nor a model of that name in the hub's local cache"
-    raise UsageError(what, source=name, hint=wanted.fetch)
+    raise UsageError(what, source=name, hint=fetch)
 
 
-def _in_folder(folder: str, files: tuple[str, ...]) -> str | None:
+def in_folder(folder: str, files: tuple[str, ...]) -> str | None:
+    """Return the path of the first of the files that a folder has."""
     from fnmatch import fnmatchcase
 
     names = sorted(os.listdir(folder), key=lambda name: (name.startswith(_PROJECTOR), name))

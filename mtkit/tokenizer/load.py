@@ -29,8 +29,9 @@ def load(
 
     Args:
         path_or_name: A file of any known format, a folder, "-" for standard input, the name of a
-            model repository (ORG/NAME) in the hub's local cache; None for the user's default,
-            which is the tokenizer that ships with mtkit unless set otherwise.
+            model repository (ORG/NAME) in the hub's local cache, or of a published encoding in
+            tiktoken's; None for the user's default, which is the tokenizer that ships with mtkit
+            unless set otherwise.
         overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
             of a published one.
         download: Fetch a repository that the cache lacks.
@@ -42,7 +43,16 @@ def load(
     """
     name = os.fspath(path_or_name) if path_or_name is not None else None
     path = locate(name, download=download)
-    return load_source(Source.open(path), overrides=overrides)
+    return load_source(Source.open(path), overrides=overrides or named_encoding(name, path))
+
+
+def named_encoding(name: str | None, path: str) -> Mapping[str, object] | None:
+    """Return what reading needs where the name stands for a published encoding."""
+    if name is None or os.path.splitext(path)[1]:  # the cache's files have no suffix
+        return None
+    from mtkit.sources import tiktoken_cache
+
+    return tiktoken_cache.overrides(name, path)
 
 
 def load_source(

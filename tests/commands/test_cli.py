@@ -165,7 +165,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["dump", "merges", str(SPM)], 4, "no merge list"),
         (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
         (["inspect", str(BBPE), "--tensors"], 2, "not a GGUF"),
-        (["inspect", "--plan"], 2, "needs the FILE"),
+        (["inspect", "x", "y", "--plan"], 2, "a row each"),
         (["config", "colour"], 2, "no setting"),
         (["completion", "tcsh"], 2, "bash"),
         (["--color", "sometimes"], 2, "auto"),
@@ -269,3 +269,39 @@ def test_a_missing_default_says_who_named_it(mtkit: Run) -> None:
     assert "mtkit config tokenizer" in one_line(mtkit("encode", "x"), 2)
     unprintable = os.fsdecode(b"\xff")
     assert "not UTF-8" in one_line(mtkit("config", "tokenizer", unprintable), 2)
+
+
+def test_the_output_says_the_format_in_any_case(mtkit: Run, tmp_path: Path) -> None:
+    for args in (["-o", "a.gguf"], ["--to", "GGUF", "-o", "b.gguf"]):
+        assert mtkit("convert", BBPE, *args).returncode == 0
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
+    assert mtkit("convert", BBPE, "-o", "MY.MTOK").returncode == 0
+    assert b"--to is missing" in mtkit("convert", BBPE, "-o", "x.y").stderr
+
+
+def test_ids_come_back_from_json(mtkit: Run) -> None:
+    one = mtkit("encode", TEXT, "--json").stdout
+    assert mtkit("decode", stdin=one).stdout.decode() == TEXT + "\n"
+    lines = mtkit("encode", "--lines", "--json", stdin=b"one\n\ntwo three\n").stdout
+    assert mtkit("decode", "--lines", stdin=lines).stdout == b"one\n\ntwo three\n"
+    assert mtkit("decode", stdin=lines).stdout == b"onetwo three\n"
+    for text in (b'{"a": 1}', b'{"ids": [1', b'{"ids": "x"}', b'{"ids": [-1]}', b"{} []"):
+        done = mtkit("decode", stdin=text)
+        assert done.stdout == b""
+        assert one_line(done, 2)
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k/tokenizer.json", "bbpe-8k/vocab.gguf",
+                                  "spm-bpe/tokenizer.model", "spm-bpe/tokenizer.bin",
+                                  "wordpiece/tokenizer.json"])  # fmt: skip
+def test_decode_leaves_special_tokens_out_in_every_format(mtkit: Run, name: str) -> None:
+    tokenizer = load(FIXTURES / name)
+    special = [i for i in range(tokenizer.vocab_size) if tokenizer.token_kind(i) == "control"]
+    special += [token.id for token in tokenizer.spec.added_tokens.tokens if token.special]
+    ids = tokenizer.encode_ids("hello", add_special_tokens=False)
+    plain = mtkit("decode", *ids, "-t", FIXTURES / name).stdout
+    done = mtkit("decode", *ids, special[-1], "-t", FIXTURES / name)
+    assert done.stdout == plain
+    if not name.endswith(".model"):  # sentencepiece never shows them
+        shown = mtkit("decode", *ids, special[-1], "--special", "-t", FIXTURES / name).stdout
+        assert len(shown) > len(plain)

@@ -299,3 +299,37 @@ def test_tables_have_headings_on_a_terminal(model: Path) -> None:
     assert "3036  ·中    20 e4 b8 ad" in [line.strip() for line in found]
     assert found[-2] == "9 tokens · 11 characters · 1.2 characters a token"
     assert screen("encode", "Hello").lines[-2] == "1 token · 5 characters · 5.0 characters a token"
+
+
+def test_several_files_have_a_row_each(model: Path, mtkit: Run) -> None:
+    folder = model.parent / "models"
+    folder.mkdir()
+    for name in ("b.gguf", "a.gguf", "s-00001-of-00002.gguf", "s-00002-of-00002.gguf"):
+        (folder / name).write_bytes(BBPE_VOCABULARY.read_bytes())
+    found = rows(mtkit("inspect", folder).stdout)
+    assert [os.path.basename(row[0]) for row in found] == [
+        "a.gguf",
+        "b.gguf",
+        "s-00001-of-00002.gguf",
+    ]
+    assert found[0][1:] == ["gguf", str(BBPE_VOCABULARY.stat().st_size), "mtkit fixture gpt2",
+                            "llama", "0", "F32", "8192"]  # fmt: skip
+    tokenizer = FIXTURES / "wordpiece"
+    found = rows(mtkit("inspect", folder, tokenizer).stdout)
+    assert [row[1] for row in found] == ["gguf"] * 3 + ["hf"]
+    (folder / "bad.gguf").write_bytes(b"GGUF")
+    done = mtkit("inspect", folder, "--json")
+    assert done.returncode == 3
+    assert b"bad.gguf: version" in done.stderr
+    files = json.loads(done.stdout)["files"]
+    assert [one["tokens"] for one in files] == [8192, 8192, None, 8192]
+    assert "✗ cannot be read" in check_screens("inspect", folder, code=3)[120].text
+    assert mtkit("inspect", folder, "--tensors").returncode == 2
+    alone = folder / "alone"
+    alone.mkdir()
+    (alone / "x.gguf").write_bytes(BBPE_VOCABULARY.read_bytes())
+    assert rows(mtkit("inspect", alone).stdout)[0][0] == "header"
+
+
+def test_the_plan_of_the_default_model_needs_no_name(mtkit: Run) -> None:
+    assert mtkit("inspect", "--plan", "-c", "1k").stdout.decode().startswith("plan\tn_ctx\t1024\n")

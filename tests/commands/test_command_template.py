@@ -91,3 +91,7 @@ def test_failures_are_one_line(mtkit: Run, tmp_path: Path) -> None:
         assert made.stdout == b""
         assert word in made.stderr
         assert made.stderr.count(b"\n") == 1
+
+
+def test_without_a_file_it_is_the_default_models(mtkit: Run) -> None:
+    assert "hi there" in mtkit("template", "--user", "hi there").stdout.decode()

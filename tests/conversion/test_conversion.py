@@ -6,9 +6,10 @@ import json
 import os
 import random
 from functools import partial
+from inspect import getsource
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 from hypothesis import given, settings
@@ -20,19 +21,23 @@ from support import FIXTURES, SHARED, reference, shared_tokenizer
 import mtkit
 from mtkit.base.binary import Source
 from mtkit.conversion.convert import asked_for, convert
+from mtkit.conversion.targets import format_of
 from mtkit.conversion.verify import memory_source, special_texts, verify
 from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
-from mtkit.formats import hf, mtok
+from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
 from mtkit.formats.mtok import writer as mtok_write
 from mtkit.spec import AddedTokens, TokenizerSpec, decoders, replace
-from mtkit.tokenizer.load import load_source
+from mtkit.tokenizer.load import load, load_source
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 T = TypeVar("T")
+NAMED = {"mnn-text": "tokenizer.txt", "tekken": "tekken.json", "rwkv": "rwkv_vocab.txt"}
+"""Formats that none of the small tokenizers can be written in -> the name of their file."""
 EXAMPLES = int(os.environ.get("MTKIT_EXAMPLES") or 30)
 TEXTS = (
     "Hello, world",
@@ -275,3 +280,34 @@ def test_what_no_text_can_be_encoded_with_is_an_error(tmp_path: Path) -> None:
     skipping = Tokenizer(replace(spec, model=replace(spec.model, dropout=0.5)))
     with pytest.raises(UnsupportedError, match="at random"):
         convert(skipping, tmp_path / "x.mtok", to="mtok")
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in FORMATS if hasattr(get_format(n), "write") and n not in NAMED]
+)
+def test_the_name_of_what_is_written_says_its_format(name: str) -> None:
+    """The name that a writer gives its main file leads back to that writer."""
+    for source in sorted(FIXTURES.glob("*/tokenizer.*")):
+        try:
+            written = get_format(name).write(load(source).spec, WriteOptions())
+        except MtkitError:
+            continue
+        main = next(iter(written.files))
+        file = f"x{main}" if main.startswith(".") else main
+        assert format_of(f"some/folder.gguf/{file}") == format_of(file.upper()) == name
+        return
+    pytest.fail(f"no fixture becomes {name}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_fixed_name_says_its_format(name: str) -> None:
+    source = getsource(cast("ModuleType", get_format(name)))
+    assert f'Written({{"{NAMED[name]}": ' in source
+    assert format_of(NAMED[name]) == name
+
+
+def test_no_format_is_guessed_of_other_names() -> None:
+    for dst in (None, "", "out/", "x", "x.txt", "x.gguf.bak"):
+        assert format_of(dst) == ""
+    with pytest.raises(UsageError, match="no format is called ''"):
+        convert(FIXTURES / "spm-bpe" / "tokenizer.model", "x.txt")

@@ -149,3 +149,32 @@ def test_commands(mtkit: Run) -> None:
     done = mtkit("encode", "Hello", "-t", "Own/other")
     assert done.returncode == 2
     assert b"--download" in done.stderr
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_name_alone_is_the_only_repository_of_that_name(cache: Path) -> None:
+    assert hub.find("bbpe-8k") == hub.find("Own/bbpe-8k")
+    shutil.copytree(cache, cache.parent / "models--Other--bbpe-8k", symlinks=True)
+    assert hub.find("bbpe-8k") is None
+    assert hub.find("*") is None
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    "command",
+    ["encode x -t", "decode 1 -t", "count -p x -t", "token 1 -t", "inspect", "dump vocab",
+     "convert --to mtok", "template"],
+)  # fmt: skip
+def test_what_would_fetch_it_is_an_option_of_the_command(mtkit: Run, command: str) -> None:
+    said = mtkit(*command.split(), "Own/other", *["--user", "hi"] * (command == "template"))
+    assert said.returncode == 2
+    assert b"--download fetches" in said.stderr
+    assert b"--download" in mtkit(command.partition(" ")[0], "--help").stdout
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("command", ["generate x", "chat x", "logits x", "perplexity -p x"])
+def test_a_model_is_fetched_by_the_hubs_own_client(mtkit: Run, command: str) -> None:
+    said = mtkit(*command.split(), "-m", "Own/other").stderr
+    assert b"hf download Own/other" in said
+    assert b"--download" not in said

@@ -72,11 +72,14 @@ def test_without_a_name_the_setting_counts(
 @pytest.mark.parametrize("wanted", [TOKENIZER, MODEL], ids=lambda wanted: wanted.key)
 def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file; ") as caught:
-        locate("nowhere", wanted)
+        locate("nowhere.bin", wanted)
     assert caught.value.hint == wanted.hint
+    with pytest.raises(UsageError, match="no such file; ") as caught:
+        locate("nowhere", wanted)
+    assert caught.value.hint == f"{wanted.hint}; {wanted.fetch.format(name='nowhere')}"
     with pytest.raises(UsageError, match="nor a model of that name") as caught:
         locate("Own/none", wanted)
-    assert caught.value.hint == wanted.fetch
+    assert caught.value.hint == wanted.fetch.format(name="Own/none")
     with pytest.raises(UsageError, match=f"{wanted.lacks}; looked for .*gguf"):
         locate(str(tmp_path), wanted)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, load_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,12 +71,14 @@ def convert(
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    download: DOWNLOAD = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every loss.")] = False,
 ) -> None:
     """Convert a tokenizer to another format, and prove it on some 200 texts before writing.
 
+    Without --to the name of DST says the format: x.gguf, tokenizer.json, x.mtok …
     DST without a suffix is a folder where several files are written, as for hf.
 
     Without --bos and --eos, what SRC adds to a text stays; where SRC leaves it open (a
@@ -87,10 +89,12 @@ def convert(
     \b
     Examples:
       mtkit convert tokenizer.model --to mtok
+      mtkit convert ORG/NAME -o vocab.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
     """
+    from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
     from mtkit.formats import FORMATS
     from mtkit.formats.contract import LOSS_CODES, WriteOptions
@@ -102,6 +106,7 @@ def convert(
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
         raise UsageError(what, hint="name a file, or a folder that ends in /")
+    to = to.lower() or format_of(target)
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
     if (tables or no_extension) and (to != "mtok" or (tables and no_extension)):
@@ -113,7 +118,17 @@ def convert(
         values=(("tables", "yes"),) if tables else (),
     )
     allowed = tuple(allow_loss or ())
-    done = _run(source, tokenizer, target, to, allowed, options, encoding=encoding, force=force)
+    done = _run(
+        source,
+        tokenizer,
+        target,
+        to,
+        allowed,
+        options,
+        encoding=encoding,
+        force=force,
+        download=download,
+    )
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
@@ -138,6 +153,7 @@ def _run(
     *,
     encoding: str | None,
     force: bool,
+    download: bool,
 ) -> Conversion:
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
     from mtkit import checkpoints
@@ -153,7 +169,7 @@ def _run(
                 source=source,
                 hint="--tokenizer tokenizer.bin names it",
             )
-        tokenizer = load_named(source, encoding=encoding)
+        tokenizer = load_named(source, encoding=encoding, download=download)
         try:
             return run(
                 tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force
@@ -169,7 +185,7 @@ def _run(
         raise UsageError("--tokenizer goes with a llama2.c checkpoint and --to gguf")
     from mtkit.conversion.checkpoint import convert_checkpoint
 
-    tokenizer = load_named(vocabulary, encoding=encoding)
+    tokenizer = load_named(vocabulary, encoding=encoding, download=download)
     return convert_checkpoint(
         source, tokenizer, target, allow_loss=allow_loss, options=options, force=force
     )

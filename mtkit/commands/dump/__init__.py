@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, locate_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, locate_named
 
 app = application()
 
@@ -46,6 +46,7 @@ def dump(
     style: Annotated[
         str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
     ] = None,
+    download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
     """List the content of a file, whole.
@@ -77,7 +78,8 @@ def dump(
         raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
-        module.show(what, file, pattern=pattern, ids=ids, style=style, as_json=as_json)
+        tokenizer = load_named(file, download=download)
+        module.show(what, tokenizer, pattern=pattern, ids=ids, style=style, as_json=as_json)
         return
     if style is not None:
         raise UsageError("--style is for dump scores")
@@ -86,4 +88,6 @@ def dump(
     if file is None:
         raise UsageError(f"dump {what} needs the FILE of a GGUF")
 
-    module.show(what, Source.open(locate_named(file)), pattern=pattern, as_json=as_json)
+    module.show(
+        what, Source.open(locate_named(file, download=download)), pattern=pattern, as_json=as_json
+    )

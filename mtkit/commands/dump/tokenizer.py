@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mtkit.base.escape import as_text
 from mtkit.commands import output
-from mtkit.commands.options import load_named
 from mtkit.commands.values import matcher
 from mtkit.errors import UnsupportedError, UsageError
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def show(
     what: str,
-    file: str | None,
+    tokenizer: Tokenizer,
     *,
     pattern: str | None,
     ids: str | None,
@@ -27,7 +26,6 @@ def show(
     as_json: bool,
 ) -> None:
     """Print one kind of content of a tokenizer."""
-    tokenizer = load_named(file)
     if style is not None:
         _show_style(tokenizer, what, style)
     elif what == "template":

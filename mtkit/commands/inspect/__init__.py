@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, locate_named, spelled, whole
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    application,
+    locate_named,
+    model_named,
+    spelled,
+    whole,
+)
 
 app = application()
 
@@ -19,9 +27,11 @@ app = application()
     )
 )
 def inspect(
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Files or folders; - for standard input; none: the default."
+        ),
     ] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
     tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
@@ -54,6 +64,7 @@ def inspect(
     gpu_layers: Annotated[
         int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
     ] = 0,
+    download: DOWNLOAD = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
@@ -65,24 +76,34 @@ def inspect(
     the data section, bytes), layer or place. Long arrays are shortened with their true length;
     mtkit dump metadata and --json have them whole.
 
+    Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,
+    parameters, file type, tokens.
+
     \b
     Examples:
       mtkit inspect tokenizer.json
-      mtkit inspect model.gguf --plan --ctx 8192 --kv-type q8_0
+      mtkit inspect models/ other.gguf
+      mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
     from mtkit.base.binary import Source
+    from mtkit.commands.inspect import overview
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
 
+    paths = [path for file in files or () for path in overview.files_of(file)]
+    if len(paths) > 1:
+        if plan or metadata or tensors or layers or sort or pattern:
+            raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")
+        overview.show(paths, as_json=as_json)
+        return
+    file = next(iter(paths), None)
     if plan:
         from mtkit.commands.inspect.plan import show_plan
 
-        if file is None:
-            raise UsageError("--plan needs the FILE of a GGUF")
-        show_plan(locate_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
+        show_plan(model_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
-    source = Source.open(locate_named(file))
+    source = Source.open(locate_named(file, download=download))
     if bytes(source.data[:4]) != MAGIC:
         from mtkit import checkpoints
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer

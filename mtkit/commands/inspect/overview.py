@@ -1,0 +1,98 @@
+"""``mtkit inspect`` of several files, or of a folder of models: a row for each."""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.commands import output
+from mtkit.errors import MtkitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_NAMES = ("path", "format", "bytes", "name", "architecture", "parameters", "file_type", "tokens")
+
+
+def files_of(name: str) -> list[str]:
+    """Return the models of a folder that holds nothing but models: a set of shards by its first."""
+    import re
+
+    folder = os.path.expanduser(name)
+    if not os.path.isdir(folder):
+        return [name]
+    from mtkit.sources.locate import TOKENIZER, in_folder
+
+    first = in_folder(folder, TOKENIZER.files)
+    if first is None or not first.endswith(".gguf"):
+        return [name]
+    models = sorted(entry for entry in os.listdir(folder) if entry.endswith(".gguf"))
+    later = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
+    return [os.path.join(folder, entry) for entry in models if not later.search(entry)]
+
+
+def show(paths: Sequence[str], *, as_json: bool) -> None:
+    """Print a row for each file: what it is, its size, the model's name, architecture and type.
+
+    Raises:
+        MtkitError: The first file that cannot be read; the others are shown.
+    """
+    rows: list[tuple[Any, ...]] = []
+    errors: list[MtkitError] = []
+    for path in paths:
+        try:
+            rows.append(_row(path))
+        except MtkitError as error:
+            errors.append(error.located(path))
+            rows.append((path, *[None] * (len(_NAMES) - 1)))
+    if as_json:
+        found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+        output.write_json({"schema": "mtkit.inspect-files/1", "files": found})
+    elif output.is_terminal():
+        _show(rows)
+    else:
+        output.write_rows(rows)
+    if errors:
+        raise errors[0]
+
+
+def _row(path: str) -> tuple[Any, ...]:
+    from mtkit.base.binary import Source
+    from mtkit.gguf.magic import MAGIC
+    from mtkit.sources.locate import locate
+
+    located = locate(path)
+    source = Source.open(located)
+    if bytes(source.data[:4]) == MAGIC:
+        from mtkit.inspection.gguf import inspect_gguf
+
+        found = inspect_gguf(source)
+        tokens = found.vocabulary.tokens if found.vocabulary else None
+        model = found.name, found.architecture, found.parameters, found.file_type
+        shards = found.shards.shards if found.shards else ()
+        size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
+        return path, "gguf", size, *model, tokens
+    from mtkit.tokenizer.load import load_source
+
+    tokenizer = load_source(source)
+    unknown = [None] * 4
+    return path, tokenizer.format_name, len(source.data), *unknown, tokenizer.vocab_size
+
+
+def _show(rows: Sequence[tuple[Any, ...]]) -> None:
+    from mtkit.commands.terminal import Screen, part, sticky
+
+    folder = os.path.commonpath([os.path.dirname(row[0]) or "." for row in rows])
+    shown: list[tuple[object, ...]] = []
+    for path, kind, size, name, architecture, parameters, file_type, tokens in rows:
+        if kind is None:
+            failed = part("bad", "✗ cannot be read")
+            shown.append((os.path.relpath(path, folder), "", "", "", failed))
+            continue
+        weights = f"{output.amount(parameters)} parameters" if parameters else ""
+        facts = [name, architecture, sticky(weights), file_type]
+        text = " · ".join(fact for fact in facts if fact)
+        shown.append((os.path.relpath(path, folder), kind, output.size(size), tokens, text))
+    columns = ("file:name", "format", "size>:dim", "tokens>", "model")
+    Screen().table(columns, shown, elastic=4)
