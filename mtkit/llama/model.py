@@ -66,7 +66,7 @@ class Model(Closing):
             UsageError: A device is not there.
             KeyboardInterrupt: The user interrupted it.
         """
-        settings = settings or LoadSettings()
+        self.settings = settings = settings or LoadSettings()
         self._library = lib = library(backends=settings.backends)
         self.path = path
         self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()

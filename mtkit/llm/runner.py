@@ -231,7 +231,7 @@ class Runner(Closing):
                     self.end = "grammar"
                     break
                 ids.append(token_id)
-                chance = _logprob(row, token_id) if row is not None else None
+                chance = logprob(row, token_id) if row is not None else None
                 if stop_at_eog and is_eog(token_id):
                     self.end = "eog"
                     yield Token(token_id, piece_of(token_id, special=True), "", chance)
@@ -276,7 +276,7 @@ class Runner(Closing):
         self.model.close()
 
 
-def _logprob(row: Any, token_id: int) -> float:
+def logprob(row: Any, token_id: int) -> float:
     """Return the logarithm of a token's probability."""
     import numpy as np
 

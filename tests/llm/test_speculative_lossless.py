@@ -55,6 +55,13 @@ class TableDraft:
     def begin(self, ids: Sequence[int]) -> None:
         """Nothing is kept."""
 
+    def behind(self, ids: Sequence[int]) -> int:
+        """Nothing has to be read."""
+        return 0
+
+    def reset(self) -> None:
+        """Nothing is kept."""
+
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Draw, or take the most likely."""
         proposed: list[int] = []

@@ -101,6 +101,10 @@ class TableContext:
             self.ids.append(token_id)
             self._rows.append(self.table.row(self.ids))
 
+    def step(self, token_id: int) -> None:
+        """Compute one token."""
+        self.decode([token_id])
+
     def logits(self, row: int = -1) -> Any:
         """Return a row of the last batch."""
         return self._rows[row]

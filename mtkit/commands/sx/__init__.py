@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands.options import application
+from mtkit.commands.sx.bench import bench
 from mtkit.commands.sx.calibrate import calibrate
 from mtkit.commands.sx.prune import prune
 from mtkit.commands.sx.quantize_embeddings import quantize_embeddings
@@ -27,3 +28,4 @@ app.command(name="vocab")(vocab)
 app.command(name="prune")(prune)
 app.command(name="quantize-embeddings")(quantize_embeddings)
 app.command(name="calibrate")(calibrate)
+app.command(name="bench")(bench)

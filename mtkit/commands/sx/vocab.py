@@ -113,32 +113,11 @@ def _counted(
         yield name, frequencies.in_file(name, read_text(name).splitlines(), n_vocab)
     if prompts is not None:
         from mtkit.commands.progress import Progress
+        from mtkit.commands.sx.prompt_files import prompts_of
         from mtkit.llm.open_model import open_model
         from mtkit.settings import ContextSettings, ModelSettings
 
         settings = ModelSettings(path, ContextSettings(n_ctx=4 * n_predict))
         with open_model(settings, Progress("loading").show) as runner:
             runner.open_context()
-            yield prompts, frequencies.in_answers(runner, _prompts(prompts), n_predict)
-
-
-def _prompts(path: str) -> Iterator[str]:
-    """Give the prompts of a file: a line each, plain or JSON."""
-    import json
-
-    from mtkit.commands.arguments import read_text
-    from mtkit.errors import FormatError
-
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if line.startswith("{"):
-            try:
-                found = json.loads(line)["prompt"]
-            except (ValueError, KeyError, RecursionError):
-                found = None
-            if not isinstance(found, str):
-                raise FormatError(
-                    'is not JSON with a text as "prompt"', source=path, field=f"line {number}"
-                )
-            yield found
-        elif line.strip():
-            yield line
+            yield prompts, frequencies.in_answers(runner, prompts_of(prompts), n_predict)

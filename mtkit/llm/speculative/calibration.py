@@ -14,17 +14,21 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mtkit.llama import Context
     from mtkit.llm.preflight import ModelHeader
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
 """Tokens in a batch that are measured; between them the time is taken to be straight."""
-_TURNS = 3
+_TURNS = 8
 _PAST = 32
+_MANY = 32
+"""Tokens that a draft reads at once."""
 _SECONDS = 1.0
 """After which no further turn begins."""
+_QUICK = 0.1
+"""Seconds that measuring once more may take where it was done before."""
 _NEWS = 0.1
 """What the last time counts against all before."""
 
@@ -35,17 +39,21 @@ class Costs:
     Attributes:
         by_size: Tokens in a batch -> seconds of verifying it, for some sizes.
         draft_seconds: Seconds of one drafted token.
+        read_seconds: Seconds that the draft takes to read a token of the text.
     """
 
-    def __init__(self, by_size: Mapping[int, float], draft_seconds: float) -> None:
+    def __init__(
+        self, by_size: Mapping[int, float], draft_seconds: float, read_seconds: float = 0.0
+    ) -> None:
         """Begin with what was measured.
 
         Args:
             by_size: For size 1 at least.
             draft_seconds: Of one token.
+            read_seconds: Of one token among many.
         """
         self.by_size = dict(by_size)
-        self.draft_seconds = draft_seconds
+        self.draft_seconds, self.read_seconds = draft_seconds, read_seconds
 
     def verify(self, size: int) -> float:
         """Return the seconds of a batch."""
@@ -82,18 +90,43 @@ class Costs:
                 high = middle
         return high
 
+    def scale(self, factor: float) -> None:
+        """Let everything take so many times longer."""
+        self.by_size = {size: factor * seconds for size, seconds in self.by_size.items()}
+        self.draft_seconds *= factor
+        self.read_seconds *= factor
+
     def saw(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
-        """Learn from a round."""
+        """Learn from a round.
+
+        A plain one says how fast the machine is now: it counts for every size and for the draft.
+        """
         size = drafted + 1
         before = self.verify(size)
         # One slow round is the machine's affair: it may have had other things to do.
-        self.by_size[size] = before + _NEWS * (min(verify_seconds, 2 * before) - before)
-        if drafted and self.draft_seconds:
+        change = _NEWS * (min(verify_seconds / before, 2) - 1)
+        if not drafted:
+            self.scale(1 + change)
+            return
+        self.by_size[size] = before * (1 + change)
+        if self.draft_seconds:
             a_token = min(draft_seconds / drafted, 2 * self.draft_seconds)
             self.draft_seconds += _NEWS * (a_token - self.draft_seconds)
 
 
-def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, float]:
+def clock(context: Context) -> Callable[[], float]:
+    """Return what to measure a context's work with: of one thread, the time that it was running.
+
+    What else the machine does lengthens everything by the wall clock. Several threads wait for
+    each other, and a processor's time is not that of a graphics processor.
+    """
+    alone = context.settings.threads == 1 and not context.model.settings.gpu_layers
+    return time.process_time if alone else time.perf_counter
+
+
+def measure(
+    context: Context, most: int, *, pairs: bool = False, turns: int = _TURNS
+) -> dict[int, float]:
     """Return tokens in a batch -> seconds, the least of interleaved turns; empties the context.
 
     The least, because what takes longer is what else the machine does.
@@ -102,6 +135,7 @@ def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, fl
         context: Of the target.
         most: Largest batch that will be verified.
         pairs: A token is never computed alone (``exactness``): one costs as much as two.
+        turns: How often each size is measured, at most.
     """
     token_id = max(context.model.bos, 0)
     past = min(_PAST, context.n_ctx // 2)
@@ -110,14 +144,14 @@ def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, fl
     context.clear()
     context.decode([token_id] * past)
     times: dict[int, list[float]] = {size: [] for size in sizes}
-    began = time.perf_counter()
-    for turn in range(_TURNS + 1):
+    now, began = clock(context), time.perf_counter()
+    for turn in range(turns + 1):
         for size in sizes:
-            start = time.perf_counter()
+            start = now()
             context.decode([token_id] * (max(size, 2) if pairs else size), outputs="all")
             context.logits(0)
             if turn or size == sizes[-1]:  # the first touches memory for the first time
-                times[size].append(time.perf_counter() - start)
+                times[size].append(now() - start)
             context.truncate(past)
         if turn and time.perf_counter() - began > _SECONDS:
             break
@@ -127,16 +161,41 @@ def measure(context: Context, most: int, *, pairs: bool = False) -> dict[int, fl
 
 def step_seconds(context: Context) -> float:
     """Return the seconds of one token, the least of some; empties the context."""
-    found = []
-    token_id = max(context.model.bos, 0)
+    now, token_id, found = clock(context), max(context.model.bos, 0), []
     context.clear()
-    for _ in range(min(6, context.n_ctx)):
-        start = time.perf_counter()
+    for _ in range(min(4, context.n_ctx)):
+        start = now()
         context.decode([token_id])
         context.logits()
-        found.append(time.perf_counter() - start)
+        found.append(now() - start)
     context.clear()
     return min(found)
+
+
+def read_seconds(context: Context) -> float:
+    """Return the seconds of one token among many, the least of some; empties the context."""
+    now, token_id, found = clock(context), max(context.model.bos, 0), []
+    many = max(min(_MANY, context.n_ctx, context.n_batch), 1)
+    for _ in range(3):
+        context.clear()
+        start = now()
+        context.decode([token_id] * many)
+        context.logits()
+        found.append((now() - start) / many)
+    context.clear()
+    return min(found)
+
+
+def costs_now(
+    by_size: Mapping[int, float], target: Context, draft: Context | None, *, pairs: bool
+) -> Costs:
+    """Return costs as they are now, which is slower than they were measured on a busy machine.
+
+    Empties the contexts.
+    """
+    drafting = (step_seconds(draft), read_seconds(draft)) if draft is not None else (0.0, 0.0)
+    factor = measure(target, 1, pairs=pairs, turns=3)[1] / by_size[1]
+    return Costs({size: factor * seconds for size, seconds in by_size.items()}, *drafting)
 
 
 # -- what is remembered
@@ -145,14 +204,21 @@ def step_seconds(context: Context) -> float:
 def remembered(
     header: ModelHeader, context: Context, most: int, *, pairs: bool
 ) -> dict[int, float]:
-    """Return what ``measure`` gives, from the cache folder where it was measured before."""
+    """Return what ``measure`` gives, the least of all times that it was done for this model.
+
+    Where that is quick it is done again: the machine may have been busy before.
+    """
     path = _path(header, context, most, pairs=pairs)
+    before: dict[int, float] = {}
     with suppress(OSError, ValueError, TypeError, AttributeError):
         with open(path, encoding="utf-8") as file:
-            found = {int(size): float(seconds) for size, seconds in json.load(file).items()}
-        if 1 in found and all(0 < seconds < 3600 for seconds in found.values()):
-            return found
-    found = measure(context, most, pairs=pairs)
+            read = {int(size): float(seconds) for size, seconds in json.load(file).items()}
+        if 1 in read and all(0 < seconds < 3600 for seconds in read.values()):
+            before = read
+    if sum(before.values()) > _QUICK / 3:
+        return before
+    found = measure(context, most, pairs=pairs, turns=2 if before else _TURNS)
+    found = {size: min(seconds, before.get(size, seconds)) for size, seconds in found.items()}
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         part = f"{path}.{os.getpid()}"
@@ -173,6 +239,7 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch, most, pairs,
+        clock(context).__name__,
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()
     return os.path.join(folder("calibration"), name + ".json")

@@ -150,13 +150,10 @@ class Dynamic(Static):
         Raises:
             UnsupportedError: None of the finishers fits.
         """
-        import numpy as np
-
         super().__init__(context, ids, embedding)
         self._static = self.ids
         self._head, self._cap = head, cap
-        self._matrix = np.zeros((0, head.width), np.float32)
-        self._dynamic: dict[int, None] = {}  # the oldest first, a row of the matrix each
+        self.clear()
         self._finish = self._fitting(finishers)
 
     def _fitting(self, finishers: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
@@ -180,6 +177,14 @@ class Dynamic(Static):
     def size(self) -> int:
         """How many ids there are beside the static ones."""
         return len(self._dynamic)
+
+    def clear(self) -> None:
+        """Leave the static ids alone."""
+        import numpy as np
+
+        self._matrix = np.zeros((0, self._head.width), np.float32)
+        self._dynamic: dict[int, None] = {}  # the oldest first, a row of the matrix each
+        self.ids = self._static
 
     def add(self, ids: Sequence[int]) -> int:
         """Add ids that are not there yet; returns how many those were."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
             """Take the tokens of a prompt: proposals go on behind them."""
             ...
 
+        def behind(self, ids: Sequence[int]) -> int | None:
+            """Return how many tokens it has to read before it can propose; None: it cannot."""
+            ...
+
         def propose(self, ids: Sequence[int], most: int) -> Proposal:
             """Propose tokens, ``most`` at most, perhaps none.
 
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
 
         def saw(self, outcome: Outcome) -> None:
             """Learn how a round went."""
+            ...
+
+        def reset(self) -> None:
+            """Forget every text, and what was learnt from them."""
             ...
 
         def close(self) -> None:
@@ -54,6 +62,11 @@ class FirstOf:
         for draft in self._drafts:
             draft.begin(ids)
 
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return what the first that can propose has to read."""
+        found = (draft.behind(ids) for draft in self._drafts)
+        return next((count for count in found if count is not None), None)
+
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return the first proposal that is not empty."""
         proposal = Proposal([])
@@ -67,6 +80,11 @@ class FirstOf:
         """Let all of them learn."""
         for draft in self._drafts:
             draft.saw(outcome)
+
+    def reset(self) -> None:
+        """Let all of them forget."""
+        for draft in self._drafts:
+            draft.reset()
 
     def close(self) -> None:
         """Close all of them."""

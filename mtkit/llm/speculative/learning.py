@@ -20,6 +20,10 @@ if TYPE_CHECKING:
             """Return the ids nearest to one, itself left out."""
             ...
 
+        def forget(self) -> None:
+            """Forget what was found."""
+            ...
+
 
 class Learning:
     """Changes a dynamic vocabulary between rounds.
@@ -54,8 +58,17 @@ class Learning:
         """
         self.vocabulary, self.trigger, self._search = vocabulary, trigger, search
         self._seed_prompt, self._learn = seed_prompt, learn
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty the dynamic vocabulary, and count anew."""
         self.search_seconds = 0.0
         self.neighbours = self.added = self.hits = self.largest = 0
+        self.vocabulary.clear()
+        if self.trigger is not None:
+            self.trigger.reset()
+        if self._search is not None:
+            self._search.forget()
 
     def begin(self, ids: Sequence[int]) -> None:
         """Take a prompt."""

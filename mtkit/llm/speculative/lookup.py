@@ -30,9 +30,10 @@ class Lookup:
             shortest: Tokens that have to agree at least.
         """
         self._shortest = shortest
-        self._forget()
+        self.reset()
 
-    def _forget(self) -> None:
+    def reset(self) -> None:
+        """Forget all tokens."""
         self._ids: list[int] = []
         # Of every state: where each token leads, the state of its longest proper suffix that is
         # another state, its longest string, and behind which token an occurrence of it ended.
@@ -43,8 +44,13 @@ class Lookup:
     def begin(self, ids: Sequence[int]) -> None:
         """Take the tokens of a prompt; of those that there are already, no more is made."""
         if self._ids != ids[: len(self._ids)]:
-            self._forget()
+            self.reset()
         self._read(ids)
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return 0 where the last tokens occurred before."""
+        self._read(ids)
+        return 0 if self._found else None
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return what stands behind the longest suffix that occurred before."""

@@ -7,7 +7,7 @@ from mtkit.llm.speculative.proposal import Proposal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from mtkit.llama import Chain
@@ -22,7 +22,10 @@ class ModelDraft:
 
     Attributes:
         learning: What changes its vocabulary between rounds; None for nothing.
+        script: Place in the text -> what is proposed there instead; for benchmarks.
     """
+
+    script: Callable[[int], int] | None = None
 
     def __init__(
         self,
@@ -54,11 +57,14 @@ class ModelDraft:
         self._agreed = 0
 
     def begin(self, ids: Sequence[int]) -> None:
-        """Compute the tokens of a prompt but for those that were computed before."""
+        """Take the tokens of a prompt; they are computed with the first proposal."""
         self._agreed = 0
         if self.learning is not None:
             self.learning.begin(ids)
-        self._catch_up(ids[:-1])
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return how many tokens have to be computed; None where they do not fit."""
+        return None if len(ids) >= self._context.n_ctx else max(len(ids) - len(self._fed) - 1, 0)
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Propose tokens; none where they do not fit the draft's context, or it lacks an id."""
@@ -77,6 +83,8 @@ class ModelDraft:
                 token_id = at if known is None else int(known[at])
                 if self._least > 0 and _highest(logits) < self._least:
                     break
+                if self.script is not None:
+                    token_id = self.script(len(ids) + len(proposed))
             else:
                 rows, left = self._cuts.cut(logits)
                 distribution = Distribution.of_logits(rows if known is None else known[rows], left)
@@ -111,6 +119,13 @@ class ModelDraft:
         """Let the vocabulary grow; what was rejected is cut off with the next proposal."""
         if self.learning is not None:
             self.learning.saw(outcome)
+
+    def reset(self) -> None:
+        """Forget every text, and what the vocabulary learnt."""
+        self._fed, self._agreed = [], 0
+        self._context.clear()
+        if self.learning is not None:
+            self.learning.reset()
 
     def close(self) -> None:
         """Free the model."""

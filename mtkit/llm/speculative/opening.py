@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=AnswerSettings)
 
-_MOST_INEXACT = 63
+MOST_INEXACT = 63
 _SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_trigger", "sx_position")
 
 
@@ -106,19 +106,19 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
     context = runner.context
     assert context is not None
     _check_can_cut(runner)
-    rows, pairs = min(_MOST_INEXACT, context.n_batch), False
+    rows, pairs = min(MOST_INEXACT, context.n_batch), False
     if drafting.exact:
         found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
         rows, pairs = min(rows, found.rows), found.pairs
     most = min(drafting.draft_max, rows - 1)
     if drafting.exact:
         exactness.check(context, [max(runner.model.bos, 0), 0, 1, 2], most + 1, pairs=pairs)
-    draft, step = _draft(runner, settings, seed)
+    draft, small = _draft(runner, settings, seed)
     try:
         pace: Pace = Steady(most)
         if drafting.draft_auto and most:
             costs = calibration.remembered(runner.header, context, most + 1, pairs=pairs)
-            pace = Adaptive(most, calibration.Costs(costs, step))
+            pace = Adaptive(most, calibration.costs_now(costs, context, small, pairs=pairs))
     except BaseException:
         draft.close()
         raise
@@ -127,22 +127,22 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
         import numpy as np
 
         random = np.random.default_rng(seed)
-    return Speculation(draft, pace, pairs=pairs, random=random)
+    return Speculation(draft, pace, pairs=pairs, random=random, clock=calibration.clock(context))
 
 
-def _draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, float]:
-    """Return what drafts, and the seconds of a drafted token."""
+def _draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, Context | None]:
+    """Return what drafts, and the context of its model."""
     drafting = settings.drafting
     lookup = Lookup(drafting.draft_lookup_min)
     if drafting.draft is None:
-        return lookup, 0.0
-    model, seconds = _model_draft(runner, settings, seed)
+        return lookup, None
+    model, context = _model_draft(runner, settings, seed)
     if drafting.draft_lookup:
-        return FirstOf((lookup, model)), seconds
-    return model, seconds
+        return FirstOf((lookup, model)), context
+    return model, context
 
 
-def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[ModelDraft, float]:
+def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[ModelDraft, Context]:
     from mtkit.llm.sampling import cuts
 
     assert runner.context is not None
@@ -180,13 +180,12 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
 
             chain = cuts(context, replace(_without_penalties(settings.sampler), seed=seed))
             random = np.random.default_rng([seed, 1])
-        seconds = calibration.step_seconds(context)
         least = settings.drafting.draft_p_min
     except BaseException:
         small.close()
         raise
     draft = ModelDraft(small, vocabulary, least=least, cuts=chain, random=random, learning=learning)
-    return draft, seconds
+    return draft, context
 
 
 def _is_dynamic(drafting: DraftSettings) -> bool:

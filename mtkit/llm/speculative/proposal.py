@@ -28,7 +28,8 @@ class Outcome:
         drafted: The tokens that were proposed.
         accepted: How many of them were accepted, from the first on.
         emitted: All tokens of the round: the accepted ones and the one behind them.
-        most_likely: The target's most likely id at the place where the round ended.
+        most_likely: The target's most likely id at the place where the round ended; -1 where
+            nothing was drafted.
     """
 
     __slots__ = ("accepted", "drafted", "emitted", "most_likely")

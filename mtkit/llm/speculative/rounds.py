@@ -8,6 +8,7 @@ chooses behind them, is emitted. So each round emits at least one, and no token 
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 
 from mtkit.errors import UnsupportedError
 from mtkit.llm.speculative.proposal import Outcome, Proposal
@@ -16,6 +17,7 @@ from mtkit.llm.speculative.verification import Matching, Rejection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mtkit.llama import Context
@@ -30,11 +32,18 @@ class Speculation:
     """A draft, and what was seen of it; close it, which closes the draft.
 
     Attributes:
+        draft: Proposes tokens.
         statistics: Of all rounds so far.
     """
 
     def __init__(
-        self, draft: Draft, pace: Pace, *, pairs: bool = False, random: Any = None
+        self,
+        draft: Draft,
+        pace: Pace,
+        *,
+        pairs: bool = False,
+        random: Any = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Take a draft.
 
@@ -45,8 +54,10 @@ class Speculation:
                 kernels add in another order for a single row (``exactness``).
             random: numpy's generator, to accept drafted tokens by rejection sampling; None to
                 accept those that the sampler chooses.
+            clock: What the pace measures with; the statistics are by the wall clock.
         """
-        self._draft, self._pace = draft, pace
+        self.draft, self._pace, self._clock = draft, pace, clock
+        self._first_pace = deepcopy(pace)
         self._pairs, self._random = pairs, random
         self.statistics = Statistics(draft.learning)
 
@@ -59,7 +70,7 @@ class Speculation:
             Matching(sampler) if self._random is None else Rejection(sampler, self._random)
         )
         began = len(ids)
-        self._draft.begin(ids)
+        self.draft.begin(ids)
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
@@ -69,12 +80,38 @@ class Speculation:
                 if room < 0:
                     runner.end = "context"
                     return
-                left = limit - (len(ids) - began) - 1
-                yield from self._round(context, ids, verification, min(left, room), logprobs)
+                most = min(limit - (len(ids) - began) - 1, room)
+                rest = 0 if self._pairs else min(self._pace.rest(), most)
+                if rest > 0:
+                    yield from self._plain(context, ids, verification, rest, logprobs)
+                else:
+                    yield from self._round(context, ids, verification, most, logprobs)
             runner.end = "interrupted"
         finally:
             if context.is_open and context.n_past >= len(ids):
                 self._cut(context, len(ids) - 1)
+
+    def _plain(
+        self,
+        context: Context,
+        ids: list[int],
+        verification: Verification,
+        count: int,
+        logprobs: bool,
+    ) -> Chosen:
+        """Choose tokens without a draft, and with no more work than plain decoding."""
+        start, done, nothing = time.perf_counter(), 0, Proposal([])
+        try:
+            while done < count:
+                context.step(ids[-1])
+                kept = context.logits(0).copy() if logprobs else None
+                token_id = verification.choose(nothing, 0)
+                done += 1
+                yield token_id, kept
+        finally:
+            self.statistics.plain_rounds(done, time.perf_counter() - start)
+            self._pace.rested(done)
+        self.draft.saw(Outcome([], 0, ids[-done:], -1))
 
     def _round(
         self,
@@ -84,19 +121,21 @@ class Speculation:
         most: int,
         logprobs: bool,
     ) -> Chosen:
-        seen = self.statistics
-        start = time.perf_counter()
-        count = min(self._pace.count(), most)
-        proposal = self._draft.propose(ids, count) if count > 0 else Proposal([])
-        drafted_at = time.perf_counter()
+        seen, clock = self.statistics, self._clock
+        start, began = time.perf_counter(), clock()
+        proposal = self._proposal(ids, most)
+        drafted_at, drafted_by = time.perf_counter(), clock()
         drafted, past = proposal.ids, context.n_past
         batch = [ids[-1], *drafted]
         if self._pairs and len(batch) == 1:
             batch.append(ids[-1])
-        context.decode(batch, outputs="all")
+        if len(batch) == 1:
+            context.step(batch[0])
+        else:
+            context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
-        seconds = time.perf_counter() - drafted_at
-        seen.round(len(drafted), drafted_at - start, seconds)
+        spent = drafted_by - began, clock() - drafted_by
+        seen.round(len(drafted), drafted_at - start, time.perf_counter() - drafted_at)
         emitted: list[int] = []
         accepted = row = 0
         try:
@@ -114,14 +153,28 @@ class Speculation:
         finally:
             # Here, too, when nobody takes what was accepted: the text has ended before.
             seen.outcome(len(drafted), accepted, len(emitted))
-            self._pace.saw(len(drafted), accepted, drafted_at - start, seconds)
-        self._cut(context, past + 1 + accepted)
-        self._draft.saw(Outcome(drafted, accepted, emitted, int(logits.argmax())))
+            self._pace.saw(len(drafted), accepted, *spent)
+        if context.n_past > past + 1 + accepted:
+            self._cut(context, past + 1 + accepted)
+        likely = int(logits.argmax()) if drafted else -1
+        self.draft.saw(Outcome(drafted, accepted, emitted, likely))
+
+    def _proposal(self, ids: list[int], most: int) -> Proposal:
+        """Let the draft propose as many tokens as pay, ``most`` at most."""
+        behind = self.draft.behind(ids) if most > 0 else None
+        count = min(self._pace.count(most + 1, behind), most) if behind is not None else 0
+        return self.draft.propose(ids, count) if count > 0 else Proposal([])
 
     def _cut(self, context: Context, end: int) -> None:
         if not context.truncate(end):
             raise UnsupportedError("its memory cannot be cut", source=context.model.path)
 
+    def reset(self) -> None:
+        """Forget every text, and what was learnt and counted: another session begins."""
+        self.draft.reset()
+        self._pace = deepcopy(self._first_pace)
+        self.statistics = Statistics(self.draft.learning)
+
     def close(self) -> None:
         """Close the draft."""
-        self._draft.close()
+        self.draft.close()

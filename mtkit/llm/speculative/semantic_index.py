@@ -107,6 +107,10 @@ class SemanticIndex:
             self._nearest = native.nearest_rows
         self._found: dict[int, list[int]] = {}
 
+    def forget(self) -> None:
+        """Forget what was found."""
+        self._found.clear()
+
     def neighbours(self, token_id: int) -> list[int]:
         """Return the ids nearest to one, itself left out; of equals the lowest id first."""
         found = self._found.get(token_id)

@@ -38,6 +38,13 @@ class Statistics:
         self.draft_seconds += draft_seconds
         self.verify_seconds += verify_seconds
 
+    def plain_rounds(self, count: int, seconds: float) -> None:
+        """Count batches of one token."""
+        self.rounds += count
+        self.plain += count
+        self.emitted += count
+        self.verify_seconds += seconds
+
     def outcome(self, drafted: int, accepted: int, emitted: int) -> None:
         """Count what became of it."""
         self.accepted += accepted
@@ -73,6 +80,8 @@ class Statistics:
                 kept / tried if tried else 0.0
                 for kept, tried in zip(self.kept, self.tried, strict=True)
             ],
+            "tried_by_place": self.tried,
+            "accepted_by_place": self.kept,
             "tokens_per_round": self.per_round,
             "draft_seconds": self.draft_seconds,
             "verify_seconds": self.verify_seconds,

@@ -40,6 +40,10 @@ class Trigger:
                 that was emitted (with random choices another one), or either.
         """
         self._static, self._position, self._which = static, position, which
+        self.reset()
+
+    def reset(self) -> None:
+        """Count anew."""
         self.first_rejected = self.unknown = self.fired = 0
         self.searched: set[int] = set()
 

@@ -11,7 +11,7 @@ Two ways, both without loss:
 
 from __future__ import annotations
 
-from mtkit.llm.speculative.distribution import Distribution, judge
+from mtkit.llm.speculative.distribution import Distribution, drawn, judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Rejection:
 
     def choose(self, proposal: Proposal, row: int) -> int:
         """Return the drafted token, or one from the residual, or one behind all drafted ones."""
-        target = Distribution.of_logits(*self._sampler.distribution(row))
+        ids, logits = self._sampler.distribution(row)
         if 0 <= row < len(proposal.ids):
+            target = Distribution.of_logits(ids, logits)
             drafted = proposal.ids[row]
             if proposal.distributions is None:
                 draft = Distribution.certain(drafted)
@@ -62,6 +63,6 @@ class Rejection:
                 draft = proposal.distributions[row]
             token_id = judge(target, draft, drafted, self._random)
         else:
-            token_id = target.draw(self._random)
+            token_id = drawn(ids, logits, self._random)
         self._sampler.accept((token_id,))
         return token_id

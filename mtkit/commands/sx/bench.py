@@ -1,0 +1,295 @@
+"""``mtkit sx bench``: what drafts are worth on this machine, with these models and prompts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mtkit.llm.speculative.bench import Bench
+    from mtkit.settings import DraftSettings, GenerateSettings
+
+_PLACES = 4
+"""Places of a draft whose acceptance a table shows."""
+
+
+def bench(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Prompts: lines of text or of JSON.")
+    ],
+    *,
+    draft: Annotated[
+        str | None, typer.Option("--draft", metavar="GGUF", help="A model that drafts: group B.")
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option("--sx-static-vocab", metavar="FILE", help="Ids: groups C, D, D+ and E."),
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option("--groups", metavar="A,B,...", help="These alone, and A.")
+    ] = None,
+    acceptance: Annotated[
+        str, typer.Option("--acceptance", metavar="P,...", help="Made-up rates, B@P and C@P.")
+    ] = "",
+    temperatures: Annotated[
+        str, typer.Option("--temp", metavar="T,...", help="Temperatures; 0 is greedy.")
+    ] = "0,0.8",
+    count: Annotated[
+        int | None, typer.Option("--prompts", metavar="N", min=1, help="Of each file at most.")
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option("-n", "--tokens", metavar="N", min=1, help="Of each text at most.")
+    ] = 64,
+    draft_max: Annotated[
+        int, typer.Option("--draft-max", metavar="N", min=1, max=62, help="Drafted at once.")
+    ] = 8,
+    threshold: Annotated[
+        str, typer.Option("--sx-threshold", metavar="X", help="Least cosine of D's neighbours.")
+    ] = "0.85",
+    no_draft_auto: Annotated[
+        bool, typer.Option("--no-draft-auto", help="Always draft as many as allowed.")
+    ] = False,
+    no_exact: Annotated[
+        bool, typer.Option("--no-exact", help="In a configuration that need not be exact.")
+    ] = False,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
+    ] = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Let groups of drafts write behind the same prompts in turn; show who is how fast.
+
+    A is the target alone, lookup what occurred before, B a draft, C one with a static vocabulary, D
+    ShenXing, D+ also learns prompt and text, E learns those without a search; B@0.7 has B's costs
+    and is right at that rate, @0.7 costs nothing. A2 is A as float weights need it to be exact.
+
+    Columns: temperature, file, group, tokens a second, times A (of all, median), texts as A's (with
+    random choices the log-likelihood of a token), tokens outside the static vocabulary, tokens a
+    round, accepted, accepted by place. One thread is measured by its own time, more by the clock.
+
+    \b
+    Examples:
+      mtkit sx bench model.gguf en.jsonl zh.jsonl --draft small.gguf --sx-static-vocab vocab.txt
+      mtkit sx bench model.gguf en.jsonl --acceptance 0.6,0.8 --temp 0 --plot costs --json
+    """
+    import tempfile
+
+    from mtkit.commands.options import model_named
+    from mtkit.llm.speculative import bench_plot
+    from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
+
+    if plot is not None:
+        bench_plot.require()
+    rates = _numbers(acceptance, "--acceptance", 0, 1)
+    chosen = _numbers(temperatures, "--temp", 0, 10)
+    path = model_named(target)
+    with tempfile.TemporaryDirectory() as folder:
+        drafting = DraftSettings(
+            draft=None if draft is None else model_named(draft), draft_max=draft_max,
+            draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
+        )  # fmt: skip
+        if vocabulary is not None:
+            drafting = _with_search(drafting, path, folder, threshold)
+        settings = GenerateSettings(
+            path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
+        )
+        _run(settings, files, groups, count, chosen, rates, plot, as_json=as_json)
+
+
+def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
+    from mtkit.errors import UsageError
+
+    try:
+        found = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise UsageError(f"{text!r} is not numbers with commas between", field=option) from None
+    for number in found:
+        if not low <= number <= high:
+            raise UsageError(f"is {number:g}, not {low} to {high}", field=option)
+    return found
+
+
+def _with_search(
+    drafting: DraftSettings, target: str, folder: str, threshold: str
+) -> DraftSettings:
+    """Write the table that group D searches."""
+    import os
+
+    from mtkit.base.record import replace
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.rows import Rows
+    from mtkit.llm.speculative import semantic_index
+    from mtkit.llm.speculative.prune import EMBEDDING
+
+    if drafting.draft is None:
+        raise UsageError("does nothing without --draft", field="--sx-static-vocab")
+    file = open_gguf(target)
+    semantic_index.write(Rows(file, file.names[EMBEDDING]), target, folder)
+    return replace(
+        drafting,
+        sx_quant_embd=os.path.join(folder, semantic_index.EMBEDDINGS),
+        sx_scales=os.path.join(folder, semantic_index.SCALES),
+        sx_threshold=_numbers(threshold, "--sx-threshold", -1, 1)[0],
+    )
+
+
+def _run(
+    settings: GenerateSettings,
+    files: list[str],
+    groups: str | None,
+    count: int | None,
+    temperatures: list[float],
+    rates: list[float],
+    plot: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from mtkit.commands import output
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import UsageError
+    from mtkit.llm.open_model import open_model
+    from mtkit.llm.speculative import bench as library
+    from mtkit.llm.speculative import bench_plot, bench_summary, opening, static_vocabulary
+
+    drafting = settings.drafting
+    known = library.groups_of(drafting)
+    if groups is not None:
+        wanted = [library.PLAIN, *groups.split(",")]
+        unknown = next((name for name in wanted if name not in known), None)
+        if unknown is not None:
+            raise UsageError(
+                f"there is no group {unknown!r}", field="--groups",
+                hint=f"with these options there are {', '.join(known)}",
+            )  # fmt: skip
+        known = {name: group for name, group in known.items() if name in wanted}
+    prompts = list(_prompts(files, count))
+    lookup = library.groups_of(drafting)[library.LOOKUP]
+    assert lookup is not None
+    from mtkit.base.record import replace
+
+    prepared = opening.prepared(replace(settings, drafting=lookup))
+    n_predict = settings.n_predict
+    with open_model(prepared, Progress("loading").show) as runner:
+        texts = [(source, n, runner.model.tokenize(text)) for source, n, text in prompts]
+        longest = max(len(ids) for _, _, ids in texts) + n_predict
+        n_ctx = min(longest, max(runner.model.n_ctx_train, n_predict + 2))
+        texts = [(source, n, ids[-(n_ctx - n_predict) :]) for source, n, ids in texts if ids]
+        runner.open_context(n_ctx + 2)
+        done = library.Bench(runner, prepared, known, rates)
+        progress, runs = Progress("writing"), []
+        for at, temperature in enumerate(temperatures):
+            for run in done.runs(texts, temperature, n_predict):
+                runs.append(run)
+                part = (run.prompt + 1) / max(len(prompts), 1)
+                progress.show(min((at + part) / len(temperatures), 0.999))
+        progress.show(1)
+    static = None
+    if drafting.sx_static_vocab is not None:
+        static = frozenset(static_vocabulary.read(drafting.sx_static_vocab, 1 << 30))
+    reference = library.PAIRED if done.pairs else library.PLAIN
+    rows = bench_summary.summaries(runs, reference, static)
+    if plot is not None:
+        bench_plot.write(runs, plot)
+    if as_json:
+        output.write_json(_document(settings, done, rows, runs))
+    else:
+        _show(rows)
+
+
+def _prompts(files: list[str], count: int | None) -> Any:
+    import os
+    from itertools import islice
+
+    from mtkit.commands.sx.prompt_files import prompts_of
+    from mtkit.errors import UsageError
+
+    for path in files:
+        name = os.path.splitext(os.path.basename(path))[0]
+        texts = list(islice(prompts_of(path), count))
+        if not texts:
+            raise UsageError("has no prompts", source=path)
+        for number, text in enumerate(texts):
+            yield name, number, text
+
+
+def _document(
+    settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
+) -> dict[str, object]:
+    from mtkit.llm.speculative.calibration import Costs
+
+    drafting, costs = settings.drafting, Costs(done.costs, 0.0)
+    return {
+        "schema": "mtkit.sx-bench/1",
+        "model": settings.model,
+        "draft": drafting.draft,
+        "static_vocabulary": drafting.sx_static_vocab,
+        "draft_max": drafting.draft_max,
+        "draft_auto": drafting.draft_auto,
+        "exact": drafting.exact,
+        "threads": settings.context.threads,
+        "calibration": [
+            {
+                "tokens": size, "ms": 1000 * seconds, "ratio": seconds / done.costs[1],
+                "break_even": costs.break_even(size - 1),
+            }
+            for size, seconds in done.costs.items()
+        ],
+        "results": rows,
+        "runs": [
+            {
+                "source": run.source, "prompt": run.prompt, "group": run.group,
+                "temperature": run.temperature, "tokens": len(run.ids), "seconds": run.seconds,
+                "wall_seconds": run.wall_seconds,
+            }
+            for run in runs
+        ],
+    }  # fmt: skip
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from mtkit.commands import output
+
+    shown = [_cells(row) for row in rows]
+    if not output.is_terminal():
+        output.write_rows(shown)
+        return
+    from mtkit.commands.terminal import Screen
+
+    screen = Screen()
+    headings = ("group", "tokens/s>", "times A>", "median>", "as A>", "outside>", "a round>",
+                "accepted>", "by place")  # fmt: skip
+    for title in dict.fromkeys(cells[:2] for cells in shown):
+        screen.heading(title[1], f"temperature {title[0]}")
+        screen.table(headings, [cells[2:] for cells in shown if cells[:2] == title])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    seen = row.get("drafting")
+    as_plain = (
+        f"{row['log_likelihood']:.3f}"
+        if "log_likelihood" in row
+        else f"{row['identical']}/{row['prompts']}"
+    )
+    return (
+        f"{row['temperature']:g}",
+        row["source"],
+        row["group"],
+        f"{row['tokens_per_second']:.1f}",
+        f"{row['speed']:.2f}",
+        f"{row['median_speed']:.2f}",
+        as_plain,
+        f"{row['outside']:.1%}" if "outside" in row else "",
+        f"{seen['tokens_per_round']:.2f}" if seen else "",
+        f"{seen['acceptance']:.0%}" if seen else "",
+        " ".join(f"{p:.0%}" for p in seen["acceptance_by_place"][:_PLACES]) if seen else "",
+    )

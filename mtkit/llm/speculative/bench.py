@@ -1,0 +1,283 @@
+"""Decoding with and without drafts, prompt by prompt: who is how fast, and writes the same.
+
+Groups, after the document that proposes ShenXing:
+
+=======  =========================================================================================
+A        the target alone
+A2       the target alone in the configuration that makes drafting with float weights exact: two
+         rows a token (``exactness``); only with such weights
+lookup   what followed the last tokens before
+B        a draft model
+C        the draft with a static vocabulary (FR-Spec)
+D        C with the trigger's search (ShenXing)
+D+       D that also learns the prompt's ids and all that are emitted
+E        C that learns those, without a search
+B@0.7    the draft's costs, with the target's own next token at this rate and another one else
+@0.7     the same without a draft's costs
+=======  =========================================================================================
+
+All groups share one target and its context, and each prompt goes through all of them in turn, so
+that what else the machine does meets all alike. Every text is a session of its own: what is learnt
+is forgotten before it, and a draft reads the prompt within the time that is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from random import Random
+
+from mtkit.base.record import Record, replace
+from mtkit.llm.sampling import Sampler
+from mtkit.llm.speculative import calibration, exactness, opening
+from mtkit.llm.speculative.lookup import Lookup
+from mtkit.llm.speculative.model_draft import ModelDraft
+from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.proposal import Proposal
+from mtkit.llm.speculative.rounds import Speculation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.llm.runner import Runner
+    from mtkit.llm.speculative.pace import Pace
+    from mtkit.settings import DraftSettings, GenerateSettings
+
+PLAIN, PAIRED, LOOKUP = "A", "A2", "lookup"
+_WARM_UP = 8
+"""Tokens that each group writes before anything is measured: memory is touched then."""
+
+
+class Run(Record):
+    """One text of one group.
+
+    Attributes:
+        source: The file that its prompt is from.
+        prompt: Its place there.
+        group: Name of the group.
+        temperature: 0 for greedy choice.
+        ids: Tokens written.
+        seconds: Time of writing them, by ``calibration.clock``.
+        wall_seconds: The same by the clock on the wall.
+        log_likelihood: Of a token on average, by the target alone; None for greedy choice.
+        drafting: What was counted; None of the target alone.
+    """
+
+    source: str
+    prompt: int
+    group: str
+    temperature: float
+    ids: list[int]
+    seconds: float
+    wall_seconds: float
+    log_likelihood: float | None
+    drafting: dict[str, Any] | None
+
+
+class Script:
+    """Proposes the tokens of a known text at a rate, and another token else.
+
+    Attributes:
+        ids: Prompt and text.
+    """
+
+    learning = None
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._random = Random(1)  # noqa: S311  nothing secret
+        self.ids: Sequence[int] = ()
+
+    def token(self, place: int) -> int:
+        """Return what to propose at a place of the text."""
+        known = self.ids[place] if place < len(self.ids) else 0
+        return known if self._random.random() < self._rate else abs(known - 1)
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Read nothing."""
+
+    def behind(self, ids: Sequence[int]) -> int:  # noqa: ARG002  it has read everything
+        """Return 0."""
+        return 0
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Return what comes next, right at the rate."""
+        return Proposal([self.token(len(ids) + at) for at in range(most)])
+
+    def saw(self, outcome: object) -> None:
+        """Learn nothing."""
+
+    def reset(self) -> None:
+        """Draw the same again."""
+        self._random.seed(1)
+
+    def close(self) -> None:
+        """Free nothing."""
+
+
+def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
+    """Return what each group that these settings allow drafts with; None for nothing."""
+    common = replace(
+        drafting, draft=None, draft_lookup=False, sx_static_vocab=None, sx_quant_embd=None,
+        sx_scales=None, sx_seed_prompt=False, sx_learn=False,
+    )  # fmt: skip
+    found: dict[str, DraftSettings | None] = {
+        PLAIN: None,
+        LOOKUP: replace(common, draft_lookup=True),
+    }
+    if drafting.draft is None:
+        return found
+    found["B"] = whole = replace(common, draft=drafting.draft)
+    if drafting.sx_static_vocab is None:
+        return found
+    found["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
+    if drafting.sx_quant_embd is not None:
+        search = replace(static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales)
+        found["D"] = search
+        found["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)
+    found["E"] = replace(static, sx_seed_prompt=True, sx_learn=True)
+    return found
+
+
+class Bench:
+    """A target with its context open, and groups that write with it in turn.
+
+    Attributes:
+        costs: Tokens in a batch -> seconds of the target, as far as the groups verify.
+        pairs: Whether the exact configuration computes two rows a token.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        settings: GenerateSettings,
+        groups: Mapping[str, DraftSettings | None],
+        rates: Sequence[float] = (),
+    ) -> None:
+        """Take a target.
+
+        Args:
+            runner: Its context is open.
+            settings: ``prepared``, with what all groups have in common.
+            groups: Name -> what drafts, of ``groups_of``.
+            rates: Acceptances to make up, for "B", "C" and no draft at all.
+        """
+        self._runner, self._settings = runner, settings
+        self._groups, self._rates = groups, rates
+        assert runner.context is not None
+        self._context = runner.context
+        self._now = calibration.clock(self._context)
+        self.pairs = False
+        most = min(settings.drafting.draft_max, opening.MOST_INEXACT - 1)
+        if settings.drafting.exact:
+            found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
+            self.pairs, most = found.pairs, min(most, found.rows - 1)
+        self._most = min(most, self._context.n_batch - 1)
+        self.costs = calibration.remembered(
+            runner.header, self._context, self._most + 1, pairs=self.pairs
+        )
+
+    def runs(
+        self, prompts: Sequence[tuple[str, int, list[int]]], temperature: float, limit: int
+    ) -> Iterator[Run]:
+        """Write behind every prompt with every group.
+
+        Args:
+            prompts: Source, number and ids of each.
+            temperature: 0 for greedy choice.
+            limit: Tokens of a text.
+        """
+        sampler = replace(self._settings.sampler, temperature=temperature)
+        settings = replace(self._settings, sampler=sampler)
+        with ExitStack() as stack:
+            opened = {name: self._open(name, settings, stack) for name in self._names(temperature)}
+            for name in opened if prompts else ():
+                self._write(opened[name], prompts[0][2], min(_WARM_UP, limit))
+            for source, number, ids in prompts:
+                reference: list[int] = []
+                for name, group in opened.items():
+                    _, speculation, script = group
+                    if script is not None:
+                        script.ids = [*ids, *reference]
+                    written, seconds, wall = self._write(group, ids, limit)
+                    if name in (PLAIN, PAIRED):
+                        reference = written
+                    seen = None if speculation is None else speculation.statistics.document()
+                    chance = self._log_likelihood(ids, written) if temperature else None
+                    yield Run(
+                        source, number, name, temperature, written, seconds, wall, chance, seen
+                    )
+
+    def _names(self, temperature: float) -> list[str]:
+        found = [PLAIN, *[PAIRED] * self.pairs, *(g for g in self._groups if g != PLAIN)]
+        if temperature:
+            return found
+        return found + [f"{name}@{rate:g}" for name in ("", "B", "C") for rate in self._rates
+                        if not name or name in self._groups]  # fmt: skip
+
+    def _open(
+        self, name: str, settings: GenerateSettings, stack: ExitStack
+    ) -> tuple[Sampler, Speculation | None, Script | None]:
+        kind, _, rate = name.partition("@")
+        drafting = self._groups.get(kind)
+        settings = replace(settings, drafting=drafting or replace(
+            settings.drafting, draft=None, draft_lookup=False))  # fmt: skip
+        by_rejection = opening.by_rejection(settings)
+        sampler = stack.enter_context(
+            Sampler(self._context, settings.sampler, draws=not by_rejection)
+        )
+        script = Script(float(rate)) if rate else None
+        if drafting is not None:
+            speculation = opening.open_speculation(self._runner, settings, sampler.seed)
+            assert speculation is not None
+            if script is not None:
+                assert isinstance(speculation.draft, ModelDraft)
+                speculation.draft.script = script.token
+        elif script is not None:
+            speculation = Speculation(script, self._pace(), pairs=self.pairs, clock=self._now)
+        elif name == PAIRED:
+            speculation = Speculation(Lookup(), Steady(0), pairs=True)
+        else:
+            return sampler, None, None
+        stack.callback(speculation.close)
+        return sampler, speculation, script
+
+    def _pace(self) -> Pace:
+        if not self._settings.drafting.draft_auto:
+            return Steady(self._most)
+        return Adaptive(self._most, calibration.Costs(self.costs, 0.0))
+
+    def _write(
+        self, group: tuple[Sampler, Speculation | None, Script | None], ids: list[int], limit: int
+    ) -> tuple[list[int], float, float]:
+        """Return the tokens behind a prompt, and the seconds that they took."""
+        sampler, speculation, script = group
+        if speculation is not None:
+            speculation.reset()
+        if script is not None:
+            script.reset()
+        self._context.clear()
+        self._runner.ids = []
+        self._runner.feed(ids)
+        sampler.reset()
+        sampler.accept(ids)
+        began, start = time.perf_counter(), self._now()
+        for _ in self._runner.stream(sampler, limit, speculation=speculation):
+            pass
+        seconds, wall = self._now() - start, time.perf_counter() - began
+        return self._runner.ids[len(ids) :], seconds, wall
+
+    def _log_likelihood(self, prompt: list[int], written: list[int]) -> float:
+        """Return the mean logarithm of the tokens' probabilities."""
+        from mtkit.llm.runner import logprob
+
+        context = self._context
+        context.clear()
+        context.decode(prompt)
+        total = logprob(context.logits(), written[0])
+        if written[1:]:
+            context.decode(written[:-1], outputs="all")
+            total += sum(logprob(context.logits(at), i) for at, i in enumerate(written[1:]))
+        return total / len(written)

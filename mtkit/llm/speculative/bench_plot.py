@@ -1,0 +1,83 @@
+"""Box plots of a benchmark: tokens a second of every group, a box over its prompts."""
+
+from __future__ import annotations
+
+from mtkit.errors import MissingExtra, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mtkit.llm.speculative.bench import Run
+
+_KINDS = (".png", ".svg")
+_WIDTH, _HEIGHT = 1.2, 3.0
+"""Inches: around the boxes of a panel, and of its height."""
+_BOX = 0.45
+
+
+def require() -> None:
+    """Find matplotlib before hours are spent.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    _library()
+
+
+def _library() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra(
+            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or leave out --plot"
+        ) from None
+    matplotlib.use("Agg")
+    return matplotlib
+
+
+def write(runs: Sequence[Run], name: str) -> list[str]:
+    """Write NAME.png and NAME.svg; returns their paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        UsageError: They cannot be written.
+    """
+    matplotlib = _library()
+    from matplotlib import pyplot
+
+    sources = list(dict.fromkeys(run.source for run in runs))
+    temperatures = list(dict.fromkeys(run.temperature for run in runs))
+    widest = len({run.group for run in runs})
+    size = len(sources) * (_WIDTH + _BOX * widest), len(temperatures) * _HEIGHT
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "mtkit", "font.size": 8}
+    with matplotlib.rc_context(settings):
+        figure, axes = pyplot.subplots(
+            len(temperatures), len(sources), figsize=size, squeeze=False, layout="constrained"
+        )
+        for row, temperature in zip(axes, temperatures, strict=True):
+            for panel, source in zip(row, sources, strict=True):
+                _panel(panel, [
+                    run for run in runs if (run.temperature, run.source) == (temperature, source)
+                ])  # fmt: skip
+                panel.set_title(f"{source}, temperature {temperature:g}")
+            row[0].set_ylabel("tokens a second")
+        paths = [name + kind for kind in _KINDS]
+        try:
+            for path in paths:
+                figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=name) from None
+        finally:
+            pyplot.close(figure)
+    return paths
+
+
+def _panel(panel: Any, runs: Sequence[Run]) -> None:
+    groups = list(dict.fromkeys(run.group for run in runs))
+    rates = [[len(run.ids) / run.seconds for run in runs if run.group == name] for name in groups]
+    panel.boxplot(rates, widths=0.6)
+    panel.set_xticks(range(1, len(groups) + 1), groups, rotation=45 if len(groups) > 8 else 0)
+    panel.set_ylim(bottom=0)
+    panel.grid(axis="y", alpha=0.3)
