@@ -25,7 +25,12 @@ _WORDS = {
     "dump tensors": "tensors weights layers",
     "dump scores": "scores",
     "inspect": "show info view cat stat header describe summary read open gguf-dump gguf_dump gguf"
-    " parse gguf-parser gguf-info check verify validate file details",
+    " parse gguf-parser gguf-info file details",
+    "check": "verify validate lint doctor ggufdoctor",
+    "edit": "gguf-set-metadata gguf_set_metadata set-metadata gguf-new-metadata rename patch",
+    "split": "gguf-split llama-gguf-split shard",
+    "merge": "join concat",
+    "hash": "gguf-hash gguf_hash llama-gguf-hash checksum sha256 sha256sum sha1sum digest",
     "inspect --plan": "plan memory mem ram vram estimate fit size",
     "token": "lookup id piece search find grep",
     "compare": "diff cmp",
@@ -51,6 +56,11 @@ _NEEDS = {
     "dump metadata": ["MODEL.gguf"],
     "dump tensors": ["MODEL.gguf"],
     "token": ['ID|"TEXT"'],
+    "check": ["FILE"],
+    "edit": ["MODEL.gguf --set KEY=VALUE -o NEW.gguf"],
+    "split": ["MODEL.gguf --max-size 2G"],
+    "merge": ["MODEL-00001-of-00002.gguf -o MODEL.gguf"],
+    "hash": ["MODEL.gguf"],
     "compare": ["A B"],
     "convert": ["FILE --to gguf"],
     "generate": ['"TEXT" -m MODEL.gguf'],
@@ -72,11 +82,9 @@ _ELSEWHERE = {
     " its own client, hf, does that",
     "embed embedding embeddings": "mtkit computes no embeddings:"
     " mtkit generate and mtkit logits run a model",
-    "split merge gguf-split llama-gguf-split": "mtkit reads models in shards, it does not cut them:"
-    " llama.cpp's llama-gguf-split does",
     "train": "mtkit trains nothing: the tokenizers library does, and mtkit reads what it writes",
-    "edit gguf-set-metadata set-metadata rm delete remove cp copy stop": "mtkit changes no model"
-    " file: mtkit convert writes new ones, mtkit inspect shows what is there",
+    "rm delete remove cp copy stop": "mtkit changes no file:"
+    " mtkit edit and mtkit convert write new ones, mtkit inspect shows what is there",
     "bench benchmark llama-bench speed": "mtkit generate says the tokens a second of a run",
     "install update upgrade self-update": "pip does that: pip install -U mtkit",
     "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base takes a"
