@@ -12,6 +12,7 @@ from mtkit.gguf.magic import MAGIC
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.gguf import GgufFile
+    from mtkit.gguf.shards import ShardSet
     from mtkit.spec import TokenizerSpec
 
 READABLE = Rule("tokenizer", "error", "the format's reference", "any")
@@ -138,19 +139,28 @@ def _gguf(
     shards = shard_set(file, strict=False)
     found.findings += shards.findings if shards else ()
     found.findings += surveyed(loader.CONTAINER, file)
-    if shards is None or shards.number == 0:
-        found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
-        files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
-        tensors = tuple(tensor for one in files for tensor in one.tensors)
-        if tensors and (shards is None or shards.is_complete):
-            found.findings += surveyed(loader.MODEL, file, tensors)
-        _vocabulary(file, found, other, name)
-    else:
+    if shards and shards.number:
         found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
+    else:
+        _model(file, shards, found)
+        if loader.has_tokenizer(file):
+            _vocabulary(file, found, other, name)
+        else:
+            found.skipped.append(("tokenizer", "there is none"))
     if deep:
         _data(file, found)
     elif file.tensors:
         found.skipped.append(("tensor data", "--deep reads it"))
+
+
+def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
+    files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
+    tensors = tuple(tensor for one in files for tensor in one.tensors)
+    is_model = loader.is_model(file, tensors)
+    if is_model or loader.has_tokenizer(file):
+        found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
+    if is_model and (shards is None or shards.is_complete):
+        found.findings += surveyed(loader.MODEL, file, tensors)
 
 
 def _vocabulary(file: GgufFile, found: _Checking, other: TokenizerSpec | None, name: str) -> None:

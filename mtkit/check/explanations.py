@@ -68,6 +68,7 @@ EXPLANATIONS = {
     "split-tensor": "A tensor is in one file of a set: files of two sets are mixed.",
     "split-tensor-count": "The files of a set have as many tensors as the first one says.",
     # loader
+    "loader-empty": "A file holds weights or a tokenizer; only its header is left here.",
     "loader-version": "llama.cpp reads versions 2 and 3. Convert the original model again.",
     "loader-byte-order": "llama.cpp loads files in the byte order of the host.",
     "loader-nested-array": "llama.cpp knows no arrays of arrays.",
@@ -76,6 +77,7 @@ EXPLANATIONS = {
     "loader-first-shard": "llama.cpp opens a set by its first file; name that one.",
     "loader-shards": "All files of a set lie in one folder; download what is missing.",
     "loader-architecture": "llama.cpp does not know this architecture; a newer one may.",
+    "loader-tokenizer": "llama.cpp loads no model without a tokenizer in the file.",
     "loader-sizes": "No model is loaded without context length, embedding length and block count.",
     "loader-blocks": "The tensors blk.0 to blk.N-1 belong to a block_count of N.",
     "loader-embedding": "token_embd.weight has a row for each token, embedding_length long.",

@@ -15,7 +15,7 @@ from mtkit.gguf.types import ARRAY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mtkit.check.report import Place
     from mtkit.gguf import GgufFile
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "general.architecture"
 _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
+COUNT = "split.count"
 _BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
 
 
@@ -84,24 +85,45 @@ def _missing_shards(file: GgufFile) -> Iterator[Place]:
     if shards and shards.number == 0:
         for shard in shards.shards:
             if shard.file is None:
-                yield "split.count", f"{shard.path} is missing or damaged", None
+                yield COUNT, f"{shard.path} is missing or damaged", None
+
+
+def _empty(file: GgufFile) -> Iterator[Place]:
+    if not file.tensors and not has_tokenizer(file) and COUNT not in file.metadata:
+        yield "tensor_count", "is 0, and there is no tokenizer either: the file holds nothing", 8
 
 
 CONTAINER = (
+    survey("loader-empty", "warning", LLAMA_CPP, "tensor_count", _empty),
     survey("loader-version", "warning", LLAMA_CPP, "version", _version),
     survey("loader-byte-order", "warning", LLAMA_CPP, "version", _byte_order),
     survey("loader-nested-array", "warning", LLAMA_CPP, "value", _nested),
     survey("loader-name-length", "warning", LLAMA_CPP, "name", _name_length),
     survey("loader-offsets", "warning", LLAMA_CPP, "offset", _offsets),
     survey("loader-first-shard", "warning", LLAMA_CPP, "split.no", _first_shard),
-    survey("loader-shards", "warning", LLAMA_CPP, "split.count", _missing_shards),
+    survey("loader-shards", "warning", LLAMA_CPP, COUNT, _missing_shards),
 )
 """Held against every GGUF."""
 
 
-def _sizes(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
-    if not any(t.name == _EMBEDDING or t.name.startswith(_BLOCK) for t in tensors):
-        return  # an adapter, an importance matrix
+def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
+    """Tell a model from adapters, importance matrices, projectors and control vectors."""
+    if file.metadata.get("general.type", "model") != "model":
+        return False
+    return any(t.name == _EMBEDDING or t.name.startswith(_BLOCK) for t in tensors)
+
+
+def has_tokenizer(file: GgufFile) -> bool:
+    """Tell whether a file says anything about a tokenizer."""
+    return any(key.startswith("tokenizer.") for key in file.metadata)
+
+
+def _tokenizer(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
+    if not has_tokenizer(file):
+        yield "tokenizer.ggml.model", "is missing: the model has no tokenizer", None
+
+
+def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     for size in _SIZES:
         key = f"{file.metadata.get(ARCHITECTURE)}.{size}"
         entry = file.metadata.entries.get(key)
@@ -145,12 +167,13 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
 
 
 MODEL = (
+    survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer),
     survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
     survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
     survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
 )
-"""Held against files with weights, and the tensors of all their shards."""
+"""Held against models, with the tensors of all their shards."""
 ARCHITECTURES_RULE = (
     survey("loader-architecture", "warning", LLAMA_CPP, ARCHITECTURE, _architecture),
 )
-"""Held against files that another one does not complete."""
+"""Held against models and vocabularies."""

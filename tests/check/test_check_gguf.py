@@ -203,9 +203,32 @@ def test_keys_of_scored_vocabularies(tmp_path: Path) -> None:
 SPM = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % byte for byte in range(256)), b"\xe2\x96\x81"]
 
 
+WITHOUT = {key: value for key, value in BASE.items() if not key.startswith(b"tokenizer.")}
+
+
+def bare(kind: bytes, tensors: Tensors) -> bytes:
+    """Return a file without a tokenizer that says of which kind it is."""
+    keys = {**WITHOUT, b"general.type": (lay.STRING, kind)}
+    return V3.file(
+        [V3.key(name, *value) for name, value in keys.items()],
+        [V3.tensor(name, shape, code, 0) for name, shape, code in tensors],
+        b"".join(data_of(shape) for _, shape, _ in tensors),
+    )
+
+
+def test_other_kinds_of_files_are_no_models(tmp_path: Path) -> None:
+    path = tmp_path / "file.gguf"
+    for kind in (b"adapter", b"imatrix", b"mmproj"):
+        assert found(path, bare(kind, [(b"blk.0.attn_q.weight.lora_a", (8,), 0)])) == []
+        assert check(str(path)).skipped[0] == ("tokenizer", "there is none")
+    assert found(path, bare(b"model", [TENSORS[1]])) == ["loader-tokenizer"]
+    assert found(path, bare(b"model", [])) == ["loader-empty"]
+
+
 def test_every_rule_about_a_gguf_is_tried() -> None:
     rows = (*CONTAINER, *ARCHITECTURES_RULE, *MODEL, *KEYS, *PARTS.values(), *DATA)
-    assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED
+    bare_files = {"loader-tokenizer", "loader-empty"}
+    assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED | bare_files
     assert {row.code for row in (*CONTAINER, *MODEL, *KEYS)} <= {row.code for row in RULES}
 
 
