@@ -25,6 +25,11 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with what it counts: 1 token, 2 tokens."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 class MtkitError(Exception):
     """Base of all errors a caller may want to catch.
 

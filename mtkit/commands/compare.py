@@ -149,6 +149,7 @@ def _document(done: Comparison) -> dict[str, object]:
 
 def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
     from mtkit.base.escape import escape
+    from mtkit.errors import counted
 
     for one in done.differences:
         yield f"text {one.number}\t{one.stage}\t{escape(one.text)}"
@@ -160,7 +161,7 @@ def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:
     verdict = "equal" if done.equal else f"{done.different} different"
     if 0 < len(done.differences) < done.different:
         verdict += f" (the first {len(done.differences)} shown)"
-    yield f"{done.texts} texts, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
+    yield f"{counted(done.texts, 'text')}, {verdict}; tokens {done.tokens[0]} and {done.tokens[1]}"
 
 
 def _show(done: Comparison, sides: Sequence[Tokenizer], what: str) -> None:

@@ -34,7 +34,6 @@ def config(
       mtkit config
       mtkit config tokenizer ~/models/qwen3/tokenizer.json
     """
-    import json
     import os
 
     from mtkit.commands import output
@@ -54,7 +53,7 @@ def config(
     found = {name: settings.setting(name) for name in settings.KEYS if key in (None, name)}
     if as_json:
         document = {"schema": "mtkit.config/1", "path": settings.path(), "settings": found}
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        output.write_json(document)
     elif key is not None:
         sys.stdout.write((found[key] or "") + "\n")
     elif output.is_terminal():

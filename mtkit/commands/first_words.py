@@ -52,6 +52,7 @@ _NEEDS = {
     "count": ["FILE"],
     "decode": ["ID ..."],
     "inspect": ["FILE"],
+    "check": ["FILE"],
     "inspect --plan": ["MODEL.gguf"],
     "dump metadata": ["MODEL.gguf"],
     "dump tensors": ["MODEL.gguf"],

@@ -100,15 +100,44 @@ def float32_text(value: float) -> str:
     return f"{value:.9g}"
 
 
-def write_json(document: Any) -> None:
-    """Write one JSON document on one line; numbers that JSON lacks are written by their names."""
+def write_json(document: Any, *, is_line: bool = False) -> None:
+    """Write one JSON document: on one line, or indented on a terminal unless lines are asked for.
+
+    Numbers that JSON lacks are written by their names.
+    """
     import json
 
     try:
         line = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        line = json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
-    write(line + "\n")
+        document = _finite(document)
+        line = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    write((line if is_line or not is_terminal() else _indented(document)) + "\n")
+
+
+_JSON_WIDTH = 76
+
+
+def _indented(value: Any, indent: int = 0) -> str:
+    """Return JSON for people: what fits a line stays on one, numbers fill their lines."""
+    import json
+
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, (dict, list, tuple)) or len(line) + indent <= _JSON_WIDTH:
+        return line
+    if not isinstance(value, dict) and all(isinstance(item, (int, float)) for item in value):
+        from textwrap import fill
+
+        margin = " " * (indent + 2)
+        text = fill(line[1:-1], _JSON_WIDTH, initial_indent=margin, subsequent_indent=margin)
+        return f"[\n{text}\n{' ' * indent}]"
+    if isinstance(value, dict):
+        pairs = [(f"{json.dumps(key, ensure_ascii=False)}: ", item) for key, item in value.items()]
+    else:
+        pairs = [("", item) for item in value]
+    rows = (f"{' ' * (indent + 2)}{key}{_indented(item, indent + 2)}" for key, item in pairs)
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}\n" + ",\n".join(rows) + f"\n{' ' * indent}{last}"
 
 
 def _finite(value: Any) -> Any:

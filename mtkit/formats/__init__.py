@@ -102,9 +102,9 @@ def recognise(source: Source) -> Format:
         module = get_format(name)
         if module.sniff(source):
             return module
-    from mtkit.gguf.magic import other_kind
+    from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
-    head = bytes(source.data[:24])
+    head = bytes(source.data[:HEAD_BYTES])
     looks = "is empty" if not head else f"begins with {head[:16]!r}, no known format does"
     if long:
         looks = f"is {len(source.data)} bytes long, at most {LONGEST_BYTES} are a tokenizer file"

@@ -7,7 +7,13 @@ import struct
 from mtkit.base.rules import TRUNCATED, BrokenRule, Finding, Rule
 
 MAGIC = b"GGUF"
+HEAD_BYTES = 128
+"""Enough to tell what a file is."""
 
+_WEIGHTS = (
+    "the tokenizer lies beside it: name the folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF"
+)
+_PICKLE = "is a Python pickle, as PyTorch writes them"
 # Beginnings that people meet in files called .gguf -> what it is, what to do.
 _OTHERS = (
     (b"FUGG", "has its magic bytes reversed", ""),
@@ -19,8 +25,20 @@ _OTHERS = (
     (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
     (b"\xfd7zXZ\0", "is compressed with xz", "unpack it first"),
     (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "unpack it first"),
-    (b"PK\x03\x04", "is a zip archive", "unpack it first"),
+    (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19", "is a PyTorch checkpoint", _WEIGHTS),
+    (b"\x80\x02}", _PICKLE, _WEIGHTS),
+    (b"\x80\x02c", _PICKLE, _WEIGHTS),
+    (b"\x80\x04\x95", _PICKLE, _WEIGHTS),
+    (b"\x80\x05\x95", _PICKLE, _WEIGHTS),
+    (b"\x93NUMPY", "is a numpy array", ""),
+    (b"\x89HDF", "is an HDF5 file, as Keras writes them", _WEIGHTS),
+    (b"%PDF-", "is a PDF document", ""),
 )
+_SAFETENSORS_HEAD = 100_000_000
+"""Bytes of the JSON at the beginning of a safetensors file, at most.
+
+Source: huggingface/safetensors, tensor.rs (MAX_HEADER_SIZE).
+"""
 
 
 def _magic(head: bytes) -> str:
@@ -47,7 +65,7 @@ def read_version(data: memoryview) -> tuple[int, bool]:
     Raises:
         BrokenRule: It is not a GGUF, or of a version that is not known.
     """
-    head = bytes(data[:24])
+    head = bytes(data[:HEAD_BYTES])
     what = _magic(head)
     if what:
         raise BrokenRule(Finding(MAGIC_RULE, "magic", what, 0, _refusal(head)[1]))
@@ -62,9 +80,32 @@ def other_kind(head: bytes) -> tuple[str, str] | None:
     for begin, what, hint in _OTHERS:
         if head.startswith(begin):
             return f"the file {what}", hint
+    if head.startswith(b"PK\x03\x04"):
+        # torch.save stores what it writes and begins with data.pkl, in a folder of the file's name.
+        if head[8:10] == b"\0\0" and b"/data.pkl" in head:
+            return "the file is a PyTorch checkpoint", _WEIGHTS
+        return "the file is a zip archive", "unpack it first"
+    length = int.from_bytes(head[:8], "little")
+    if head[8:10] in (b'{"', b"{}", b"{ ") and 2 <= length <= _SAFETENSORS_HEAD:
+        return "the file is weights in the safetensors format", _WEIGHTS
+    if _is_onnx(head):
+        return "the file is an ONNX model", _WEIGHTS
+    if head[4:8] == b"TFL3":
+        return "the file is a TensorFlow Lite model", ""
     if head.lstrip()[:5].lower().startswith((b"<!doc", b"<html", b"<?xml")):
         return "the file is a web page", "download it again: the server sent an error page"
     return None
+
+
+def _is_onnx(head: bytes) -> bool:
+    """Tell by ir_version, a small number, and the name of the producer or what may follow it.
+
+    Source: onnx/onnx, onnx.proto (ModelProto).
+    """
+    if len(head) < 12 or head[0] != 8 or not 3 <= head[1] <= 20:
+        return False
+    name = head[4 : 4 + min(head[3], 8)]
+    return head[2] in b":B" or (head[2] == 0x12 and name.isascii() and name.isalpha())
 
 
 def _refusal(head: bytes) -> tuple[str, str]:

@@ -7,7 +7,7 @@ oldest exchange is forgotten; the system message stays.
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, counted
 from mtkit.llm.message_ids import message_ids
 
 TYPE_CHECKING = False
@@ -103,11 +103,15 @@ class Dialogue:
             ResourceError: Not even the last message fits the context.
             Interrupted: The user interrupted the prompt.
         """
+        from mtkit.llama import Interrupted
+
         runner = self.runner
+        runner.stop_asked = False  # before the template runs, which takes long the first time
         context = runner.context
         assert context is not None
         ids = self._fitting(context.n_ctx)
-        runner.stop_asked = False
+        if runner.stop_asked:
+            raise Interrupted("interrupted")
         runner.feed(ids)
         self.reused = len(ids) - runner.computed
         self._sampler.reset()
@@ -152,7 +156,7 @@ class Dialogue:
                 if len(ids) <= n_ctx:
                     return ids
                 raise ResourceError(
-                    f"the message has {len(ids)} tokens, the context holds {n_ctx}",
+                    f"the message has {counted(len(ids), 'token')}, the context holds {n_ctx}",
                     hint="raise --ctx, or write less",
                 )
             self.forgotten += later[0] - first

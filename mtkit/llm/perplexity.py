@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError
+from mtkit.errors import UsageError, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def perplexity(
     start = time.perf_counter()
     if progress is not None:
         progress(0.0)
-    for window, (begin, end, counted) in enumerate(_windows(context, ids, stride)):
-        for loss in _losses(context, ids[begin:end], counted - begin):
+    for window, (begin, end, fresh) in enumerate(_windows(context, ids, stride)):
+        for loss in _losses(context, ids[begin:end], fresh - begin):
             losses += loss
             squares += loss * loss
             count += 1
@@ -121,7 +121,7 @@ def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[in
     size = context.n_ctx - context.model.add_bos
     first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
     if len(ids) <= first:
-        raise UsageError(f"the text has {len(ids)} tokens, that is too few")
+        raise UsageError(f"the text has {counted(len(ids), 'token')}, that is too few")
     begin, counted = 0, first
     while counted < len(ids):
         end = min(begin + size, len(ids))

@@ -13,7 +13,7 @@ from itertools import islice
 
 from mtkit.base.closing import Closing
 from mtkit.base.record import replace
-from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.errors import ResourceError, UnsupportedError, UsageError, counted
 from mtkit.llama import Context, Model, library
 from mtkit.llm.threads import measure
 from mtkit.llm.whole_characters import TextStream
@@ -307,7 +307,7 @@ def context_tokens(n_prompt: int, n_predict: int, asked: int | None, trained: in
         asked = n_prompt + max(n_predict, 1) - 1 if n_predict >= 0 else max(trained, n_prompt + 1)
     if n_prompt > asked:
         raise ResourceError(
-            f"the context holds {asked} tokens, the prompt alone has {n_prompt}",
+            f"the context holds {counted(asked, 'token')}, the prompt alone has {n_prompt}",
             hint=f"--ctx {n_prompt + max(n_predict, 1) - 1} holds them, or shorten the prompt",
         )
     return max(asked, 1)

@@ -5,7 +5,7 @@ Source: huggingface/tokenizers 0.23, tokenizer/encoding.rs, utils/truncation.rs,
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError, UsageError, counted
 from mtkit.pipeline.result import Encoding, shown
 
 TYPE_CHECKING = False
@@ -185,8 +185,9 @@ def truncate(first: Tokens, second: Tokens | None, truncation: Truncation, max_l
     if target is None:
         raise UsageError("is only_second, there is one text", field="truncation.strategy")
     if len(target) <= surplus:
+        has = counted(len(target), "token")
         raise UsageError(
-            f"is {truncation.strategy}, that text has {len(target)} tokens and {surplus} must go",
+            f"is {truncation.strategy}, that text has {has} and {surplus} must go",
             field="truncation.strategy",
         )
     target.cut(len(target) - surplus, stride, direction)

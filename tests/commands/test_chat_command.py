@@ -124,6 +124,43 @@ def test_ctrl_c_stops_the_answer_alone(tmp_path: Path) -> None:
     assert ended(child) == 0
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 0.5])
+def test_ctrl_c_right_after_the_first_message(tmp_path: Path, delay: float) -> None:
+    """The template's first run takes a process and its imports; a stop during it counts."""
+    child = terminal(tmp_path, "chat", "--ctx", 30000, NO_COLOR="1")
+    child.expect("> ")
+    child.sendline("How do I copy a file?")
+    child.expect("file\\?\r\n")
+    time.sleep(delay)
+    child.sendintr()
+    child.expect("interrupted|stopped", timeout=20)
+    child.expect("> ")
+    child.sendline("/quit")
+    assert ended(child) == 0
+
+
+def test_saving_asks_before_it_replaces_a_file(tmp_path: Path) -> None:
+    saved = tmp_path / "talk.json"
+    saved.write_text("mine")
+    child = terminal(tmp_path, "chat", "-m", chatting(), "-n", 2, "--system", "x", NO_COLOR="1")
+    child.expect("> ")
+    for answer in ("", "n"):
+        child.sendline(f"/save {saved}")
+        child.expect(r"replace .*talk\.json\? \[y/N\] ")
+        child.sendline(answer)
+        child.expect("not saved")
+        assert saved.read_text() == "mine"
+    child.sendline(f"/save {saved}")
+    child.expect(r"\[y/N\] ")
+    child.sendline("y")
+    child.expect("saved to")
+    child.sendline(f"/save {saved}")  # its own by now
+    child.expect("saved to")
+    child.sendeof()
+    assert ended(child) == 0
+    assert json.loads(saved.read_text())[0]["content"] == "x"
+
+
 @pytest.mark.parametrize("columns", [12, 80])
 def test_characters_stream_whole(tmp_path: Path, columns: int) -> None:
     text = "Hi🙂語 ok"

@@ -10,14 +10,25 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from screens import check_screens, screen
 from support import FIXTURES, one_line
+
+from mtkit.commands.output import _indented
+from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Run
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.lists(st.integers(0, 99_999), min_size=15)
+    | st.dictionaries(st.text(), inner),
+)  # fmt: skip
 BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
 SPM = FIXTURES / "spm-bpe" / "tokenizer.model"
 
@@ -214,3 +225,68 @@ def test_a_comparison_on_a_terminal(tmp_path: Path) -> None:
     lines = screen("compare", BBPE, other, "-f", corpus, "-n", 5).words
     assert lines.startswith("✗ 2 of 3 lines differ, first at line 2")
     assert "1001 characters A 498 tokens … 1628 ·x 1628 ·x 796 ·Z B 498" in lines
+
+
+def _foreign(folder: Path) -> dict[str, Path]:
+    """Files of other kinds that people name: what the error calls them -> the file."""
+    import io
+    import zipfile
+
+    import numpy as np
+    from safetensors.numpy import save
+
+    def zipped(name: str, content: bytes) -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr(name, content)
+        return out.getvalue()
+
+    array = io.BytesIO()
+    np.save(array, np.zeros(3))
+    lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n"
+    pickled = b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01K\x01u."
+    contents = {
+        "safetensors": save({"a": np.zeros((2, 2), np.float32)}),
+        "PyTorch checkpoint": zipped("pytorch_model/data.pkl", b"\x80\x02}q\x00."),
+        "Python pickle": pickled,
+        "zip archive": zipped("tokenizer.json", b"{}"),
+        "ONNX model": b"\x08\x08\x12\x07pytorch\x1a\x052.4.0" + b"\0" * 40,
+        "web page": b"\n<!DOCTYPE html>\n<html><head><title>404</title></head></html>\n",
+        "Git LFS pointer": lfs,
+        "numpy array": array.getvalue(),
+    }
+    for name, content in contents.items():
+        (folder / f"{name}.gguf").write_bytes(content)
+    return {name: folder / f"{name}.gguf" for name in contents}
+
+
+def test_files_of_other_kinds_are_named(mtkit: Run, tmp_path: Path) -> None:
+    for name, path in _foreign(tmp_path).items():
+        for args in (["inspect", path], ["encode", "x", "-t", path], ["dump", "metadata", path]):
+            said = one_line(mtkit(*args), 3)
+            assert name in said, said
+            assert str(path) in said
+
+
+def test_tokenizers_are_not_taken_for_files_of_other_kinds() -> None:
+    for path in FIXTURES.glob("*/*"):
+        if path.name not in ("vocab.gguf",):
+            assert other_kind(path.read_bytes()[:HEAD_BYTES]) is None, path
+
+
+def test_json_is_indented_on_a_terminal_and_a_line_in_a_pipe(mtkit: Run) -> None:
+    text = "a text of several words, so that its document does not fit one line of a terminal"
+    args = ("encode", text, "-t", BBPE, "--json")
+    piped = mtkit(*args).stdout.decode()
+    shown = screen(*args).text
+    assert piped.count("\n") == 1
+    assert shown.count("\n") > 20
+    assert json.loads(shown) == json.loads(piped)
+
+
+@given(_JSON)
+def test_indented_json_is_the_same_document(value: object) -> None:
+    shown = _indented(value)
+    assert json.loads(shown) == json.loads(json.dumps(value))
+    for line in shown.splitlines():
+        assert line == line.rstrip()

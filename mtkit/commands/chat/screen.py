@@ -7,6 +7,7 @@ import signal
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 
+from mtkit.base.escape import printable
 from mtkit.commands import output
 from mtkit.commands.generate.screen import TextOut, folded, note
 from mtkit.commands.progress import Progress
@@ -96,13 +97,15 @@ class Conversation:
                     self._obey(text) if text.startswith("/") else self._answer(text)
                 except (MtkitError, OSError) as error:
                     note(str(error))
+                except KeyboardInterrupt:
+                    note("interrupted")
 
     def _answer(self, text: str) -> None:
         dialogue = self._dialogue
+        before = signal.signal(signal.SIGINT, dialogue.stop)
         dialogue.messages.append({"role": "user", "content": text})
         count = len(dialogue.messages)
         out = TextOut()
-        before = signal.signal(signal.SIGINT, dialogue.stop)
         try:
             for token in dialogue.answer(self._settings.n_predict, stops=self._settings.stops):
                 out.write(token.text)
@@ -157,7 +160,11 @@ class Conversation:
 
         text = json.dumps(self._dialogue.messages, ensure_ascii=False, indent=1) + "\n"
         # A conversation may be saved again to the file that it came from.
-        write_files({path: text.encode()}, force=path in self._own_files)
+        is_asked = os.path.exists(path) and path not in self._own_files
+        if is_asked and not _line(f"replace {printable(path)}? [y/N] ").lower().startswith("y"):
+            note("not saved")
+            return
+        write_files({path: text.encode()}, force=True)
         self._own_files.add(path)
         note(f"saved to {path}")
 

@@ -9,6 +9,7 @@ from shutil import get_terminal_size
 from mtkit.commands import output
 from mtkit.commands.arguments import number
 from mtkit.commands.progress import Progress
+from mtkit.errors import counted
 from mtkit.llama import log
 from mtkit.llm.generation import Watcher
 
@@ -101,7 +102,7 @@ class Screen(Watcher):
     def prompt(self, runner: Runner, ids: list[int]) -> None:
         """Echo the prompt, token by token."""
         if self._verbose:
-            note(f"prompt: {len(ids)} tokens: {' '.join(map(str, ids))}")
+            note(f"prompt: {counted(len(ids), 'token')}: {' '.join(map(str, ids))}")
         if self._echo and self._form == "text":
             stream = b"".join(runner.model.piece(token_id, special=True) for token_id in ids)
             if output.wants_color():  # where the prompt ends and the model begins
@@ -118,13 +119,13 @@ class Screen(Watcher):
         assert context is not None
         if context.n_ctx > runner.model.n_ctx_train > 0 and not self._quiet:
             note(
-                f"warning: the context of {context.n_ctx} tokens is longer than the "
+                f"warning: the context of {counted(context.n_ctx, 'token')} is longer than the "
                 f"{runner.model.n_ctx_train} that the model was trained with"
             )
         if self._verbose:
             s = context.settings
             note(
-                f"context: {context.n_ctx} tokens, batch {context.n_batch}, "
+                f"context: {counted(context.n_ctx, 'token')}, batch {context.n_batch}, "
                 f"ubatch {min(s.n_ubatch, context.n_batch)}, "
                 f"kv {s.kv_type}, flash attention {s.flash_attention}, threads {s.threads}"
             )
@@ -135,7 +136,7 @@ class Screen(Watcher):
         if self._form == "text":
             self.out.write(f"{token.id} " if self._ids and token.id >= 0 else token.text)
         elif self._form == "jsonl":
-            output.write_json(token_document(token))
+            output.write_json(token_document(token), is_line=True)
 
 
 def token_document(token: Token) -> dict[str, object]:
@@ -190,7 +191,7 @@ def show_timings(timings: Timings) -> None:
         text = f"{name:<11}{seconds:8.3f} s"
         if tokens is not None:
             rate = tokens / seconds if seconds > 0 else 0.0
-            text += f" {tokens:6d} tokens {rate:9.1f} tokens/s"
+            text += f" {tokens:6d} {'token' if tokens == 1 else 'tokens':6} {rate:9.1f} tokens/s"
         note(text)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.base.record import Record
-from mtkit.errors import UnsupportedError
+from mtkit.errors import UnsupportedError, counted
 from mtkit.formats.added_tokens import ROLES
 from mtkit.formats.contract import Losses
 from mtkit.formats.hf.adapt_model import adapt_model, keeps_user_defined, unigram_scores
@@ -120,7 +120,9 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
         known = vocabulary.ids
         doubled |= {i for i, p in enumerate(pieces) if known.get(p) != i and i not in absent}
     if doubled:
-        losses.add("decoding", "vocabulary.pieces", f"{len(doubled)} doubled tokens are left out")
+        losses.add(
+            "decoding", "vocabulary.pieces", f"left out: {counted(len(doubled), 'doubled token')}"
+        )
         losses.add("metadata", "vocabulary.hidden", "they are left out")
         absent |= doubled
         pieces = Pieces.of(b"" if i in absent else p for i, p in enumerate(pieces))

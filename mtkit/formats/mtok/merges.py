@@ -7,6 +7,7 @@ a token has for each token the one pair that its own merging ends in.
 
 from __future__ import annotations
 
+from mtkit.errors import counted
 from mtkit.formats.mtok.read_tables import RANK_LIMIT
 from mtkit.pipeline.models.merging import merge
 from mtkit.spec import TokenType, models
@@ -107,5 +108,5 @@ def _by_id(spec: TokenizerSpec, losses: Losses) -> list[Merge]:
         else:
             skipped += 1
     if skipped:
-        losses.add("ids-possible", FIELD, f"{skipped} tokens that merging never makes")
+        losses.add("ids-possible", FIELD, f"{counted(skipped, 'token')} that merging never makes")
     return merges
