@@ -53,22 +53,34 @@ def compare(
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     download: DOWNLOAD = False,
+    as_draft: Annotated[
+        bool, typer.Option("--as-draft", help="Compare what ids mean: A drafts for B.")
+    ] = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Compare the ids of two tokenizers; exit code 1 when any differ.
 
     Without --file the 200 built-in texts are compared. Shown of each difference: the text, the
     stage at which the two part, and both token lists from shortly before the first difference.
+    --as-draft says instead how many of A's ids mean what one of B's means (those it can propose as
+    a draft), and the first that means something else; exit code 1 where there are none.
 
     \b
     Examples:
       mtkit compare tokenizer.json model.gguf
       mtkit compare old/ new/ -f corpus.txt --json
+      mtkit compare small.gguf model.gguf --as-draft
     """
     from mtkit.conversion.probes import texts
+    from mtkit.errors import UsageError
     from mtkit.tokenizer.compare import compare as run
 
     one, other = (load_named(name, download=download) for name in (left, right))
+    if as_draft:
+        if files or most is not None:
+            raise UsageError("compares no texts: leave out --file and --most", field="--as-draft")
+        _show_as_draft(one, other, as_json=as_json)
+        return
     corpus = chain.from_iterable(map(_lines, files)) if files else texts()
     done = run(
         one,
@@ -89,6 +101,39 @@ def compare(
             "mtkit: only added special tokens differ here; --no-special leaves them out\n"
         )
     if not done.equal:
+        raise typer.Exit(1)
+
+
+def _show_as_draft(draft: Tokenizer, target: Tokenizer, *, as_json: bool) -> None:
+    """Show how much of a draft's vocabulary means something in the target's."""
+    from mtkit.base.escape import byte_escapes
+    from mtkit.llm.speculative.translation import Translation
+
+    found = Translation(target, draft).overlap
+    spelled = {}
+    if found.first is not None:
+        for name, side in (("draft", draft), ("target", target)):
+            text = side.token_bytes(found.first).decode("utf-8", "backslashreplace")
+            spelled[name] = byte_escapes(text)
+    if as_json:
+        output.write_json(
+            {
+                "schema": "mtkit.compare-draft/1",
+                "draft_ids": found.draft_ids,
+                "target_ids": found.target_ids,
+                "shared": found.shared,
+                "same_id": found.same_id,
+                "first": {"id": found.first, **spelled} if spelled else None,
+            }
+        )
+    else:
+        output.write(
+            f"{found.shared} of the draft's {found.draft_ids} ids mean what one of the target's "
+            f"{found.target_ids} means, {found.same_id} of them under the same id\n"
+        )
+        for name, text in spelled.items():
+            output.write(f"id {found.first}, the first that differs, is {text!r} in the {name}\n")
+    if not found.shared:
         raise typer.Exit(1)
 
 

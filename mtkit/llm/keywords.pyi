@@ -57,6 +57,7 @@ class GenerateKeywords(TypedDict, total=False):
     draft_auto: bool
     draft_lookup: bool
     draft_lookup_min: int
+    draft_by_text: bool
     draft_match: bool
     sx_static_vocab: str | None
     sx_quant_embd: str | None

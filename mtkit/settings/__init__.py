@@ -217,6 +217,9 @@ class DraftSettings(Settings, heading="Drafting"):
         False, "Draft what followed the last tokens where they occurred before."
     )
     draft_lookup_min: int = setting(2, "Tokens that have to agree for that.", 1, 64)
+    draft_by_text: bool = setting(
+        False, "Tokenize the draft's text anew: for a draft of another vocabulary."
+    )
     draft_match: bool = setting(
         False, "Accept what plain decoding would choose: same seed, same text."
     )

@@ -214,11 +214,6 @@ def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.ids) == 2
 
 
-def test_another_vocabulary() -> None:
-    with pytest.raises(UsageError, match="has another vocabulary: id 0 is"):
-        generate("The", model=own("target", "q8_0"), draft=str(tiny("llama-bpe")), n_predict=2)
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("sizes", [(1024, 2048), (2048, 1024)])
 def test_a_draft_padded_to_another_size(sizes: tuple[int, int], temperature: float) -> None:

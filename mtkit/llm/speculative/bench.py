@@ -261,7 +261,6 @@ class Bench:
         self._context.clear()
         self._runner.ids = []
         self._runner.feed(ids)
-        sampler.reset()
         sampler.accept(ids)
         began, start = time.perf_counter(), self._now()
         for _ in self._runner.stream(sampler, limit, speculation=speculation):

@@ -52,6 +52,21 @@ class Whole:
         return self._context.logits()[: self._most]
 
 
+class Shared(Whole):
+    """The ids that mean something in a target of another vocabulary; all can enter."""
+
+    def __init__(self, context: Context, ids: Sequence[int]) -> None:
+        """Take a model, and the ids that it proposes."""
+        import numpy as np
+
+        super().__init__(context)
+        self.ids = np.array(sorted(ids), np.int64)
+
+    def logits(self) -> Any:
+        """Return the logits of the shared ids; a copy."""
+        return self._context.logits()[self.ids]
+
+
 class Static(Whole):
     """A part of the ids; all others enter as embeddings, and are never proposed."""
 

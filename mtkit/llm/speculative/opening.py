@@ -8,7 +8,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import calibration, draft_files, exactness, semantic_index
-from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, Whole, finishers
+from mtkit.llm.speculative.draft_vocabulary import Dynamic, Shared, Static, Whole, finishers
 from mtkit.llm.speculative.drafts import FirstOf
 from mtkit.llm.speculative.learning import Learning
 from mtkit.llm.speculative.lookup import Lookup
@@ -16,6 +16,8 @@ from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.pace import Adaptive, Steady
 from mtkit.llm.speculative.prune import EMBEDDING, HEAD
 from mtkit.llm.speculative.rounds import Speculation
+from mtkit.llm.speculative.translated_draft import TranslatedDraft
+from mtkit.llm.speculative.translation import Translation
 from mtkit.llm.speculative.trigger import Trigger
 from mtkit.settings import ModelSettings
 from mtkit.sources.locate import MODEL, locate
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=AnswerSettings)
 
 MOST_INEXACT = 63
+_LONGER = 3
+"""Times the target's context that a draft of another vocabulary has: it may need more tokens."""
 _SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_trigger", "sx_position")
 
 
@@ -61,7 +65,9 @@ def _check_used(drafting: DraftSettings) -> None:
         "draft_lookup_min": ("--draft-lookup", lookup),
         "draft_max": ("--draft or --draft-lookup", model or lookup),
         "draft_match": ("--draft or --draft-lookup", model or lookup),
-        **dict.fromkeys(("sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)),
+        **dict.fromkeys(
+            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)
+        ),
         **dict.fromkeys(_SEARCH, ("--sx-quant-embd", drafting.sx_quant_embd is not None)),
         "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
         "sx_cap": (
@@ -142,7 +148,7 @@ def _draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, 
     return model, context
 
 
-def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[ModelDraft, Context]:
+def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, Context]:
     from mtkit.llm.sampling import cuts
 
     assert runner.context is not None
@@ -150,7 +156,13 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
     n_ctx = runner.context.n_ctx
     whole = open_gguf(locate(settings.drafting.draft, MODEL))
     path, whole, ids = draft_files.find(whole, settings.drafting.sx_static_vocab)
-    _check_vocabulary(runner, whole)
+    differs = _difference(runner, whole)
+    if ids is not None and differs:
+        raise UsageError(
+            f"has another vocabulary: {differs}",
+            source=whole.name,
+            hint="a static vocabulary needs the model's ids",
+        )
     if ids is not None and max(ids) >= runner.model.n_vocab:
         raise UsageError(
             f"can propose id {max(ids)}, which the model does not have", source=whole.name,
@@ -163,19 +175,25 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
             source=path,
             hint="--sx-static-vocab, or a draft that mtkit sx prune made",
         )
+    by_text = settings.drafting.draft_by_text
+    if differs or by_text:
+        n_ctx *= _LONGER
     context_settings = replace(settings.context, n_ctx=n_ctx, embeddings=is_dynamic)
     load = replace(settings.load, trial=settings.load.trial and ids is None)
     small = open_model(ModelSettings(path, context_settings, load), n_ctx=n_ctx)
     try:
         context = small.open_context()
         _check_can_cut(small)
-        vocabulary, learning = Whole(context, runner.model.n_vocab), None
-        if ids is not None and is_dynamic:
+        vocabulary, learning, translation = Whole(context, runner.model.n_vocab), None, None
+        if differs or by_text:
+            translation = _translation(runner, small)
+            vocabulary = Whole(context) if by_text else Shared(context, list(translation.shared))
+        elif ids is not None and is_dynamic:
             vocabulary, learning = _learning(runner, settings.drafting, context, ids, whole)
         elif ids is not None:
             vocabulary = Static(context, ids, Rows(whole, whole.names[EMBEDDING]))
         chain = random = None
-        if by_rejection(settings):
+        if by_rejection(settings) and not by_text:
             import numpy as np
 
             chain = cuts(context, replace(_without_penalties(settings.sampler), seed=seed))
@@ -185,7 +203,21 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[M
         small.close()
         raise
     draft = ModelDraft(small, vocabulary, least=least, cuts=chain, random=random, learning=learning)
+    if translation is not None:
+        return TranslatedDraft(draft, translation, by_text=by_text), context
     return draft, context
+
+
+def _translation(runner: Runner, draft: Runner) -> Translation:
+    """Return what translates between the ids of a target and of a draft."""
+    from mtkit.tokenizer.load import load
+
+    target, small = load(runner.model.path), load(draft.model.path)
+    front = [draft.model.bos] if draft.model.add_bos else []
+    found = Translation(target, small, front)
+    if not found.shared:
+        raise UsageError("has no token that the model has", source=draft.model.path)
+    return found
 
 
 def _is_dynamic(drafting: DraftSettings) -> bool:
@@ -240,14 +272,11 @@ def _check_can_cut(runner: Runner) -> None:
         )
 
 
-def _check_vocabulary(target: Runner, draft: GgufFile) -> None:
-    """Check that an id means the same in both, as far as both have it."""
+def _difference(target: Runner, draft: GgufFile) -> str:
+    """Return which id means something else in a draft; empty where none does that both have."""
     key = "tokenizer.ggml.tokens"
     ours, theirs = (file.metadata.get(key) or () for file in (target.header.file, draft))
     for token_id, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:
-            raise UsageError(
-                f"has another vocabulary: id {token_id} is {other!r}, the model's is {one!r}",
-                source=draft.name,
-                hint="a draft needs the model's ids",
-            )
+            return f"id {token_id} is {other!r}, the model's is {one!r}"
+    return ""

@@ -1,0 +1,170 @@
+"""Between the ids of a target and those of a draft with another vocabulary.
+
+Two ids mean the same where they stand for the same bytes of text, or are control tokens spelled
+alike. A draft that proposes such ids alone is one with a smaller vocabulary: q is 0 for all others,
+so nothing is lost. The text enters the draft as its own tokenizer splits it.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+_TEXT = ("normal", "user_defined", "added", "byte")
+
+
+class Overlap(Record):
+    """What two vocabularies have in common.
+
+    Attributes:
+        target_ids: Number of the target's ids.
+        draft_ids: Number of the draft's.
+        shared: How many of the draft's mean what one of the target's means.
+        same_id: How many of those have the same id in both.
+        first: Lowest id that means something else in the draft; None where all of them that both
+            have mean the same.
+    """
+
+    target_ids: int
+    draft_ids: int
+    shared: int
+    same_id: int
+    first: int | None
+
+
+class Translation:
+    """Translates texts for a draft, and what it proposes.
+
+    Attributes:
+        shared: The draft's id -> the target's id that means the same.
+    """
+
+    def __init__(self, target: Tokenizer, draft: Tokenizer, front: Sequence[int] = ()) -> None:
+        """Find the ids that mean the same.
+
+        Args:
+            target: The target's tokenizer.
+            draft: The draft's.
+            front: What the draft wants in front of every text: its BOS.
+        """
+        self._target, self._draft, self._front = target, draft, list(front)
+        wanted = meanings(target)
+        self.shared = {
+            token_id: wanted[meaning]
+            for meaning, token_id in meanings(draft).items()
+            if meaning in wanted
+        }
+        for ours, theirs in ((target.eos_id, draft.eos_id), (target.bos_id, draft.bos_id)):
+            if ours is not None and theirs is not None and ours not in self.shared.values():
+                self.shared.setdefault(theirs, ours)
+        self._controls = {ours: theirs for theirs, ours in self.shared.items()}
+        self._is_control = {
+            i for i in range(target.vocab_size) if target.token_kind(i) not in _TEXT
+        }
+
+    @property
+    def overlap(self) -> Overlap:
+        """Return how much the two have in common."""
+        target, draft = self._target, self._draft
+        both = range(min(target.vocab_size, draft.vocab_size))
+        first = next((i for i in both if meaning_of(target, i) != meaning_of(draft, i)), None)
+        same = sum(ours == theirs for theirs, ours in self.shared.items())
+        return Overlap(target.vocab_size, draft.vocab_size, len(self.shared), same, first)
+
+    def entering(self, ids: Sequence[int]) -> list[int] | None:
+        """Return the draft's ids of a text; None where the text ends inside a character."""
+        found = list(self._front)
+        segments = self._segments(ids)
+        for segment in segments:
+            if isinstance(segment, int):
+                known = self._controls.get(segment)
+                if known is not None and [known] != found:  # the front is there already
+                    found.append(known)
+                continue
+            text = self._target.decode_bytes(segment, skip_special_tokens=False)
+            if segment is segments[-1] and whole_characters(text) < len(text):
+                return None
+            found += self._draft_ids(text)
+        return found or None
+
+    def _draft_ids(self, text: bytes) -> list[int]:
+        return _encoded(self._draft, text.decode("utf-8", "replace"))
+
+    def _segments(self, ids: Sequence[int]) -> list[int | list[int]]:
+        """Return control tokens, and what stands between them."""
+        found: list[int | list[int]] = []
+        for token_id in ids:
+            if token_id in self._is_control:
+                found.append(token_id)
+            elif found and isinstance(found[-1], list):
+                found[-1].append(token_id)
+            else:
+                found.append([token_id])
+        return found
+
+    def retokenized(self, ids: Sequence[int], drafted: Sequence[int]) -> list[int]:
+        """Return the target's ids of what a draft wrote behind a text.
+
+        The text and what was drafted are tokenized together, as the target's tokenizer does it;
+        where that changes the ids of the text itself, what was drafted is tokenized alone.
+
+        Args:
+            ids: The target's, of the text.
+            drafted: The draft's.
+        """
+        text, end = b"", []
+        for token_id in drafted:
+            if self._draft.token_kind(token_id) not in _TEXT:
+                end = [self.shared[token_id]] if token_id in self.shared else []
+                break
+            text += self._draft.token_bytes(token_id)
+        text = text[: whole_characters(text)]
+        last = self._segments(ids)[-1:]
+        before = last[0] if last and isinstance(last[0], list) else []
+        said = self._target.decode_bytes(before, skip_special_tokens=False) if before else b""
+        if not text:
+            return end
+        together = _encoded(self._target, (said + text).decode("utf-8", "replace"))
+        if together[: len(before)] == before:
+            return together[len(before) :] + end
+        return _encoded(self._target, text.decode("utf-8", "replace")) + end
+
+
+def _encoded(tokenizer: Tokenizer, text: str) -> list[int]:
+    return tokenizer.encode_ids(text, add_special_tokens=False, parse_special=False)
+
+
+def meaning_of(tokenizer: Tokenizer, token_id: int) -> tuple[bool, bytes] | None:
+    """Return whether an id is a control token, and its bytes; None for one that means nothing."""
+    kind = tokenizer.token_kind(token_id)
+    if kind in _TEXT:
+        return False, tokenizer.token_bytes(token_id)
+    return (True, tokenizer.id_to_piece(token_id) or b"") if kind == "control" else None
+
+
+def meanings(tokenizer: Tokenizer) -> dict[tuple[bool, bytes], int]:
+    """Return what ids mean -> the id; of several the first, and a byte's own token last."""
+    ids = range(tokenizer.vocab_size)
+    found: dict[tuple[bool, bytes], int] = {}
+    for token_id in sorted(ids, key=lambda i: tokenizer.token_kind(i) == "byte"):
+        meaning = meaning_of(tokenizer, token_id)
+        if meaning is not None and meaning[1]:
+            found.setdefault(meaning, token_id)
+    return found
+
+
+def whole_characters(text: bytes) -> int:
+    """Return how many bytes there are in front of a character that the end cuts."""
+    for back in range(1, min(4, len(text) + 1)):
+        byte = text[-back]
+        if byte >= 0xC0:
+            size = 2 + (byte >= 0xE0) + (byte >= 0xF0)
+            return len(text) - back if back < size else len(text)
+        if byte < 0x80:
+            break
+    return len(text)
