@@ -38,6 +38,7 @@ def build(folder: str, *options: str) -> str:
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-Dnanobind_DIR={nanobind.cmake_dir()}",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        "-DCMAKE_UNITY_BUILD=OFF",
         "-DMTKIT_WERROR=ON",
         *options,
     ]

@@ -39,3 +39,7 @@ class Buffer {
   private:
     Py_buffer view_{};
 };
+
+template <typename T> nanobind::bytes to_bytes(const std::vector<T> &values) {
+    return nanobind::bytes(values.data(), values.size() * sizeof(T));
+}

@@ -23,10 +23,6 @@ using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
 using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
-template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
-    return nb::bytes(values.data(), values.size() * sizeof(T));
-}
-
 std::vector<bool> marks_of(const Buffer &buffer) {
     std::vector<bool> marks;
     for (const char mark : buffer.text()) marks.push_back(mark != 0);

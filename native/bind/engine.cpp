@@ -20,10 +20,6 @@ namespace {
 
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 
-template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
-    return nb::bytes(values.data(), values.size() * sizeof(T));
-}
-
 // Yes, no, or as the program says.
 using Choice = std::optional<bool>;
 

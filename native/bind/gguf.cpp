@@ -11,10 +11,6 @@ using namespace nb::literals;
 
 namespace {
 
-template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
-    return nb::bytes(values.data(), values.size() * sizeof(T));
-}
-
 using Walked = nb::typed<nb::tuple, std::uint64_t, nb::bytes>;
 using Packed = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
 

@@ -12,10 +12,6 @@ using namespace nb::literals;
 
 namespace {
 
-template <typename T> nb::bytes to_bytes(const std::vector<T> &values) {
-    return nb::bytes(values.data(), values.size() * sizeof(T));
-}
-
 using Vocab = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes, nb::bytes, std::size_t>;
 using Merges = nb::typed<nb::tuple, nb::bytes, nb::bytes, bool>;
 

@@ -9,9 +9,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
-constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
-
 // The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
 int named_byte(std::string_view token, bool sign) {
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;

@@ -6,8 +6,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
-
 // How many of the bytes at a place that begins no character could begin one, at least one.
 std::size_t broken_size(std::string_view text) {
     const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };

@@ -12,8 +12,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
-
 constexpr auto HIDDEN = static_cast<std::uint8_t>(IdFlag::HIDDEN);
 constexpr auto ABSENT = static_cast<std::uint8_t>(IdFlag::ABSENT);
 constexpr auto BYTE = static_cast<std::uint8_t>(IdFlag::BYTE);

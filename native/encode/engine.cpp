@@ -7,8 +7,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
-
 Frame read_frame(Reader &program, const char *field) {
     const bool works = read_flag(program, field);
     auto ids = read_numbers(program, field);

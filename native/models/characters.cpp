@@ -10,9 +10,6 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
-constexpr std::uint8_t USER_DEFINED = 4;
-
 class Characters final : public Model {
   public:
     Characters(Reader &program, Tables &tables, const Vocabulary &vocabulary)

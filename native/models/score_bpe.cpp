@@ -14,9 +14,6 @@ namespace {
 
 using Symbol = ModelScratch::Symbol;
 
-constexpr std::uint8_t USER_DEFINED = 4;
-constexpr std::uint8_t UNUSED = 5;
-
 class ScoreBpe final : public Model {
   public:
     ScoreBpe(Reader &program, Tables &tables, const Vocabulary &vocabulary)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t RUN_BYTES = 6;
 constexpr char FILL = 'A';
-constexpr std::string_view MARK = "\xEE\x80\x80"; // U+E000, behind a run in the vocabulary
+constexpr std::string_view RUN_END = "\xEE\x80\x80"; // U+E000, behind a run in the vocabulary
 
 class SectionBpe final : public Model {
   public:
@@ -101,7 +101,7 @@ class SectionBpe final : public Model {
             for (char &c : key)
                 if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
             key.resize(RUN_BYTES, FILL);
-            key += MARK;
+            key += RUN_END;
             const std::uint32_t id = runs_.find(key);
             put(id == NONE ? unknown_ : id, at, at + run.size(), out);
         }

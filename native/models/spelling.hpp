@@ -30,7 +30,7 @@ struct Roles {
           types(vocabulary.types) {}
 
     [[nodiscard]] bool is_unused(std::uint32_t id) const {
-        return id < types.size() && types[id] == 5;
+        return id < types.size() && types[id] == UNUSED;
     }
     // The id of a text; reserved and UNUSED pieces are never found.
     [[nodiscard]] std::uint32_t find(std::string_view text) const {

@@ -14,7 +14,7 @@ namespace mtkit {
 namespace {
 
 constexpr std::size_t SHORT_CLUSTER = 6;
-constexpr const char *STEP = "Precompiled";
+constexpr const char *PRECOMPILED = "Precompiled";
 
 class Precompiled final : public Normalizer {
   public:
@@ -27,17 +27,17 @@ class Precompiled final : public Normalizer {
         auto &out = arena.fresh();
         if (part.extents == nullptr) {
             const auto check = [&](std::string_view, bool) {
-                arena.check(part.text.size(), out.size(), STEP);
+                arena.check(part.text.size(), out.size(), PRECOMPILED);
             };
             if (!walk(part.text, out, check)) return;
-            arena.grow(part.text.size(), out.size(), STEP);
+            arena.grow(part.text.size(), out.size(), PRECOMPILED);
             part.text = out;
             return;
         }
         std::vector<Change> changes;
         std::size_t done = 0;
         const auto note = [&](std::string_view old, bool replaced) {
-            arena.check(part.text.size(), out.size(), STEP);
+            arena.check(part.text.size(), out.size(), PRECOMPILED);
             const std::string_view written = std::string_view(out).substr(done);
             done = out.size();
             if (replaced)
@@ -46,7 +46,7 @@ class Precompiled final : public Normalizer {
                 changes.push_back({written.size(), 0});
         };
         if (!walk(part.text, out, note)) return;
-        arena.grow(part.text.size(), out.size(), STEP);
+        arena.grow(part.text.size(), out.size(), PRECOMPILED);
         Transform aligned(part, arena);
         std::size_t at = 0;
         for (const auto &change : changes) {

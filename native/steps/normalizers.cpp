@@ -97,9 +97,9 @@ class ByteLevel final : public Normalizer {
     [[nodiscard]] bool aligns() const override { return true; }
 };
 
-class Sequence final : public Normalizer {
+class NormalizerSequence final : public Normalizer {
   public:
-    Sequence(Reader &program, Tables &tables) {
+    NormalizerSequence(Reader &program, Tables &tables) {
         const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
         for (std::size_t i = 0; i < count; ++i) {
             require_step<NormalizerKind>(program);
@@ -145,7 +145,7 @@ std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables) {
     case NormalizerKind::NOTHING:
         return nullptr;
     case NormalizerKind::SEQUENCE:
-        return std::make_unique<Sequence>(program, tables);
+        return std::make_unique<NormalizerSequence>(program, tables);
     case NormalizerKind::PREPEND:
         return std::make_unique<Prepend>(program);
     case NormalizerKind::REPLACE:

@@ -211,9 +211,9 @@ class FixedLength final : public PreTokenizer {
     std::uint32_t length_;
 };
 
-class Sequence final : public PreTokenizer {
+class PreTokenizerSequence final : public PreTokenizer {
   public:
-    Sequence(Reader &program, Tables &tables) {
+    PreTokenizerSequence(Reader &program, Tables &tables) {
         const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
         for (std::size_t i = 0; i < count; ++i) {
             require_step<PreTokenizerKind>(program);
@@ -251,7 +251,7 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(Reader &program, Tables &tables
     case PreTokenizerKind::NOTHING:
         return nullptr;
     case PreTokenizerKind::SEQUENCE:
-        return std::make_unique<Sequence>(program, tables);
+        return std::make_unique<PreTokenizerSequence>(program, tables);
     case PreTokenizerKind::SPLIT:
         return std::make_unique<Split>(program, tables);
     case PreTokenizerKind::PREFIX_SPACE:

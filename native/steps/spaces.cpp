@@ -16,11 +16,9 @@ namespace mtkit {
 
 namespace {
 
-constexpr std::string_view MARK = "\xE2\x96\x81";
-constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
 // An entry has far fewer bytes; the map is only asked for what may match.
 constexpr std::size_t LONGEST_ENTRY = 256;
-constexpr const char *STEP = "Spaces";
+constexpr const char *SPACES = "Spaces";
 
 class Spaces final : public Normalizer {
   public:
@@ -50,7 +48,7 @@ class Spaces final : public Normalizer {
             word_rule(part.text, out, wanted, arena);
         else
             text_rule(part.text, out, wanted, arena);
-        arena.grow(part.text.size(), out.size(), STEP);
+        arena.grow(part.text.size(), out.size(), SPACES);
         if (wanted != nullptr)
             align(part, out, places, arena);
         else
@@ -138,7 +136,7 @@ class Spaces final : public Normalizer {
                     out.push_back(c);
             }
             note(places, out, place);
-            arena.check(text.size(), out.size(), STEP);
+            arena.check(text.size(), out.size(), SPACES);
             after_space = remove_ && piece.ends_with(' ');
         }
         std::size_t end = text.size();
@@ -176,7 +174,7 @@ class Spaces final : public Normalizer {
                 out.push_back(c);
             }
             note(places, out, place);
-            arena.check(text.size(), out.size(), STEP);
+            arena.check(text.size(), out.size(), SPACES);
         }
         if (prefix_ && suffix_) out += space_;
         note(places, out, text.size());

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "text/utf8.hpp"
+
 namespace mtkit {
 
 class SplitPoints {
@@ -16,7 +18,6 @@ class SplitPoints {
 
     // Where the first border lies; the end of the text if there is none.
     [[nodiscard]] std::size_t first(std::string_view text) const {
-        static constexpr std::string_view MARK = "\xE2\x96\x81";
         for (std::size_t at = 0;;) {
             while (text.substr(at).starts_with(MARK)) at += MARK.size();
             at = text.find(MARK, at);

@@ -103,7 +103,6 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
 
 std::optional<std::string> crossed(const PieceTable &pieces,
                                    std::span<const std::string_view> names) {
-    static constexpr std::string_view MARK = "\xE2\x96\x81";
     std::string out;
     for (std::size_t number = 0; number < pieces.size(); ++number) {
         const auto piece = pieces[number];

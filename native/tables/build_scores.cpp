@@ -9,8 +9,6 @@ namespace {
 
 constexpr double UNKNOWN_PENALTY = 10;
 constexpr double USER_DEFINED_BONUS = 0.1; // for each byte after the first
-constexpr std::uint8_t NORMAL = 1;
-constexpr std::uint8_t USER_DEFINED = 4;
 constexpr std::uint8_t ABSENT = 255;
 
 } // namespace

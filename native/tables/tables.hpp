@@ -35,6 +35,11 @@ namespace mtkit {
 
 using Bytes = std::span<const std::byte>;
 
+// Types of pieces, as SentencePiece numbers them.
+inline constexpr std::uint8_t NORMAL = 1;
+inline constexpr std::uint8_t USER_DEFINED = 4;
+inline constexpr std::uint8_t UNUSED = 5;
+
 class Tables {
   public:
     void add(const std::string &tag, Bytes bytes);

@@ -12,6 +12,10 @@
 
 namespace mtkit {
 
+// U+2581, which stands for a space in pieces, and U+FFFD.
+inline constexpr std::string_view MARK = "\xE2\x96\x81";
+inline constexpr std::string_view REPLACEMENT = "\xEF\xBF\xBD";
+
 struct CodePoint {
     char32_t value;
     unsigned size; // in bytes
