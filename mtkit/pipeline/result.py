@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         padding: Literal["file"] | None
 
 
+_SHOWN = 8
+
+
 class Encoding(Record):
     """One encoded text (or pair); the lists have one entry a token.
 
@@ -57,6 +60,15 @@ class Encoding(Record):
     special_tokens_mask: list[int]
     sequence: list[int | None]
     attention_mask: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        pairs = list(zip(self.ids, self.tokens, strict=True))
+        shown = ", ".join(f"{number} {token!r}" for number, token in pairs[:_SHOWN])
+        more = ", …" if len(pairs) > _SHOWN else ""
+        return f"<Encoding of {len(self)} token{'s' * (len(self) != 1)}: {shown}{more}>"
 
 
 def shown(token: str) -> str:

@@ -1,0 +1,63 @@
+"""The tokenizer of the library: many texts, what an encoding shows, and calls by mistake."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import FIXTURES
+
+import mtkit
+
+SOURCES = ["bbpe-8k/tokenizer.json", "spm-unigram/tokenizer.model", "wordpiece/vocab.gguf"]
+TEXTS = ["Hello, MNN!", "", "caf\u00e9 \u4e2d\u6587", b"bytes", "\U0001f642"]
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def tokenizer(request: pytest.FixtureRequest) -> mtkit.Tokenizer:
+    return mtkit.load(FIXTURES / request.param)
+
+
+@pytest.mark.parametrize("add_special_tokens", [True, False])
+def test_many_texts_get_the_ids_of_each(
+    tokenizer: mtkit.Tokenizer, add_special_tokens: bool
+) -> None:
+    options = {"add_special_tokens": add_special_tokens}
+    found = tokenizer.encode_batch_ids(iter(TEXTS), **options)
+    assert found == [tokenizer.encode_ids(text, **options) for text in TEXTS]
+    assert found == [made.ids for made in tokenizer.encode_batch(TEXTS, **options)]
+
+
+def test_a_text_that_the_core_hands_over_is_encoded_among_others() -> None:
+    tokenizer = mtkit.load(FIXTURES / "spm-bpe/tokenizer.model")
+    texts = ["one", b"\xff\xfe", "two"]
+    assert tokenizer.encode_batch_ids(texts) == [tokenizer.encode_ids(text) for text in texts]
+
+
+def test_an_encoding_has_a_length_and_shows_its_tokens(tokenizer: mtkit.Tokenizer) -> None:
+    encoding = tokenizer.encode("Hello")
+    assert len(encoding) == len(encoding.ids)
+    assert f"{encoding.ids[0]} {encoding.tokens[0]!r}" in repr(encoding)
+    long = repr(tokenizer.encode("Hello " * 1000))
+    assert re.match(r"<Encoding of \d+ tokens: .*, …>$", long)
+    assert len(long) < 200
+
+
+@pytest.mark.parametrize("name", ["encode_ids", "encode_array", "encode"])
+def test_a_list_by_mistake_names_the_call_for_many(tokenizer: mtkit.Tokenizer, name: str) -> None:
+    with pytest.raises(TypeError, match="not list; encode_batch_ids"):
+        getattr(tokenizer, name)(["a", "b"])
+    with pytest.raises(TypeError, match="not NoneType$"):
+        getattr(tokenizer, name)(None)
+
+
+@pytest.mark.parametrize("name", ["encode_batch_ids", "encode_batch"])
+def test_one_text_by_mistake_names_the_call_for_one(tokenizer: mtkit.Tokenizer, name: str) -> None:
+    with pytest.raises(TypeError, match="encode_ids and encode take one"):
+        getattr(tokenizer, name)("Hello")
+
+
+def test_a_buffer_is_a_text(tokenizer: mtkit.Tokenizer) -> None:
+    expected = tokenizer.encode_ids("Hello")
+    assert tokenizer.encode_ids(bytearray(b"Hello")) == expected
+    assert tokenizer.encode_ids(memoryview(b"Hello")) == expected
