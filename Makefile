@@ -15,7 +15,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
-.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates matrix docs sanitize native clean
+.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates matrix docs screens sanitize native clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -57,6 +57,10 @@ matrix: $(VENV)/tests
 docs: $(VENV)/installed
 	$(BIN)/python -m tools.generate
 
+## Draw what commands show on a terminal: docs/screens/.
+screens: $(VENV)/tests
+	$(BIN)/python -m tools.screens
+
 ## The engine's tests with address and undefined-behaviour sanitizers.
 sanitize: $(VENV)/tests $(VENV)/lint
 	$(BIN)/python -m tools.native --sanitize
@@ -78,9 +82,10 @@ $(VENV)/bin/python:
 SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -name '*.so' ! -name '*.pyc')
 
 $(VENV)/installed: $(BIN)/python $(SOURCES)
-	@echo "installing mtkit into $(VENV) …"
-	@$(call watched,$(PIP) install .) || { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }
-	@touch $@
+	@echo "installing mtkit into $(VENV): its dependencies, and its core from C++ (a minute on two cores) …"
+	@start=$$(date +%s); $(call watched,$(PIP) install .) || \
+	  { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }; \
+	echo $$(($$(date +%s) - start)) >$@  # the demo says how long it took
 
 $(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"

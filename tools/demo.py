@@ -17,6 +17,9 @@ import sys
 import textwrap
 import time
 
+import mtkit
+from mtkit.sources.locate import TOKENIZER, shipped
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = os.path.join(ROOT, "demo-out")
 TEXT = "Hello, MNN!"
@@ -78,7 +81,8 @@ def tour(title: str, source: str, origin: str, formats: list[str]) -> tuple[int,
     step(title)
     show("inspect", source)
     expected = ids_of(source)
-    step(f"to every format and back; {TEXT!r} is {' '.join(map(str, expected))} in each")
+    ids = " ".join(map(str, expected))
+    step(f"to every format and back: {TEXT!r} is {ids} in each; what cannot hold it says why")
     held = refused = 0
     home = os.path.join("demo-out", os.path.basename(os.path.dirname(source)) or "default")
     for name in formats:
@@ -105,6 +109,28 @@ def _check(name: str, found: list[int], expected: list[int]) -> None:
         sys.exit(f"demo: {name} gives {found}")
 
 
+def installed() -> str:
+    """Return how large the installation is, and how long it took where make has noted that."""
+    own, everything = _size(os.path.dirname(mtkit.__file__)), _size(sys.prefix)
+    said = (
+        f"installed in {os.path.relpath(sys.prefix, ROOT)}: mtkit {own / 1e6:.0f} MB, with what it "
+        f"depends on {everything / 1e6:.0f} MB"
+    )
+    try:
+        with open(os.path.join(sys.prefix, "installed"), encoding="ascii") as file:
+            return f"{said}, in {int(file.read())} s"
+    except (OSError, ValueError):
+        return said
+
+
+def _size(folder: str) -> int:
+    return sum(
+        os.lstat(os.path.join(where, name)).st_size
+        for where, _, names in os.walk(folder)
+        for name in names
+    )
+
+
 def main() -> None:
     """Run the demo."""
     shutil.rmtree(OUT, ignore_errors=True)
@@ -112,11 +138,7 @@ def main() -> None:
     show("--version")
     rows = json.loads(answer("formats")[0])["formats"]
     formats = [row["name"] for row in rows if row["write"]]
-    location = subprocess.run(
-        [sys.executable, "-c", "from mtkit.sources.locate import *; print(shipped(TOKENIZER))"],
-        capture_output=True, text=True, check=True, cwd=OUT,
-    ).stdout.strip()  # fmt: skip
-    shutil.copy(location, os.path.join(OUT, "default", "default.mtok"))
+    shutil.copy(shipped(TOKENIZER), os.path.join(OUT, "default", "default.mtok"))
     step("a text as a model reads it")
     show("encode", TEXT, "-t", "demo-out/default/default.mtok")
     tours = (
@@ -128,6 +150,7 @@ def main() -> None:
         f"{held} conversions, every one and every way back with equal ids; {refused} refused, "
         "because the format has no room for what decides the ids"
     )
+    say(installed(), 2)
     print(f"\n{NEXT}")
 
 
