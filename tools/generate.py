@@ -3,6 +3,7 @@
 ``docs/cli.md`` holds the help text of every command, ``docs/formats.md`` the formats,
 ``docs/losses.md`` what each writer can lose, as the small fixtures show it, ``docs/loss-matrix.md``
 the worst of that for every file and format, ``docs/rules.md`` the rules of files,
+``docs/python.md`` the library's docstrings (tools/python_reference.py),
 ``docs/settings.md`` the settings of running models,
 ``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
 program (tools/opcodes.py). ``--check`` compares instead of writing and ends with 1 where one is out
@@ -23,6 +24,7 @@ from mtkit.commands.topics import TOPICS
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
 from tools.opcodes import header
+from tools.python_reference import reference
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = {
@@ -254,6 +256,7 @@ DOCUMENTS = {
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,
     "docs/loss-matrix.md": loss_matrix,
+    "docs/python.md": reference,
     "docs/rules.md": rule_table,
     "docs/settings.md": setting_table,
     "mtkit/llm/keywords.pyi": keyword_stub,

@@ -133,9 +133,9 @@ class WriteOptions(Record):
     """Choices of the person who converts; None means what the family of the tokenizer does.
 
     Attributes:
-        add_bos: Put BOS in front of a text; False: do not. The conversion sees to it, a writer
+        add_bos: Put BOS before a text; False: do not. The conversion sees to it, a writer
             writes what the specification says.
-        add_eos: Put EOS behind a text; False: do not.
+        add_eos: Put EOS after a text; False: do not.
         extension: Let a format that has room for it hold the whole specification besides.
         name: Name of the tokenizer in the file.
         values: Further choices of one format (for example ``pre`` of gguf).

@@ -23,7 +23,7 @@ DEFAULT_ALIGNMENT = 32
 
 
 class Header(Record):
-    """What stands in front of the metadata.
+    """What stands before the metadata.
 
     Attributes:
         tensor_count: As the file says.
@@ -51,7 +51,7 @@ class Entry(Record):
         type: Type of the value.
         value: int, float, bool, str or ``GgufArray``.
         offset: Of the entry, in bytes from the start of the file.
-        value_offset: Of its value, behind the type.
+        value_offset: Of its value, after the type.
     """
 
     key: str
@@ -98,16 +98,16 @@ class Tensor(Record):
 
 
 class Section(Record):
-    """The data section, and the padding in front of it.
+    """The data section, and the padding before it.
 
     Attributes:
         table_end: Where the tensor table ends, in bytes from the start of the file.
         start: Where the data begins.
         size: Bytes of the whole file.
         alignment: Of every tensor.
-        shared: Offset of a row of the table -> tensor in front that its data overlaps.
+        shared: Offset of a row of the table -> earlier tensor that its data overlaps.
         padding: The bytes between table and data, as far as they are looked at.
-        trailing_bytes: Bytes behind the last tensor and its padding.
+        trailing_bytes: Bytes after the last tensor and its padding.
     """
 
     table_end: int
@@ -164,14 +164,14 @@ class GgufFile:
         alignment: Of the data section and of every tensor in it.
         metadata_end: Where the last key ends, in bytes from the start of the file.
         data_offset: Where the data section begins, in bytes from the start of the file; in a file
-            without tensors it may lie behind its end.
+            without tensors it may lie past its end.
         metadata: Key -> value; of equal keys the first counts.
         tensors: In file order.
         names: Name -> tensor; of equal names the first counts.
-        trailing_bytes: Bytes behind the last tensor and its padding.
+        trailing_bytes: Bytes after the last tensor and its padding.
         findings: What breaks the rules: warnings, and errors where the reading was tolerant.
         is_whole: Whether header, metadata and tensor table could be read to their end. What lies
-            behind an end before that was not held to any rule.
+            past an end before that was not held to any rule.
     """
 
     def __init__(self, name: str, data: memoryview) -> None:

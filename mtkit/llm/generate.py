@@ -18,7 +18,7 @@ from mtkit.llm.runner import Runner, Token, context_tokens
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import opening
 from mtkit.settings import GenerateSettings
-from mtkit.settings.declaration import settings_of
+from mtkit.settings.declaration import settings_of, signature_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ def generate(
                 on_text(token.text)
 
     return run(prompt, settings_of(GenerateSettings, {**settings, "model": model}), _Texts())
+
+
+# For help() and editors; type checkers read keywords.pyi.
+generate.__signature__ = signature_with(generate, GenerateSettings)  # type: ignore[attr-defined]
 
 
 def run(

@@ -13,7 +13,8 @@ from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from inspect import Signature
     from typing import Any, ClassVar, TypeVar
 
     T = TypeVar("T")
@@ -161,6 +162,25 @@ def table(kind: type[Settings]) -> dict[str, Setting]:
             declared.hint = hints[name]
             found[name] = declared
     return found
+
+
+def signature_with(function: Callable[..., Any], kind: type[Settings]) -> Signature:
+    """Return the signature of a function with every setting of a record for its last ``**``."""
+    from inspect import Parameter, signature
+
+    plain = signature(function)
+    own = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    given = [
+        Parameter(
+            declared.name,
+            Parameter.KEYWORD_ONLY,
+            default=declared.default,
+            annotation=declared.annotation,
+        )
+        for declared in table(kind).values()
+        if declared.name not in plain.parameters
+    ]
+    return plain.replace(parameters=[*own, *given])
 
 
 def settings_of(kind: type[S], given: Mapping[str, object]) -> S:

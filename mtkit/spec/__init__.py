@@ -93,12 +93,12 @@ class TokenizerSpec(Record, hidden=("name",)):
             themselves. ``loose``: as ``replace``, but overlong forms and surrogates are
             characters, and forms above U+10FFFF are an error. ``wide``: as ``loose``, but those
             stay as they are.
-        clean_up_spaces: Which spaces in front of punctuation decoding removes at the end:
+        clean_up_spaces: Which spaces before punctuation decoding removes at the end:
             ``none``, ``full``: before ``. ? ! , ' n't 'm 's 've 're``; ``contractions``: only
             before the last six; ``on_request``: none, though the file asks for it, where
             its reference leaves that to the caller; other rules by name.
         join: What stands between tokens when there is no decoder.
-        prefix_ids: Ids in front of every result, even of the empty text and even where no special
+        prefix_ids: Ids before every result, even of the empty text and even where no special
             tokens are asked for; the post-processor takes them for part of the text.
         extras: What a format holds and no other understands: (name, value) with JSON values, kept
             for the way back.

@@ -168,7 +168,7 @@ class Tokenizer:
             return self.engine.encode_batch(listed, **options)
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
-        """Return an encoding with ids added in front and behind."""
+        """Return an encoding with ids added before and after."""
         from mtkit.pipeline.result import Encoding
 
         added = len(front), len(back)

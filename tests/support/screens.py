@@ -33,7 +33,9 @@ class Sent(NamedTuple):
         return " ".join(" ".join(self.lines).split())
 
 
-def screen(*args: object, columns: int = 80, color: bool = False, **env: str) -> Sent:
+def screen(
+    *args: object, columns: int = 80, color: bool = False, cwd: str | None = None, **env: str
+) -> Sent:
     """Run ``mtkit`` on a terminal, without colours unless they are asked for."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -46,6 +48,7 @@ def screen(*args: object, columns: int = 80, color: bool = False, **env: str) ->
         stdout=slave,
         stderr=slave,
         start_new_session=True,
+        cwd=cwd,
         env={**known, "TERM": "xterm-256color", **no_color, **env},
     )
     os.close(slave)

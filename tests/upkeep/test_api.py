@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import pickle
 import re
 from pathlib import Path
@@ -108,3 +109,15 @@ def test_a_tokenizer_goes_to_another_process(name: str) -> None:
         assert (back.spec, back.source) == (tokenizer.spec, tokenizer.source)
         assert back.engine.name == tokenizer.engine.name
         assert back.encode("Hello, MNN!") == tokenizer.encode("Hello, MNN!")
+
+
+def test_generate_names_its_options() -> None:
+    from mtkit.settings import GenerateSettings
+    from mtkit.settings.declaration import table
+
+    settings = table(GenerateSettings)
+    parameters = inspect.signature(mtkit.generate).parameters
+    assert [*parameters][:3] == ["prompt", "model", "on_text"]
+    assert {*parameters} == {*settings, "prompt", "on_text"}
+    assert parameters["top_k"].default == settings["top_k"].default
+    assert parameters["kv_type"].annotation == "KvType"

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import reference, shared
+from screens import screen
 
 from mtkit.cli import COMMANDS
 from mtkit.formats import FORMATS
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from conftest import Run
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -37,7 +35,7 @@ def load_generator() -> ModuleType:
 @pytest.mark.parametrize(
     "path",
     ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md", "docs/rules.md",
-     "docs/settings.md",
+     "docs/settings.md", "docs/python.md",
      "mtkit/llm/keywords.pyi", "native/tables/opcodes.hpp"],
 )  # fmt: skip
 def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,18 +103,17 @@ def test_readme_names_every_format_and_its_commands_exist() -> None:
     assert used <= set(COMMANDS)
 
 
-def test_readme_shows_what_its_commands_print(mtkit: Run, tmp_path: Path) -> None:
-    reference("llama_cpp")
-    for name in ("stories260K.bin", "tok512.bin"):
-        shutil.copy(shared(f"models/stories260K/{name}"), tmp_path)
-    shutil.copy(shared("models/stories260K/stories260K-f32.gguf"), tmp_path / "model.gguf")
+def test_readme_shows_what_its_commands_show_on_a_terminal(tmp_path: Path) -> None:
+    for part in ("tests/fixtures", "mtkit/data"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "none", "XDG_CACHE_HOME": "none"}
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\$ mtkit (.*)\n((?:(?!\$|```).*\n)+)", text, re.M)
-    assert len(shown) == 5
+    assert len(shown) == 3
     for command, output in shown:
-        done = mtkit(*shlex.split(command), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.decode().startswith(output), command
+        sent = screen(*shlex.split(command), cwd=str(tmp_path), **home)
+        assert sent.code == 0, sent.text
+        assert "\n".join(sent.lines) == output, command
 
 
 def test_every_document_is_listed() -> None:

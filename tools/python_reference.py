@@ -1,0 +1,115 @@
+"""Make ``docs/python.md`` of the docstrings of what ``mtkit`` exports."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+
+import mtkit
+from mtkit.errors import MtkitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_HEAD = """\
+# The Python library
+
+What `import mtkit` gives; all of it is typed. The first use of a name imports what it needs.
+
+```python
+import mtkit
+
+tokenizer = mtkit.load("tokenizer.json")
+ids = tokenizer.encode_ids("Hello")
+```
+"""
+_WIDTH = 88
+_MOST = 12
+
+
+def reference() -> str:
+    """Return ``docs/python.md``."""
+    exported = [(name, getattr(mtkit, name)) for name in mtkit.__all__]
+    functions = [(name, found) for name, found in exported if inspect.isfunction(found)]
+    classes = [(name, found) for name, found in exported if inspect.isclass(found)]
+    out = [_HEAD, "## Functions\n"]
+    for name, function in functions:
+        out += [f"### mtkit.{name}\n", *_described(function, f"mtkit.{name}")]
+    out.append("## Classes\n")
+    for name, kind in classes:
+        if issubclass(kind, MtkitError):
+            continue
+        out += [f"### mtkit.{name}\n", *_documentation(kind)]
+        for member, found in _members(kind):
+            out += [f"#### {name}.{member}\n", *_described(found, member)]
+    out += ["## Errors\n", "| error | exit code of the command | when |", "|---|---|---|"]
+    for name, kind in sorted(classes, key=lambda entry: len(entry[1].mro())):
+        if issubclass(kind, MtkitError):
+            meaning = _marked(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0])
+            out.append(f"| `{name}` | {kind.exit_code} | {' '.join(meaning.split())} |")
+    return "\n".join([*out, ""])
+
+
+def _members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the methods and properties that a class itself has, in the order of the source."""
+    for name, found in vars(kind).items():
+        plain = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+        if not name.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property)):
+            yield name, plain
+
+
+def _described(found: Any, name: str) -> Iterator[str]:
+    if isinstance(found, property):
+        shown = f"{name}: {found.fget.__annotations__['return']}"
+    else:
+        shown = _signature(found, name)
+    yield f"```python\n{shown}\n```\n"
+    yield from _documentation(found)
+
+
+def _signature(function: Callable[..., Any], name: str) -> str:
+    """Return a signature as source has it; one parameter a line where it is long.
+
+    Left out are ``self`` and the keywords that the docstring leaves to another document.
+    """
+    signature = inspect.signature(function)
+    explained = re.findall(r"^ +(\w+):", function.__doc__ or "", re.M)
+    parameters = [one for one in signature.parameters.values() if one.name != "self"]
+    if len(parameters) > _MOST:
+        parameters = [one for one in parameters if one.name in explained]
+        settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
+        parameters.append(settings)
+    plain = str(signature.replace(parameters=parameters)).replace("'", "")
+    if len(name) + len(plain) <= _WIDTH:
+        return name + plain
+    lines, starred = [], False
+    for one in parameters:
+        if one.kind is one.KEYWORD_ONLY and not starred:
+            lines.append("*,")
+            starred = True
+        lines.append(f"{one},".replace("'", ""))
+    returned = f" -> {signature.return_annotation}".replace("'", "")
+    return f"{name}(\n{textwrap.indent(chr(10).join(lines), '    ')}\n){returned}"
+
+
+def _documentation(found: object) -> Iterator[str]:
+    """Yield a docstring's paragraphs; entries of Args, Attributes and Raises become a list."""
+    for block in inspect.cleandoc(found.__doc__ or "").split("\n\n"):
+        heading, _, rest = block.partition("\n")
+        if heading not in {"Args:", "Attributes:", "Raises:", "Returns:"}:
+            yield _marked(block) + "\n"
+            continue
+        entries = re.split(r"\n(?=\S)", textwrap.dedent(rest))
+        if heading != "Args:":
+            yield f"{heading}\n"
+        for entry in entries:
+            name, _, meaning = entry.partition(":")
+            yield f"- `{name}`: {_marked(' '.join(meaning.split()))}"
+        yield ""
+
+
+def _marked(text: str) -> str:
+    return text.replace("``", "`")

@@ -1,0 +1,202 @@
+"""Draw what commands show on a terminal: ``python -m tools.screens [NAME ...]`` (``make screens``).
+
+Each picture of docs/screens/ is what the real commands send to a pseudo terminal of 80 or 120
+columns, in a copy of the files that a clone has, drawn by rich. Its <desc> has the text: a screen
+reader reads it, and ``tests/upkeep/test_screens.py`` compares it with a fresh run. docs/screens.md
+shows all.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from xml.sax.saxutils import escape
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(ROOT, "tests", "support"))
+
+from screens import screen  # type: ignore[import-not-found]  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.containers import Lines
+    from rich.text import Text
+
+COLUMNS = (80, 120)
+MODEL = "mtkit/data/default-model.gguf"
+SPM = "tests/fixtures/spm-bpe/tokenizer.model"
+HF = "tests/fixtures/bbpe-8k/tokenizer.json"
+TEXT = "Hello, MNN! 中文 🙂"
+SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "first": (
+        "a model, a conversion, a text",
+        (
+            ("inspect", MODEL),
+            ("convert", HF, "--to", "gguf", "-o", "demo-out/"),
+            ("encode", "Hello, MNN! 中文", "-t", "demo-out/tokenizer.gguf"),
+        ),
+    ),
+    "help": ("the commands", (("--help",),)),
+    "inspect": ("a model", (("inspect", MODEL),)),
+    "inspect-tokenizer": ("a tokenizer", (("inspect", HF),)),
+    "convert": ("a conversion", (("convert", SPM, "--to", "gguf", "-o", "demo-out/"),)),
+    "convert-refused": (
+        "a conversion that is refused",
+        (
+            ("convert", HF, "--to", "vocab-merges", "-o", "demo-out/"),
+            ("convert", HF, "--to", "spm"),
+        ),
+    ),
+    "compare": (
+        "two tokenizers on the same texts",
+        (("compare", SPM, "tests/fixtures/spm-unigram/tokenizer.model"),),
+    ),
+    "check": ("what is wrong with a file", (("check", MODEL), ("check", "LICENSE"))),
+    "dump": ("tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
+    "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
+    "encode": ("a text to ids", (("encode", TEXT),)),
+    "trace": ("every step from text to ids", (("encode", "It's 中文", "-t", HF, "--trace"),)),
+    "decode": ("ids to text", (("decode", "27362", "11", "501", "15296", "0"),)),
+    "template": (
+        "a chat as the model reads it",
+        (("template", "tests/fixtures/bbpe-8k", "--system", "Be brief.", "--user", "Hello!"),),
+    ),
+    "generate": (
+        "a model continues a text",
+        (("generate", "The quick brown fox", "-n", "24", "--temp", "0", "-q"),),
+    ),
+    "chat": ("a question to a model", (("chat", "Hello!", "-n", "24", "--temp", "0", "-q"),)),
+    "perplexity": ("how well a model predicts a text", (("perplexity", "LICENSE"),)),
+    "logits": ("what a model expects next", (("logits", "Once upon a time"),)),
+    "sx": ("the help of a group of commands", (("sx", "--help"),)),
+    "formats": ("the formats", (("formats",),)),
+    "config": ("what is in force", (("config",),)),
+    "errors": (
+        "errors say what to do",
+        (("inspect", "LICENSE"), ("encode", "Hello", "-t", "no/such"), ("tokenise", "Hello")),
+    ),
+}
+"""Name -> title and the commands of a picture."""
+# Background, foreground, then black, red, green, yellow, blue, magenta, cyan, white.
+_COLORS = (
+    (13, 17, 23),
+    (217, 217, 217),
+    [(72, 79, 88), (255, 123, 114), (86, 211, 100), (227, 179, 65), (121, 172, 255),
+     (210, 153, 255), (86, 212, 221), (217, 217, 217)],
+)  # fmt: skip
+_STYLE = """\
+<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<desc>@desc@</desc>
+<style>.{unique_id}-matrix,.{unique_id}-title{{font-family:ui-monospace,Menlo,Consolas,\
+"DejaVu Sans Mono",monospace;font-size:{char_height}px;line-height:{line_height}px}}
+{styles}</style>
+{chrome}
+<g transform="translate({terminal_x},{terminal_y})">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g></g></svg>
+"""
+
+
+def commands(name: str, columns: int, *, color: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield each command of a picture with what it sends to a terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("tests/fixtures", "mtkit/data"):
+            shutil.copytree(os.path.join(ROOT, part), os.path.join(folder, part))
+        shutil.copy(os.path.join(ROOT, "LICENSE"), folder)
+        environment = {
+            "HOME": folder,
+            "XDG_CONFIG_HOME": "~/.config",
+            "XDG_CACHE_HOME": os.path.join(folder, ".cache"),
+        }
+        for command in SCREENS[name][1]:
+            sent = screen(*command, columns=columns, color=color, cwd=folder, **environment)
+            yield f"mtkit {shlex.join(command)}", _settled(sent.text)
+
+
+def _settled(sent: str) -> str:
+    """Return what stands on a terminal in the end: the last state of each line."""
+    lines = (line.rpartition("\r")[2] for line in sent.replace("\r\n", "\n").split("\n"))
+    return "\n".join(line.removeprefix("\x1b[K") for line in lines)
+
+
+def text(name: str, columns: int) -> str:
+    """Return the text of a picture, without colours."""
+    shown = (f"$ {command}\n{sent}" for command, sent in commands(name, columns, color=False))
+    return "\n".join(shown).rstrip("\n")
+
+
+def picture(name: str, columns: int) -> str:
+    """Return a picture as SVG."""
+    from rich.console import Console
+    from rich.terminal_theme import TerminalTheme
+    from rich.text import Text
+
+    console = Console(record=True, width=columns, file=io.StringIO(), color_system="truecolor")
+    lines = []
+    for command, sent in commands(name, columns):
+        lines += [Text.assemble(("$ ", "dim"), (command, "bold")), Text.from_ansi(sent)]
+    shown = Text("\n").join(lines)
+    for line in shown.split("\n", allow_blank=True):
+        console.print(Text("\n").join(_cut(line, columns)), end="\n", soft_wrap=True)
+    plain = shown.plain.rstrip("\n")
+    drawn = console.export_svg(
+        title=SCREENS[name][0],
+        theme=TerminalTheme(*_COLORS),
+        code_format=_STYLE,
+        unique_id="s",
+    )
+    drawn = re.sub(r' clip-path="url\(#s-line-\d+\)"|<text[^>]*>\s*</text>', "", drawn)
+    return re.sub(r"^\s+|\s+$", "", drawn, flags=re.M).replace("@desc@", escape(plain)) + "\n"
+
+
+def _cut(line: Text, columns: int) -> Lines:
+    """Cut a line where a terminal goes on in the next row."""
+    from rich.cells import cell_len
+
+    cuts, used = [], 0
+    for at, character in enumerate(line.plain):
+        used += cell_len(character)
+        if used > columns:
+            cuts.append(at)
+            used = cell_len(character)
+    return line.divide(cuts)
+
+
+def page() -> str:
+    """Return docs/screens.md."""
+    out = [
+        "# Screens\n",
+        "What the commands show on a terminal of 80 columns; the link below leads to 120 columns.",
+        "In a pipe they print rows with tabs between. `make screens` draws real output.\n",
+    ]
+    for name, (title, _) in SCREENS.items():
+        out.append(f"## {title}\n\n![{title}](screens/{name}-80.svg)\n")
+        out.append(f"[120 columns](screens/{name}-120.svg)\n")
+    return "\n".join(out)
+
+
+def main() -> None:
+    """Draw the pictures that are named, or all."""
+    folder = os.path.join(ROOT, "docs", "screens")
+    os.makedirs(folder, exist_ok=True)
+    for name in sys.argv[1:] or SCREENS:
+        for columns in COLUMNS:
+            path = os.path.join(folder, f"{name}-{columns}.svg")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(picture(name, columns))
+        print(f"docs/screens/{name}-*.svg", flush=True)
+    with open(os.path.join(ROOT, "docs", "screens.md"), "w", encoding="utf-8") as file:
+        file.write(page())
+
+
+if __name__ == "__main__":
+    main()
