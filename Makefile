@@ -75,9 +75,10 @@ clean:
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "mtkit needs Python 3.10 or newer: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -f $@; \
+	@echo "making a virtual environment in $(VENV) …"
+	@$(call watched,$(PYTHON) -m venv $(VENV)) || { rm -f $@; \
 	  echo "python needs its venv module (Debian: apt-get install python3-venv)"; exit 1; }
-	@$(PIP) install --upgrade pip
+	@$(call watched,$(PIP) install --upgrade pip)
 
 SOURCES = pyproject.toml CMakeLists.txt $(shell find mtkit native -type f ! -name '*.so' ! -name '*.pyc')
 
