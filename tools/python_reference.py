@@ -82,7 +82,7 @@ def _signature(function: Callable[..., Any], name: str) -> str:
         parameters = [one for one in parameters if one.name in explained]
         settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
         parameters.append(settings)
-    plain = str(signature.replace(parameters=parameters)).replace("'", "")
+    plain = _unquoted(str(signature.replace(parameters=parameters)))
     if len(name) + len(plain) <= _WIDTH:
         return name + plain
     lines, starred = [], False
@@ -90,9 +90,14 @@ def _signature(function: Callable[..., Any], name: str) -> str:
         if one.kind is one.KEYWORD_ONLY and not starred:
             lines.append("*,")
             starred = True
-        lines.append(f"{one},".replace("'", ""))
-    returned = f" -> {signature.return_annotation}".replace("'", "")
+        lines.append(_unquoted(f"{one},"))
+    returned = _unquoted(f" -> {signature.return_annotation}")
     return f"{name}(\n{textwrap.indent(chr(10).join(lines), '    ')}\n){returned}"
+
+
+def _unquoted(text: str) -> str:
+    """Take the quotes from annotations, which are strings here; defaults keep theirs."""
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text).replace("'", '"')
 
 
 def _documentation(found: object) -> Iterator[str]:

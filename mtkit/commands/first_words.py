@@ -57,7 +57,6 @@ _NEEDS = {
     "dump metadata": ["MODEL.gguf"],
     "dump tensors": ["MODEL.gguf"],
     "token": ['ID|"TEXT"'],
-    "check": ["FILE"],
     "edit": ["MODEL.gguf --set KEY=VALUE -o NEW.gguf"],
     "split": ["MODEL.gguf --max-size 2G"],
     "merge": ["MODEL-00001-of-00002.gguf -o MODEL.gguf"],

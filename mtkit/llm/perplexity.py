@@ -122,12 +122,12 @@ def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[in
     first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
     if len(ids) <= first:
         raise UsageError(f"the text has {counted(len(ids), 'token')}, that is too few")
-    begin, counted = 0, first
-    while counted < len(ids):
+    begin, following = 0, first
+    while following < len(ids):
         end = min(begin + size, len(ids))
-        yield begin, end, counted
+        yield begin, end, following
         begin += stride
-        counted = max(end, begin + first)
+        following = max(end, begin + first)
 
 
 def _losses(context: Context, ids: list[int], first: int) -> Iterator[float]:
