@@ -33,6 +33,7 @@ COLUMNS = (80, 120)
 MODEL = "mtkit/data/default-model.gguf"
 SPM = "tests/fixtures/spm-bpe/tokenizer.model"
 HF = "tests/fixtures/bbpe-8k/tokenizer.json"
+PARTS = "default-model-00001-of-00002.gguf"
 TEXT = "Hello, MNN! 中文 🙂"
 SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "first": (
@@ -59,6 +60,19 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         (("compare", SPM, "tests/fixtures/spm-unigram/tokenizer.model"),),
     ),
     "check": ("what is wrong with a file", (("check", MODEL), ("check", "LICENSE"))),
+    "edit": (
+        "a model with other metadata",
+        (("edit", MODEL, "--set", "general.name=renamed", "-o", "new.gguf"),),
+    ),
+    "split": (
+        "a model cut and joined",
+        (
+            ("split", MODEL, "--max-size", "2M"),
+            ("merge", PARTS, "-o", "whole.gguf"),
+        ),
+    ),
+    "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
+    "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
     "dump": ("tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
     "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
     "encode": ("a text to ids", (("encode", TEXT),)),
