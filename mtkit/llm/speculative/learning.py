@@ -64,6 +64,7 @@ class Learning:
         """Empty the dynamic vocabulary, and count anew."""
         self.search_seconds = 0.0
         self.neighbours = self.added = self.hits = self.largest = 0
+        self._waiting: list[int] = []
         self.vocabulary.clear()
         if self.trigger is not None:
             self.trigger.reset()
@@ -73,7 +74,13 @@ class Learning:
     def begin(self, ids: Sequence[int]) -> None:
         """Take a prompt."""
         if self._seed_prompt:
-            self._add(list(dict.fromkeys(ids)))
+            self._waiting += dict.fromkeys(ids)
+
+    def ready(self) -> None:
+        """Add what waits for the next proposal: where none comes, it costs nothing."""
+        if self._waiting:
+            self._add(self._waiting)
+            self._waiting = []
 
     def saw(self, outcome: Outcome) -> None:
         """Take a round."""
@@ -86,7 +93,7 @@ class Learning:
             self.neighbours += len(found)
             self.search_seconds += time.perf_counter() - start
         if self._learn:
-            self._add([i for i in outcome.emitted if i >= 0])
+            self._waiting += [i for i in outcome.emitted if i >= 0]
 
     def _add(self, ids: list[int]) -> None:
         self.added += self.vocabulary.add(ids)

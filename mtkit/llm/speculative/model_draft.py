@@ -72,6 +72,8 @@ class ModelDraft:
         most = min(most, context.n_ctx - len(ids))
         if most <= 0 or not self._catch_up(ids):
             return Proposal([])
+        if self.learning is not None:
+            self.learning.ready()
         proposed: list[int] = []
         distributions: list[Distribution] = []
         vocabulary = self._vocabulary
