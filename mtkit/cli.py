@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": ("mtkit.commands.compare", "Compare two tokenizers on the same texts."),
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
     "check": ("mtkit.commands.check", "Say what is wrong with a GGUF or tokenizer file."),
+    "diff": ("mtkit.commands.diff", "Show what differs between two GGUF files."),
     "edit": ("mtkit.commands.edit", "Write a GGUF with other metadata."),
     "split": ("mtkit.commands.split", "Cut a GGUF into several files."),
     "merge": ("mtkit.commands.merge", "Join the files of a GGUF."),

@@ -62,7 +62,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "check": ("what is wrong with a file", (("check", MODEL), ("check", "LICENSE"))),
     "edit": (
         "a model with other metadata",
-        (("edit", MODEL, "--set", "general.name=renamed", "-o", "new.gguf"),),
+        (
+            ("edit", MODEL, "--set", "general.name=renamed", "-o", "new.gguf"),
+            ("diff", MODEL, "new.gguf"),
+        ),
     ),
     "split": (
         "a model cut and joined",

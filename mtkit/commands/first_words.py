@@ -33,7 +33,7 @@ _WORDS = {
     "hash": "gguf-hash gguf_hash llama-gguf-hash checksum sha256 sha256sum sha1sum digest",
     "inspect --plan": "plan memory mem ram vram estimate fit size",
     "token": "lookup id piece search find grep",
-    "compare": "diff cmp",
+    "compare": "cmp",
     "convert": "export transform transcode conv import create convert-hf-to-gguf to-gguf gguf-new",
     "generate": "run complete completion-text predict continue infer main cli llama-cli simple",
     "chat": "talk ask converse repl interactive conversation",

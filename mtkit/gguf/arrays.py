@@ -91,6 +91,10 @@ class GgufArray(Sequence["Any"]):
             self._numbers = Numbers(self.element.code, view)
         return self._numbers
 
+    def raw_bytes(self) -> bytes:
+        """Return the bytes of all elements as the file has them, lengths of strings included."""
+        return bytes(self._reader.data[self.offset : self.end])
+
     def raw(self, index: int) -> bytes:
         """Return the bytes of one string; ``0 <= index < len``."""
         data, length = self._reader.data, self._reader.length
