@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import write_files
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.conversion.targets import format_of, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import get_format, other_readings
+from mtkit.sources import hub
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -85,6 +86,8 @@ def convert(
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
     options = options or WriteOptions()
     given = src if isinstance(src, Tokenizer) else load(src)
+    if not options.name and not given.spec.name:
+        options = replace(options, name=hub.name_of(given.source))
     source, assumptions, written = write(given, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(same_file(path, source.source) for path in targets):
@@ -99,7 +102,7 @@ def convert(
         tuple(targets),
         module.NAME,
         written.losses,
-        assumptions,
+        assumptions + (written.assumptions if given.format_name != module.NAME else ()),
         verified,
         _sizes(module, written),
     )

@@ -156,8 +156,10 @@ class Written(Record):
             A name that begins with a dot is a suffix for the stem of the source.
         losses: What the files do not hold.
         partial: For another reading, what it does not get of the files: (name, losses).
+        assumptions: What the files say although the specification does not.
     """
 
     files: Mapping[str, bytes]
     losses: tuple[Loss, ...] = ()
     partial: tuple[tuple[str, tuple[Loss, ...]], ...] = ()
+    assumptions: tuple[str, ...] = ()

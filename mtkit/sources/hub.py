@@ -99,6 +99,14 @@ def holds(path: str) -> bool:
     return os.path.abspath(path).startswith(folder)
 
 
+def name_of(path: str) -> str:
+    """Return the name, without its owner, of the repository that a file of the cache is from."""
+    if not holds(path):
+        return ""
+    folder = os.path.relpath(os.path.abspath(path), os.path.abspath(cache_folder()))
+    return folder.partition(os.sep)[0].removeprefix("models--").rpartition("--")[2]
+
+
 def download(name: str) -> str:
     """Fetch the files of a tokenizer into the cache; return their folder.
 

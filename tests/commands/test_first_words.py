@@ -42,6 +42,8 @@ inspect model.gguf --ctx-size 8k
 dump metadata vocab.gguf --json
 dump tensors model.gguf
 generate -m model.gguf -p "To list files, use" -n 9 -c 1k -s 1 --temp 0.5 -ngl 0 -t 1 -q
+chat -m model.gguf -p hi -n 4 -q
+chat -m model.gguf -f text.txt -n 4 -q
 perplexity -m model.gguf -f text.txt --ctx-size 32
 help
 help losses

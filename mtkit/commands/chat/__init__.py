@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.arguments import read_bytes, read_text
-from mtkit.commands.options import AS_JSON, application, model_named
+from mtkit.commands.arguments import prompt_of, read_bytes, read_text
+from mtkit.commands.options import AS_JSON, FILES, PROMPT, application, model_named
 from mtkit.commands.setting_options import command
 from mtkit.settings import AnswerSettings
 
@@ -30,6 +30,8 @@ def chat(
     ] = None,
     *,
     settings: AnswerSettings,
+    prompt: PROMPT = None,
+    files: FILES = None,
     system: Annotated[
         str | None, typer.Option("--system", metavar="TEXT", help="The system message.")
     ] = None,
@@ -63,7 +65,9 @@ def chat(
         warn_unused(settings.sampler)
     own = read_text(template) if template is not None else None
     piped = None
-    if message is None and not sys.stdin.isatty():
+    if prompt is not None or files:
+        message = prompt_of(message, prompt, files).decode("utf-8", "replace")
+    elif message is None and not sys.stdin.isatty():
         piped = read_bytes("-")
     with chat_screen.opened(settings, own, system) as dialogue:
         log.is_shown = False

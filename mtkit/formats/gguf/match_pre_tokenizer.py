@@ -13,6 +13,7 @@ from mtkit.formats.gguf.pre_tokenizers import (
     CJK,
     DIGIT_GROUPS,
     GPT2,
+    LITTLE_KNOWN,
     NAMES,
     PUNCTUATION,
     RULES,
@@ -119,6 +120,7 @@ def name_for(
         pre = NAMES[name]
         return (
             pre.ignore_merges != ignore_merges,
+            name in LITTLE_KNOWN and name != wish,
             pre.clean_spaces != clean_spaces,
             name != wish,
             pre.default_bos != bos,

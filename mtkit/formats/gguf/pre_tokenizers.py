@@ -249,6 +249,9 @@ _GROUPS: tuple[tuple[Pre, str], ...] = (
 
 NAMES: dict[str, Pre] = {name: pre for pre, names in _GROUPS for name in names.split()}
 """Name in ``tokenizer.ggml.pre`` -> meaning; of equal ones mtkit writes the first."""
+LITTLE_KNOWN = frozenset({"trillion", "granite-docling", "poro-chat"})
+"""Names that differ from one that every program knows in the cleaning of spaces alone, which
+concerns decoding: older programs refuse them."""
 
 
 def splitter(rule: str) -> list[PreTokenizer]:

@@ -28,8 +28,15 @@ from mtkit.spec import TokenType, decoders
 from mtkit.spec.text import MARK_BYTES
 from mtkit.spec.vocabulary import BYTE_TOKENS
 
+TEMPLATES = "tokenizer.chat_templates"
+"""Names of the templates besides the default one.
+
+Source: ggml-org/llama.cpp, gguf-py/gguf/constants.py (``Keys.Tokenizer.CHAT_TEMPLATES``).
+"""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mtkit.formats.contract import WriteOptions
     from mtkit.formats.gguf.plan import Plan
     from mtkit.spec import TokenizerSpec
@@ -65,6 +72,9 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         number = extras_of(spec).get(name)
         if isinstance(number, int):
             keys.append(Key(PREFIX + name, "u32", number))
+    names = sorted({one.name for one in spec.chat_templates} - {"default"})
+    if names:
+        keys.append(Key(TEMPLATES, "string[]", names))
     for template in spec.chat_templates:
         suffix = "" if template.name == "default" else f".{template.name}"
         keys.append(Key(TEMPLATE + suffix, "string", template.text))
@@ -73,7 +83,18 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
     except FormatError as error:
         raise UnsupportedError(f"llama.cpp would refuse it: {error}") from None
-    return Written({".gguf": data}, losses_of(spec, back, plan))
+    return Written(
+        {".gguf": data}, losses_of(spec, back, plan), assumptions=tuple(_assumed(spec, plan))
+    )
+
+
+def _assumed(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:
+    """Yield what the file says that the specification leaves open, as llama.cpp wants it said."""
+    extras = extras_of(spec)
+    if plan.pre and extras.get("pre") != plan.pre:
+        yield f'pre-tokenizer named "{plan.pre}" (its rules are the same)'
+    if not extras.get("architecture"):
+        yield f'architecture "{architecture_of(spec)}"'
 
 
 def _name(spec: TokenizerSpec, options: WriteOptions) -> str:

@@ -35,6 +35,14 @@ STRATEGIES = {
 }
 
 
+def _name(said: object) -> str:
+    """Return what a model is called: of ORG/NAME the name, nothing of a path."""
+    from re import ASCII, fullmatch
+
+    found = fullmatch(r"(?:[\w.-]+/)?([\w.-]*\w)", said, ASCII) if isinstance(said, str) else None
+    return found[1] if found else ""
+
+
 def read_spec(source: Source) -> Reading:
     """Read a tokenizer.json with what lies beside it.
 
@@ -72,6 +80,7 @@ def read_spec(source: Source) -> Reading:
         padding=read_padding(root),
         clean_up_spaces="on_request" if config.get(CLEAN_UP) is True else "none",
         chat_templates=beside.chat_templates,
+        name=_name(config.get("name_or_path")),
     )
     forms = config_forms(spec)
     extras: list[tuple[str, object]] = []
