@@ -198,7 +198,8 @@ def _run(name: str, args: list[str]) -> int:
         return _fail(*_system_error(error))
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's: wrong usage
-            return _fail(_usage(name, error.format_message()), 2)
+            path = getattr(getattr(error, "ctx", None), "command_path", name)
+            return _fail(_usage(path.removeprefix("mtkit "), error.format_message()), 2)
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"

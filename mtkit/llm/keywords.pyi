@@ -64,6 +64,7 @@ class GenerateKeywords(TypedDict, total=False):
     sx_scales: str | None
     sx_topk: int
     sx_threshold: float
+    sx_quantile: float | None
     sx_trigger: Trigger
     sx_position: Position
     sx_seed_prompt: bool

@@ -232,6 +232,10 @@ class DraftSettings(Settings, heading="Drafting"):
     sx_scales: str | None = setting(None, "Its scales.bin.", metavar="FILE")
     sx_topk: int = setting(50, "Neighbours of an id that join it at most.", 0, 65536)
     sx_threshold: float = setting(0.85, "Least cosine of a neighbour.", -1, 1)
+    sx_quantile: float | None = setting(
+        None, "Instead: the cosine that this part of all pairs of ids stays below.", 0, 1,
+        metavar="P",
+    )  # fmt: skip
     sx_trigger: Trigger = setting(
         "likely", "Whose id: the most likely, the emitted, or either.", metavar="WHICH"
     )

@@ -228,6 +228,8 @@ def test_exact_context() -> None:
     [
         {"draft_max": 3},
         {"draft_match": True},
+        {"draft_auto": False},
+        {"exact": False},
         {"draft_p_min": 0.5, "draft_lookup": True},
         {"draft": "m.gguf", "draft_lookup_min": 3},
         {"draft_lookup": True, "sx_learn": True},

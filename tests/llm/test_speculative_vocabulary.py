@@ -257,6 +257,25 @@ def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
         assert index.neighbours(7) == []
 
 
+@pytest.mark.parametrize("count", [2, 40, 500])
+def test_a_threshold_that_is_a_quantile(count: int) -> None:
+    """Of few rows exactly the quantile of all pairs, of many near it."""
+    values = np.random.default_rng(count).normal(0, 1, (count, 24)).astype(np.float32)
+    values[0 if count > 2 else 5 :: 11] = 0
+    rows, _ = semantic_index.quantized(values)
+    lengths = semantic_index._lengths(rows)
+    known = np.flatnonzero(lengths)
+    exact = rows[known].astype(np.float64)
+    cosines = exact @ exact.T / np.outer(lengths[known], lengths[known])
+    pairs = cosines[~np.eye(len(known), dtype=bool)]
+    for part in (0.0, 0.5, 0.99):
+        found = semantic_index.quantile_cosine(rows, lengths, part)
+        below = (pairs < found - 1e-5).mean(), (pairs <= found + 1e-5).mean()
+        slack = 0 if len(known) <= 64 else 0.03
+        assert below[0] - slack - 0.02 <= part <= below[1] + slack + 1 / len(pairs)
+    assert semantic_index.quantile_cosine(rows[:1], lengths[:1], 0.5) == 1.0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_core_finds_what_numpy_finds(seed: int) -> None:
     """Ids and cosines to the bit, whatever the width, with ties and rows of zeros."""
@@ -381,6 +400,18 @@ def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
         ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
         ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
         ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
+        ({"draft": draft, "sx_quantile": 0.9}, UsageError, "without --sx-quant-embd"),
+        (
+            {
+                "draft": draft,
+                "sx_quant_embd": "x",
+                "sx_scales": "y",
+                "sx_quantile": 0.9,
+                "sx_threshold": 0.5,
+            },
+            UsageError,
+            "takes the place of --sx-threshold",
+        ),
     ]
     for given, kind, what in wrong:
         with pytest.raises(kind, match=what):

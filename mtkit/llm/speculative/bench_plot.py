@@ -76,7 +76,8 @@ def write(runs: Sequence[Run], name: str) -> list[str]:
 
 def _panel(panel: Any, runs: Sequence[Run]) -> None:
     groups = list(dict.fromkeys(run.group for run in runs))
-    rates = [[len(run.ids) / run.seconds for run in runs if run.group == name] for name in groups]
+    long = [run for run in runs if len(run.ids) > 1] or runs  # the prompt gives the first token
+    rates = [[len(run.ids) / run.seconds for run in long if run.group == name] for name in groups]
     panel.boxplot(rates, widths=0.6)
     panel.set_xticks(range(1, len(groups) + 1), groups, rotation=45 if len(groups) > 8 else 0)
     panel.set_ylim(bottom=0)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_INEXACT = 63
 _LONGER = 3
 """Times the target's context that a draft of another vocabulary has: it may need more tokens."""
-_SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_trigger", "sx_position")
+_SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_quantile", "sx_trigger", "sx_position")
 
 
 def is_wanted(settings: DraftSettings) -> bool:
@@ -63,8 +63,10 @@ def _check_used(drafting: DraftSettings) -> None:
     needed = {
         "draft_p_min": ("--draft", model),
         "draft_lookup_min": ("--draft-lookup", lookup),
-        "draft_max": ("--draft or --draft-lookup", model or lookup),
-        "draft_match": ("--draft or --draft-lookup", model or lookup),
+        **dict.fromkeys(
+            ("draft_max", "draft_match", "draft_auto", "exact"),
+            ("--draft or --draft-lookup", model or lookup),
+        ),
         **dict.fromkeys(
             ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)
         ),
@@ -79,6 +81,9 @@ def _check_used(drafting: DraftSettings) -> None:
         declared = drafting.declared[name]
         if not given and getattr(drafting, name) != declared.default:
             raise UsageError(f"does nothing without {what}", field=declared.options[-1])
+    given_threshold = drafting.sx_threshold != drafting.declared["sx_threshold"].default
+    if drafting.sx_quantile is not None and given_threshold:
+        raise UsageError("takes the place of --sx-threshold", field="--sx-quantile")
 
 
 def by_rejection(settings: AnswerSettings) -> bool:
@@ -239,8 +244,9 @@ def _learning(
         rows = semantic_index.read(drafting.sx_quant_embd, drafting.sx_scales, table)
         trigger = Trigger(vocabulary, position=drafting.sx_position, which=drafting.sx_trigger)
         search = semantic_index.SemanticIndex(
-            rows, table, top_k=drafting.sx_topk, threshold=drafting.sx_threshold
-        )
+            rows, table, top_k=drafting.sx_topk, threshold=drafting.sx_threshold,
+            quantile=drafting.sx_quantile,
+        )  # fmt: skip
     learning = Learning(
         vocabulary,
         trigger=trigger,
