@@ -121,7 +121,7 @@ def overview() -> str:
         "Options:\n"
         "  --version, -V              version and engine\n"
         "  --color auto|always|never  colour (NO_COLOR is honoured)\n\n"
-        "mtkit COMMAND --help describes a command, mtkit help topics lists what else there is.\n"
+        "mtkit COMMAND --help describes a command; mtkit help topics lists the rest.\n"
     )
 
 

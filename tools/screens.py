@@ -123,6 +123,15 @@ _STYLE = """\
 """
 
 
+# The memory of the machine, how long it took, and the last digits of what a model computes.
+_VARIES = re.compile(r"(?<=fits in )\S+|[\d.]+(?=(?: |&#160;)s\b)|(?<=\.\d)\d{2,}")
+
+
+def settled(text: str) -> list[str]:
+    """Return the words of a text, less what differs from run to run."""
+    return _VARIES.sub("N", text).split()
+
+
 def commands(name: str, columns: int, *, color: bool = True) -> Iterator[tuple[str, str]]:
     """Yield each command of a picture with what it sends to a terminal."""
     with tempfile.TemporaryDirectory() as folder:
@@ -136,10 +145,10 @@ def commands(name: str, columns: int, *, color: bool = True) -> Iterator[tuple[s
         }
         for command in SCREENS[name][1]:
             sent = screen(*command, columns=columns, color=color, cwd=folder, **environment)
-            yield f"mtkit {shlex.join(command)}", _settled(sent.text)
+            yield f"mtkit {shlex.join(command)}", _last_states(sent.text)
 
 
-def _settled(sent: str) -> str:
+def _last_states(sent: str) -> str:
     """Return what stands on a terminal in the end: the last state of each line."""
     lines = (line.rpartition("\r")[2] for line in sent.replace("\r\n", "\n").split("\n"))
     return "\n".join(line.removeprefix("\x1b[K") for line in lines)
@@ -208,8 +217,13 @@ def main() -> None:
     for name in sys.argv[1:] or SCREENS:
         for columns in COLUMNS:
             path = os.path.join(folder, f"{name}-{columns}.svg")
+            drawn = picture(name, columns)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    if settled(file.read()) == settled(drawn):
+                        continue
             with open(path, "w", encoding="utf-8") as file:
-                file.write(picture(name, columns))
+                file.write(drawn)
         print(f"docs/screens/{name}-*.svg", flush=True)
     with open(os.path.join(ROOT, "docs", "screens.md"), "w", encoding="utf-8") as file:
         file.write(page())

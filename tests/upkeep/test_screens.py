@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "screens").glob("*.svg"))
 RUN_A_MODEL = {"generate", "chat", "perplexity", "logits"}
-# The memory of the machine, how long it took, and the last digits of what a model computes.
-_VARIES = re.compile(r"(?<=fits in )\S+|[\d.]+(?= s\)?$)|(?<=\.\d)\d{2,}", re.M)
 
 
 @cache
@@ -31,10 +29,6 @@ def load_screens() -> ModuleType:
     assert location.loader is not None
     location.loader.exec_module(module)
     return module
-
-
-def words(text: str) -> list[str]:
-    return _VARIES.sub("N", text).split()
 
 
 def test_every_picture_is_there_and_shown() -> None:
@@ -59,12 +53,15 @@ def test_a_picture_shows_what_the_commands_show(path: Path) -> None:
         reference("llama_cpp")
     drawn = path.read_text(encoding="utf-8")
     (told,) = re.findall(r"<desc>(.*?)</desc>", drawn, re.S)
-    shown = load_screens().text(name, int(columns))
-    assert words(unescape(told)) == words(shown), "run: make screens"
+    screens = load_screens()
+    shown = screens.text(name, int(columns))
+    assert screens.settled(unescape(told)) == screens.settled(shown), "run: make screens"
     # What is drawn is what is told, without the title of the window.
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn.partition('-matrix">')[2])
     assert squeezed("".join(texts)) == squeezed(told)
-    assert max(map(len, shown.splitlines()[1:])) <= int(columns) or "--help" in shown
+    if name not in {"sx", "hash"}:  # examples are for pasting, hashes stand as sha256sum has them
+        shown = re.sub(r"^\$ .*", "", shown, flags=re.M)
+        assert max(map(len, shown.splitlines())) <= int(columns)
 
 
 def squeezed(text: str) -> str:
