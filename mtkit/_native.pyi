@@ -61,6 +61,13 @@ class Engine:
         None: the pipeline has to take it. Nothing is added around.
         """
 
+    def warm(self) -> bool:
+        """Make what is otherwise made when enough text was seen; whether merges have borders."""
+
+    @property
+    def cuts_at_pattern(self) -> bool:
+        """Whether words are cut at a pattern without a call for each."""
+
     @property
     def aligns(self) -> bool:
         """Whether there is encode_tokens for it."""

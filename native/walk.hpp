@@ -1,10 +1,12 @@
 // The walk of a text: added tokens, normalizer, pre-tokenizer, words.
 //
 // A sink takes what comes out, in order: `added(piece)` for a token that was found in the text,
-// `word(text, extents)` for what the model has to encode (extents only where the part has them).
+// `word(text, extents, readable)` for what the model has to encode (extents only where the part has
+// them; memory may be read as far as `readable`).
 #pragma once
 
 #include "encode/engine.hpp"
+#include "steps/pattern_walk.hpp"
 #include "text/alignment.hpp"
 
 namespace mtkit {
@@ -28,6 +30,8 @@ void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &
         for (const auto &piece : pieces) {
             if (piece.id != NONE)
                 sink.added(piece);
+            else if (cut_.pattern != nullptr)
+                cut_words(piece.part, sink);
             else if (pre_tokenizer_)
                 pre_tokenizer_->run(piece.part, scratch.arena,
                                     [&](const Part &word) { unit(word, scratch, sink); });
@@ -37,6 +41,22 @@ void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &
     }
 }
 
+template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) const {
+    const char *const text = part.text.data();
+    const char *const readable = text + part.text.size();
+    if (part.extents == nullptr) {
+        cut_.run(part.text, [&](std::size_t start, std::size_t end) {
+            sink.word({text + start, end - start}, nullptr, readable);
+        });
+        return;
+    }
+    cut_.run(part.text, [&](std::size_t start, std::size_t end) {
+        const Part word = part.cut(start, end);
+        if (vocabulary_.raw) require_whole(word);
+        sink.word(word.text, word.extents, readable);
+    });
+}
+
 template <typename Sink>
 void Engine::unit(const Part &part, const Scratch &scratch, Sink &sink) const {
     // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
@@ -44,7 +64,7 @@ void Engine::unit(const Part &part, const Scratch &scratch, Sink &sink) const {
     auto text = part.text;
     for (const Extent *extents = part.extents; !text.empty();) {
         const std::size_t end = word_end(text, scratch);
-        sink.word(text.substr(0, end), extents);
+        sink.word(text.substr(0, end), extents, text.data() + text.size());
         text.remove_prefix(end);
         if (extents != nullptr) extents += end;
     }

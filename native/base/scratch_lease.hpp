@@ -14,6 +14,7 @@ class Engine::ScratchLease {
             if (!engine.pool_.empty()) {
                 scratch_ = std::move(engine.pool_.back());
                 engine.pool_.pop_back();
+                engine.pooled_ -= scratch_->cached();
             }
         }
         if (!scratch_) scratch_ = std::make_unique<Scratch>();
@@ -21,8 +22,12 @@ class Engine::ScratchLease {
     ~ScratchLease() {
         scratch_->arena.reset();
         release_large();
+        const std::size_t bytes = scratch_->cached();
         const std::lock_guard lock(engine_.mutex_);
-        if (engine_.pool_.size() < POOL) engine_.pool_.push_back(std::move(scratch_));
+        const bool fits = engine_.pool_.size() < POOL && engine_.pooled_ + bytes <= POOL_BYTES;
+        if (!fits && !engine_.pool_.empty()) return;
+        engine_.pool_.push_back(std::move(scratch_));
+        engine_.pooled_ += bytes;
     }
     ScratchLease(const ScratchLease &) = delete;
     ScratchLease &operator=(const ScratchLease &) = delete;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,15 @@ using namespace nb::literals;
 namespace {
 
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
+
+// Put a reference into a new list.
+void set_item(PyObject *list, Py_ssize_t at, PyObject *value) {
+#ifdef Py_LIMITED_API
+    PyList_SetItem(list, at, value);
+#else
+    PyList_SET_ITEM(list, at, value);
+#endif
+}
 
 // Yes, no, or as the program says.
 using Choice = std::optional<bool>;
@@ -39,9 +49,8 @@ class BoundEngine {
         engine_ = std::make_unique<mtkit::Engine>(std::move(tables));
     }
 
-    void encode(std::string_view text, bool add_special_tokens, Choice parse_special,
-                std::vector<std::uint32_t> &ids) const {
-        const mtkit::EncodeOptions options{add_special_tokens, as_number(parse_special)};
+    void encode(std::string_view text, const mtkit::EncodeOptions &options,
+                mtkit::IdList &ids) const {
         if (text.size() < SHORT) {
             engine_->encode(text, options, ids);
             return;
@@ -50,11 +59,14 @@ class BoundEngine {
         engine_->encode(text, options, ids);
     }
 
-    void encode_tokens(std::string_view text, Choice parse_special, mtkit::Tokens &out) const {
-        engine_->encode_tokens(text, as_number(parse_special), out);
+    void encode_tokens(std::string_view text, const mtkit::EncodeOptions &options,
+                       mtkit::Tokens &out) const {
+        engine_->encode_tokens(text, options, out);
     }
 
     [[nodiscard]] bool aligns() const { return engine_->aligns(); }
+    [[nodiscard]] bool cuts_at_pattern() const { return engine_->cuts_at_pattern(); }
+    [[nodiscard]] bool warm() const { return engine_->warm(); }
 
     ~BoundEngine() {
         for (PyObject *number : numbers_) Py_XDECREF(number);
@@ -64,12 +76,12 @@ class BoundEngine {
 
     // Ids as a list. Python numbers are made once for each id; making them anew would cost more
     // than the encoding. Called with the GIL.
-    nb::typed<nb::list, int> to_list(const std::vector<std::uint32_t> &ids) {
+    nb::typed<nb::list, int> to_list(std::span<const std::uint32_t> ids) {
         const auto size = static_cast<Py_ssize_t>(ids.size());
         PyObject *list = PyList_New(size);
         if (list == nullptr) nb::raise_python_error();
         for (Py_ssize_t i = 0; i < size; ++i)
-            PyList_SetItem(list, i, number(ids[static_cast<std::size_t>(i)]));
+            set_item(list, i, number(ids[static_cast<std::size_t>(i)]));
         return nb::steal<nb::typed<nb::list, int>>(list);
     }
 
@@ -109,6 +121,10 @@ class TextArgument {
         }
     }
     [[nodiscard]] std::string_view text() const { return text_; }
+    [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
+                                               Choice parse_special) const {
+        return {add_special_tokens, as_number(parse_special), buffer_ == nullptr};
+    }
 
   private:
     std::unique_ptr<Buffer> buffer_;
@@ -119,18 +135,18 @@ using Ids = nb::typed<nb::list, int>;
 
 Ids encode_ids(BoundEngine &engine, nb::handle text, bool add_special_tokens,
                Choice parse_special) {
-    std::vector<std::uint32_t> ids;
+    mtkit::IdList ids;
     const TextArgument argument(text);
-    engine.encode(argument.text(), add_special_tokens, parse_special, ids);
-    return engine.to_list(ids);
+    engine.encode(argument.text(), argument.options(add_special_tokens, parse_special), ids);
+    return engine.to_list(ids.ids());
 }
 
 nb::bytes encode_packed(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
                         Choice parse_special) {
-    std::vector<std::uint32_t> ids;
+    mtkit::IdList ids;
     const TextArgument argument(text);
-    engine.encode(argument.text(), add_special_tokens, parse_special, ids);
-    return to_bytes(ids);
+    engine.encode(argument.text(), argument.options(add_special_tokens, parse_special), ids);
+    return nb::bytes(ids.ids().data(), ids.ids().size_bytes());
 }
 
 using Texts = nb::typed<nb::list, nb::object>;
@@ -185,7 +201,9 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
             if (!answer.text) continue;
             mtkit::Tokens tokens;
             try {
-                engine.encode_tokens(answer.text->text(), parse_special, tokens);
+                const auto &argument = *answer.text;
+                engine.encode_tokens(argument.text(), argument.options(true, parse_special),
+                                     tokens);
                 answer.tokens = std::move(tokens);
             } catch (const mtkit::Deferred &) {
             } catch (const mtkit::InvalidText &) {
@@ -215,5 +233,9 @@ void bind_engine(nb::module_ &m) {
         .def("encode_tokens", &encode_tokens, "texts"_a, "parse_special"_a,
              "Of each text ids, offsets, and (place, text) of tokens that are not spelled as their"
              " pieces; None: the pipeline has to take it. Nothing is added around.")
+        .def("warm", &BoundEngine::warm,
+             "Make what is otherwise made when enough text was seen; whether merges have borders.")
+        .def_prop_ro("cuts_at_pattern", &BoundEngine::cuts_at_pattern,
+                     "Whether words are cut at a pattern without a call for each.")
         .def_prop_ro("aligns", &BoundEngine::aligns, "Whether there is encode_tokens for it.");
 }

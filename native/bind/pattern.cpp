@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "steps/pattern.hpp"
+#include "steps/pattern_walk.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -27,6 +27,7 @@ void PrefixFinder::build(std::vector<Entry> entries) {
     });
     entries_ = std::move(entries);
     for (const auto &e : entries_) first_[static_cast<unsigned char>(e.text[0])] = true;
+    only_ = std::count(first_.begin(), first_.end(), true) == 1;
 }
 
 AddedTokens::AddedTokens(Reader &program, unsigned depth) {

@@ -31,6 +31,7 @@ class PrefixFinder {
     // The first place from `at` on where a text may begin.
     [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
         if (entries_.empty()) return text.size();
+        if (only_) return std::min(text.find(entries_[0].text[0], at), text.size());
         while (at < text.size() && !first_[static_cast<unsigned char>(text[at])]) ++at;
         return at;
     }
@@ -71,6 +72,7 @@ class PrefixFinder {
 
     std::vector<Entry> entries_;
     std::array<bool, 256> first_{};
+    bool only_ = false; // they all begin with the same byte
 };
 
 class AddedTokens {

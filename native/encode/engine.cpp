@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "base/scratch_lease.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -18,32 +20,64 @@ Frame read_frame(Reader &program, const char *field) {
 // Takes ids alone.
 class Engine::Ids {
   public:
-    Ids(const Engine &engine, Scratch &scratch, std::vector<std::uint32_t> &out)
+    Ids(const Engine &engine, Scratch &scratch, IdList &out)
         : engine_(engine), scratch_(scratch), out_(out) {}
 
     void added(const Segment &piece) { out_.push_back(piece.id); }
 
-    void word(std::string_view word, const Extent *) {
-        const bool cached = engine_.cacheable_ && word.size() <= WordCache::LONGEST;
-        if (cached) {
-            std::size_t count = 0;
-            if (const auto *ids = scratch_.cache.find(word, count)) {
-                for (std::size_t i = 0; i < count; ++i) out_.push_back(ids[i]);
-                return;
-            }
-        }
-        auto &tokens = scratch_.tokens;
-        tokens.clear();
-        engine_.encode_word(word, scratch_);
-        for (const auto &token : tokens) out_.push_back(token.id);
-        if (cached)
-            scratch_.cache.put(word, out_.data() + (out_.size() - tokens.size()), tokens.size());
+    void word(std::string_view word, const Extent *, const char *readable) {
+        if (engine_.may_cut(word)) [[unlikely]]
+            cut(word, readable);
+        else if (!known(word, false, readable))
+            other(word, false);
     }
 
   private:
+    [[gnu::noinline]] void cut(std::string_view word, const char *readable) {
+        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
+            const auto text = word.substr(start, end - start);
+            if (!known(text, part, readable)) other(text, part);
+        });
+    }
+
+    // Whether it is one that comes often: short and not at the very end.
+    bool known(std::string_view word, bool part, const char *readable) {
+        const auto left = static_cast<std::size_t>(readable - word.data());
+        if (word.size() > WordCache::SHORT || left < WordCache::READ) [[unlikely]]
+            return false;
+        const auto *entry = scratch_.cache.find_short(word.data(), word.size(), part);
+        if (entry == nullptr) [[unlikely]]
+            return false;
+        std::memcpy(out_.room(WordCache::FEW), entry->ids, sizeof entry->ids);
+        out_.advance(entry->count);
+        return true;
+    }
+
+    [[gnu::noinline]] void other(std::string_view word, bool part) {
+        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
+            encode(word, part);
+            return;
+        }
+        const WordCache::Word asked(word, part);
+        std::size_t count = 0;
+        if (const auto *ids = scratch_.cache.find(asked, count)) {
+            out_.append({ids, count});
+            return;
+        }
+        const std::size_t before = out_.size();
+        encode(word, part);
+        const auto ids = out_.ids().subspan(before);
+        scratch_.cache.put(asked, ids.data(), ids.size());
+    }
+    void encode(std::string_view word, bool part) {
+        scratch_.tokens.clear();
+        engine_.encode_word(word, part, scratch_);
+        for (const auto &token : scratch_.tokens) out_.push_back(token.id);
+    }
+
     const Engine &engine_;
     Scratch &scratch_;
-    std::vector<std::uint32_t> &out_;
+    IdList &out_;
 };
 
 Engine::~Engine() = default;
@@ -70,15 +104,16 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     added_ = std::make_unique<AddedTokens>(program);
     normalizer_ = make_normalizer(program, tables_);
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
+    if (pre_tokenizer_ && !cut_at_marks_) cut_ = pre_tokenizer_->pattern_cut();
     model_ = make_model(program, tables_, vocabulary_);
+    merges_bytes_ = model_->merges_bytes();
     prefix_ = read_numbers(program, "prefix_ids");
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
     if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
 }
 
-void Engine::encode(std::string_view text, const EncodeOptions &options,
-                    std::vector<std::uint32_t> &out) const {
+void Engine::encode(std::string_view text, const EncodeOptions &options, IdList &out) const {
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = false;
@@ -92,44 +127,42 @@ void Engine::encode(std::string_view text, const EncodeOptions &options,
             out.push_back(id);
         } else if (start == NOWHERE) {
             start = out.size();
-            one_text(text, options.parse_special, scratch, out);
+            one_text(text, options, scratch, out);
             size = out.size() - start;
         } else {
-            const std::size_t again = out.size();
-            out.resize(again + size);
-            std::copy_n(out.data() + start, size, out.data() + again);
+            out.repeat(start, size);
         }
     }
     if (start == NOWHERE) { // it can fail for all that
-        std::vector<std::uint32_t> unused;
-        one_text(text, options.parse_special, scratch, unused);
+        IdList unused;
+        one_text(text, options, scratch, unused);
     }
 }
 
 // The ids of a text with nothing around it.
-void Engine::one_text(std::string_view text, int parse_special, Scratch &scratch,
-                      std::vector<std::uint32_t> &out) const {
-    out.insert(out.end(), prefix_.begin(), prefix_.end());
-    const auto valid = checked(text, scratch);
+void Engine::one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                      IdList &out) const {
+    out.append(prefix_);
+    const auto valid = checked(text, options.valid, scratch);
     if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
         const std::size_t before = out.size();
         try {
             const Part whole{valid, nullptr, {0, 0}, true, true};
-            walk(whole, parse_special, scratch, Ids(*this, scratch, out));
+            walk(whole, options.parse_special, scratch, Ids(*this, scratch, out));
             return;
         } catch (const NeedsExtents &) {
             if (!aligns()) throw Deferred();
-            out.resize(before);
+            out.cut(before);
             scratch.arena.begin(text.size());
         }
     }
-    walk(aligned(valid, scratch), parse_special, scratch, Ids(*this, scratch, out));
+    walk(aligned(valid, scratch), options.parse_special, scratch, Ids(*this, scratch, out));
 }
 
-std::string_view Engine::checked(std::string_view text, Scratch &scratch) const {
+std::string_view Engine::checked(std::string_view text, bool known, Scratch &scratch) const {
     scratch.arena.begin(text.size());
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
-    std::size_t good = valid_prefix(text);
+    std::size_t good = known ? text.size() : valid_prefix(text);
     // A broken character could reach over a mark.
     scratch.model.whole_characters = good == text.size();
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
@@ -147,7 +180,22 @@ std::string_view Engine::checked(std::string_view text, Scratch &scratch) const 
     return valid;
 }
 
-void Engine::encode_word(std::string_view word, Scratch &scratch) const {
+const Borders *Engine::make_borders() const {
+    std::call_once(once_, [this] {
+        made_ = std::make_unique<Borders>(vocabulary_);
+        borders_.store(made_.get(), std::memory_order_release);
+    });
+    return made_.get();
+}
+
+const Borders *Engine::find_borders(std::size_t size, Scratch &scratch) const {
+    if (const auto *ready = borders_.load(std::memory_order_acquire)) return ready;
+    scratch.wide += size;
+    return scratch.wide < WIDE ? nullptr : make_borders();
+}
+
+void Engine::encode_word(std::string_view word, bool part, Scratch &scratch) const {
+    scratch.model.part = part;
     try {
         model_->encode(word, scratch.model, scratch.tokens);
     } catch (const NoToken &error) {

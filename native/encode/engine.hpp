@@ -4,7 +4,7 @@
 // working memory, with a cache of words, from a pool.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "encode/added_tokens.hpp"
+#include "encode/id_list.hpp"
+#include "models/borders.hpp"
 #include "models/models.hpp"
 #include "steps/split_points.hpp"
 #include "steps/steps.hpp"
@@ -38,6 +40,7 @@ using Frame = std::optional<std::vector<std::uint32_t>>;
 struct EncodeOptions {
     bool add_special_tokens = true;
     int parse_special = -1; // -1: as the program says
+    bool valid = false;     // the text is known to be UTF-8
 };
 
 class Engine {
@@ -48,46 +51,72 @@ class Engine {
     Engine &operator=(const Engine &) = delete;
 
     // Ids of one text.
-    void encode(std::string_view text, const EncodeOptions &options,
-                std::vector<std::uint32_t> &out) const;
+    void encode(std::string_view text, const EncodeOptions &options, IdList &out) const;
 
     // Tokens of one text with their places; Deferred where the pipeline has to say.
-    void encode_tokens(std::string_view text, int parse_special, Tokens &out) const;
+    void encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const;
     // Whether every step keeps places.
     [[nodiscard]] bool aligns() const;
+    // Whether words are cut at a pattern without a call for each of them.
+    [[nodiscard]] bool cuts_at_pattern() const { return cut_.pattern != nullptr; }
+    // Make what is otherwise made when enough text was seen; whether words are cut at borders.
+    bool warm() const { return merges_bytes_ && make_borders() != nullptr; }
 
   private:
     struct Scratch {
         Arena arena;
         ModelScratch model;
         WordCache cache;
-        WordCache places; // id and size of each token
+        WordCache places;     // id and size of each token
+        std::size_t wide = 0; // bytes of words that Borders might have cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
         std::vector<Token> tokens;
         std::vector<std::uint32_t> ids;
         std::string valid;
+
+        [[nodiscard]] std::size_t cached() const {
+            return cache.bytes() + places.bytes() + model.segments.bytes();
+        }
     };
     class ScratchLease;
 
     class Ids;
     class Rows;
 
-    void one_text(std::string_view text, int parse_special, Scratch &scratch,
-                  std::vector<std::uint32_t> &out) const;
-    std::string_view checked(std::string_view text, Scratch &scratch) const;
+    void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                  IdList &out) const;
+    std::string_view checked(std::string_view text, bool valid, Scratch &scratch) const;
     static Part aligned(std::string_view text, Scratch &scratch);
     // The way of a text to its words; see walk.hpp.
     template <typename Sink>
     void walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const;
+    template <typename Sink> void cut_words(const Part &part, Sink &sink) const;
     template <typename Sink> void unit(const Part &part, const Scratch &scratch, Sink &sink) const;
     // Where no token reaches over a border, what lies before it is a word of its own.
     [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
         const bool cut = cut_at_marks_ && scratch.model.whole_characters;
         return cut ? split_points_.first(text) : text.size();
     }
-    void encode_word(std::string_view word, Scratch &scratch) const;
+    // Whether there may be borders in a word.
+    [[nodiscard]] bool may_cut(std::string_view word) const {
+        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(word[i]); };
+        return word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0) && merges_bytes_;
+    }
+    // Put start and end of what the model is asked for one by one, and whether it is less than
+    // the word.
+    template <typename Put>
+    void parts(std::string_view word, Scratch &scratch, const Put &put) const {
+        const auto *borders = may_cut(word) ? find_borders(word.size(), scratch) : nullptr;
+        if (borders != nullptr)
+            borders->parts(word, put);
+        else
+            put(0, word.size(), false);
+    }
+    const Borders *make_borders() const;
+    [[nodiscard]] const Borders *find_borders(std::size_t size, Scratch &scratch) const;
+    void encode_word(std::string_view word, bool part, Scratch &scratch) const;
 
     Tables tables_;
     Vocabulary vocabulary_;
@@ -98,14 +127,25 @@ class Engine {
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
+    PatternCut cut_; // where the pre-tokenizer is nothing else
     std::unique_ptr<Model> model_;
+    bool merges_bytes_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text
     Frame plain_;   // the same without special tokens
 
+    // Made when that much was seen that they might cut.
+    static constexpr std::size_t WIDE = 16U << 10;
+    mutable std::once_flag once_;
+    mutable std::unique_ptr<Borders> made_;
+    mutable std::atomic<const Borders *> borders_ = nullptr;
+
+    // Working memory that no call has.
     static constexpr std::size_t POOL = 16;
+    static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, beyond the first
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Scratch>> pool_;
+    mutable std::size_t pooled_ = 0; // bytes of their caches
 };
 
 } // namespace mtkit

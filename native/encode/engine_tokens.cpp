@@ -50,32 +50,37 @@ class Engine::Rows {
             size == 0 ? nowhere(part) : Extent{part.extents[0].start, part.extents[size - 1].end});
     }
 
-    void word(std::string_view word, const Extent *extents) {
-        find_tokens(word);
-        for (const auto &token : scratch_.tokens) put(word, extents, token);
+    void word(std::string_view word, const Extent *extents, const char *) {
+        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
+            const auto text = word.substr(start, end - start);
+            find_tokens(text, part);
+            for (const auto &token : scratch_.tokens) put(text, extents + start, token);
+        });
     }
 
   private:
     // The tokens of a word, in the scratch memory.
-    void find_tokens(std::string_view word) {
+    void find_tokens(std::string_view word, bool part) {
         auto &tokens = scratch_.tokens;
         tokens.clear();
-        const bool cached = engine_.cacheable_ && word.size() <= WordCache::LONGEST;
-        std::size_t count = 0;
-        if (cached) {
-            if (const auto *packed = scratch_.places.find(word, count)) {
-                std::uint32_t at = 0;
-                for (std::size_t i = 0; i < count; ++i) {
-                    const std::uint32_t end = at + (packed[i] >> ID_BITS);
-                    tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
-                    at = end;
-                }
-                return;
-            }
+        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
+            engine_.encode_word(word, part, scratch_);
+            return;
         }
-        engine_.encode_word(word, scratch_);
-        if (cached && pack(word, tokens, scratch_.packed))
-            scratch_.places.put(word, scratch_.packed.data(), scratch_.packed.size());
+        const WordCache::Word asked(word, part);
+        std::size_t count = 0;
+        if (const auto *packed = scratch_.places.find(asked, count)) {
+            std::uint32_t at = 0;
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::uint32_t end = at + (packed[i] >> ID_BITS);
+                tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
+                at = end;
+            }
+            return;
+        }
+        engine_.encode_word(word, part, scratch_);
+        if (pack(word, tokens, scratch_.packed))
+            scratch_.places.put(asked, scratch_.packed.data(), scratch_.packed.size());
     }
 
     void put(std::string_view word, const Extent *extents, const Token &token) {
@@ -112,12 +117,12 @@ bool Engine::aligns() const {
     return (!normalizer_ || normalizer_->aligns()) && (!pre_tokenizer_ || pre_tokenizer_->aligns());
 }
 
-void Engine::encode_tokens(std::string_view text, int parse_special, Tokens &out) const {
+void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const {
     if (!aligns()) throw Deferred();
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = true;
-    walk(aligned(checked(text, scratch), scratch), parse_special, scratch,
+    walk(aligned(checked(text, options.valid, scratch), scratch), options.parse_special, scratch,
          Rows(*this, scratch, out));
 }
 

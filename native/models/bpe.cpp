@@ -34,7 +34,7 @@ class Bpe final : public Model {
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
-        if (ignore_merges_ || (whole_newlines_ && only_newlines(word))) {
+        if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
             const std::uint32_t id = vocabulary_.words.find(word);
             if (id < vocabulary_.pieces.size()) {
                 out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
@@ -54,6 +54,10 @@ class Bpe final : public Model {
                 return true;
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
+    }
+    [[nodiscard]] bool merges_bytes() const override {
+        return vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_ &&
+               literal_.complete();
     }
 
   private:
@@ -169,13 +173,14 @@ class Bpe final : public Model {
 class RankBpe final : public Model {
   public:
     explicit RankBpe(const Vocabulary &vocabulary)
-        : words_(vocabulary.words), raw_(vocabulary.raw) {}
+        : words_(vocabulary.words), raw_(vocabulary.raw),
+          complete_(ByteIds::literal(vocabulary).complete()) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
         const auto size = static_cast<std::uint32_t>(word.size());
-        if (const std::uint32_t id = words_.find(word); id != NONE) {
+        if (const auto id = scratch.part ? NONE : words_.find(word); id != NONE) {
             out.push_back({id, 0, size});
             return;
         }
@@ -200,10 +205,12 @@ class RankBpe final : public Model {
         for (const auto &symbol : scratch.symbols)
             out.push_back({symbol.id, symbol.start, symbol.end});
     }
+    [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
 
   private:
     WordTable words_;
     bool raw_;
+    bool complete_;
 };
 
 } // namespace

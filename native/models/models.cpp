@@ -28,6 +28,10 @@ ByteIds ByteIds::literal(const Vocabulary &vocabulary) {
     return out;
 }
 
+bool ByteIds::complete() const {
+    return std::find(std::begin(id), std::end(id), NONE) == std::end(id);
+}
+
 ByteIds ByteIds::named(const Vocabulary &vocabulary) {
     ByteIds out = none();
     for (unsigned byte = 0; byte < 256; ++byte) {

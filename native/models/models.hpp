@@ -56,6 +56,7 @@ struct ModelScratch {
     WordCache segments;            // of Unigram: how sure each is, its tokens
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8
+    bool part = false;             // what is encoded is less than a word, see borders.hpp
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
     // step by step would touch twice the memory.
@@ -72,6 +73,9 @@ class Model {
     // Append the tokens of one word.
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
+
+    // Whether it merges bytes, symbols that spell what they cover: words may be cut at Borders.
+    [[nodiscard]] virtual bool merges_bytes() const { return false; }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }
@@ -91,6 +95,8 @@ struct ByteIds {
 
     // Tokens that are exactly that byte.
     static ByteIds literal(const Vocabulary &vocabulary);
+    // Whether each byte has one.
+    [[nodiscard]] bool complete() const;
     // Tokens called <0xHH>.
     static ByteIds named(const Vocabulary &vocabulary);
 };

@@ -83,7 +83,8 @@ template <typename Sum> class Unigram final : public Model {
             return;
         }
         std::size_t count = 0;
-        const auto *known = scratch.segments.find(segment, count);
+        const WordCache::Word asked(segment, false);
+        const auto *known = scratch.segments.find(asked, count);
         if (known != nullptr && std::bit_cast<float>(*known) > margin) {
             auto at = static_cast<std::uint32_t>(start);
             for (std::size_t i = 1; i < count; ++i) {
@@ -105,7 +106,7 @@ template <typename Sum> class Unigram final : public Model {
                 return;
             ids.push_back(id);
         }
-        scratch.segments.put(segment, ids.data(), ids.size());
+        scratch.segments.put(asked, ids.data(), ids.size());
     }
 
     // Add the best path of a segment and its scores; return how far the next best is from it.

@@ -92,7 +92,7 @@ class Form final : public Normalizer {
         std::size_t copied = 0;
         std::vector<Marked> marks;
         while (at < text.size()) {
-            const auto c = decode(text, at);
+            const auto c = decode_usual(text, at);
             if (c.value < 0x80 && !ascii_) {
                 at = ascii_end(text, at);
                 inert = at - 1;

@@ -1,6 +1,6 @@
 // What a component looks for: a text, characters of a set, runs of two sets, a pattern.
 #include "models/models.hpp"
-#include "steps/pattern.hpp"
+#include "steps/pattern_walk.hpp"
 #include "steps/steps.hpp"
 #include "text/sets.hpp"
 #include "text/utf8.hpp"
@@ -69,6 +69,7 @@ class PatternMatcher final : public Matcher {
     void find(std::string_view text, const PutMatch &put) const override {
         pattern_.find(text, put);
     }
+    [[nodiscard]] const Pattern *pattern() const override { return &pattern_; }
 
   private:
     // Patterns lie in sections PT00, PT01 ...

@@ -1,11 +1,11 @@
 // Split patterns: walks the tables that mtkit/patterns/matcher.py makes and describes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "base/function_ref.hpp"
 #include "tables/tables.hpp"
 
 namespace mtkit {
@@ -15,10 +15,13 @@ class Pattern {
     // The tables are used in place; throws FormatError where they do not fit together.
     explicit Pattern(std::span<const std::uint32_t> tables);
 
-    // Put start and end of each match from left to right, in bytes.
-    void find(std::string_view text, const FunctionRef<std::size_t, std::size_t> &put) const;
+    // Put start and end of each match from left to right, in bytes; see pattern_walk.hpp.
+    template <typename Put> void find(std::string_view text, const Put &put) const;
 
   private:
+    static constexpr std::size_t LONG_LOOK = 64;
+    static constexpr auto NOWHERE = static_cast<std::size_t>(-1);
+
     struct Automaton {
         std::uint32_t states = 0;
         std::uint32_t stride = 0;
@@ -36,16 +39,23 @@ class Pattern {
         std::uint32_t column; // of the symbol with the oracles' answers
         std::uint32_t size;   // of the character in bytes
     };
+    class Failed;
     class Direct;
     class Prepared;
+    template <typename Columns> class Search;
 
-    template <typename Columns>
-    void walk(const Columns &columns, std::size_t length,
-              const FunctionRef<std::size_t, std::size_t> &put) const;
+    [[nodiscard]] std::size_t quick(std::string_view text, std::size_t place) const;
+    [[nodiscard]] std::size_t last_match(std::string_view text, std::size_t place,
+                                         std::size_t end) const;
+    void make_rows();
+    [[nodiscard]] Prepared prepared(std::string_view text) const;
     template <typename T>
     std::span<const T> part(std::size_t at, std::size_t count, const char *field) const;
     [[nodiscard]] Automaton automaton(std::size_t at) const;
-    [[nodiscard]] std::uint32_t symbol(char32_t c) const;
+    [[nodiscard]] std::uint32_t symbol(char32_t c) const {
+        return std::min<std::uint32_t>(
+            blocks_[(static_cast<std::size_t>(numbers_[c >> 8]) << 8) | (c & 255)], classes_);
+    }
     static void run(const Automaton &oracle, std::uint32_t unit, std::uint32_t bit,
                     std::vector<std::uint32_t> &columns, const std::vector<std::uint32_t> &symbols);
 
@@ -57,6 +67,15 @@ class Pattern {
     std::vector<Automaton> oracles_;
     Automaton main_;
     std::uint32_t ascii_[128] = {};
+
+    // What the states do: where the next state's row begins; where there is none, whether a match
+    // ends in front. A row has a cell for each byte (those that are not ASCII go nowhere), then one
+    // for each class. Empty where the character in front of a match counts.
+    static constexpr std::uint32_t MATCH = 1;
+    static constexpr std::uint32_t ROW = 512;
+    static constexpr std::uint32_t BY_CLASS = 256;
+    std::vector<std::uint32_t> rows_;
+    std::uint32_t start_ = 0; // row of the state at the start of a match
 };
 
 } // namespace mtkit

@@ -2,6 +2,7 @@
 //
 // Source: huggingface/tokenizers, tokenizer/normalizer.rs (split), pre_tokenizers/.
 #include "models/models.hpp"
+#include "steps/pattern_walk.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/sets.hpp"
@@ -63,8 +64,16 @@ class Split final : public PreTokenizer {
             throw FormatError("is " + std::to_string(behavior), "behavior");
         behavior_ = static_cast<Behavior>(behavior);
         invert_ = read_flag(program, "invert");
+        if (behavior_ != Behavior::ISOLATED && behavior_ != Behavior::REMOVED) return;
+        const bool removes = behavior_ == Behavior::REMOVED;
+        cut_ = {matcher_->pattern(), !removes || invert_, !removes || !invert_};
     }
     void run(const Part &part, Arena &, const PutPart &put) const override {
+        if (cut_.pattern != nullptr) {
+            cut_.run(part.text,
+                     [&](std::size_t start, std::size_t end) { put(part.cut(start, end)); });
+            return;
+        }
         Stretches stretches(part, behavior_, put);
         matcher_->find(part.text, [&](std::size_t start, std::size_t end) {
             if (stretches.end() != start) stretches.add(start, invert_);
@@ -74,11 +83,13 @@ class Split final : public PreTokenizer {
         stretches.flush();
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    [[nodiscard]] PatternCut pattern_cut() const override { return cut_; }
 
   private:
     std::unique_ptr<Matcher> matcher_;
     Behavior behavior_;
     bool invert_;
+    PatternCut cut_;
 };
 
 // A text with `prefix` in front and `mark` for each blank.

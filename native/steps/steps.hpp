@@ -16,6 +16,8 @@
 
 namespace mtkit {
 
+class Pattern;
+
 // A stretch of the original text, in characters.
 struct Extent {
     std::uint32_t start;
@@ -116,6 +118,16 @@ class Normalizer {
     [[nodiscard]] virtual bool aligns() const { return false; }
 };
 
+// Cuts a text at a pattern, end to end; see pattern_walk.hpp. Nothing where `pattern` is null.
+struct PatternCut {
+    const Pattern *pattern = nullptr;
+    bool matches = true; // are kept
+    bool others = true;  // are kept: what lies between them
+
+    // Put start and end of each part; empty ones are left out.
+    template <typename Put> void run(std::string_view text, const Put &put) const;
+};
+
 // Takes the parts of a text one after the other: they are encoded as they are cut, so that those
 // of a long text never lie in memory together.
 using PutPart = FunctionRef<const Part &>;
@@ -128,6 +140,8 @@ class PreTokenizer {
     virtual void run(const Part &part, Arena &arena, const PutPart &put) const = 0;
     // Whether it writes extents, or only cuts.
     [[nodiscard]] virtual bool aligns() const { return false; }
+    // What it does, where it is a cut at a pattern and nothing else.
+    [[nodiscard]] virtual PatternCut pattern_cut() const { return {}; }
     // Whether what it does depends on extents, even where only ids are wanted.
     [[nodiscard]] virtual bool needs_extents() const { return false; }
 };
@@ -153,6 +167,8 @@ class Matcher {
   public:
     virtual ~Matcher() = default;
     virtual void find(std::string_view text, const PutMatch &put) const = 0;
+    // The pattern, where it looks for one and nothing else.
+    [[nodiscard]] virtual const Pattern *pattern() const { return nullptr; }
 };
 
 std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables);

@@ -1,13 +1,17 @@
 // Ids of words seen before. Bounded; an entry may be overwritten at any time.
 //
-// Short words (up to 15 bytes) with up to three ids are 32 bytes in a direct-mapped table that
-// grows with use to 2 MB; longer ones lie in a second table that is wiped when its 1 MB is full.
+// Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
+// grows with use to 2 MB: a new entry stays in front, the one behind it goes. Longer ones lie in
+// two generations of at most 0.7 MB: when the younger is full, the older goes.
 // Belongs to one call at a time.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,102 +22,206 @@ namespace mtkit {
 class WordCache {
   public:
     static constexpr std::size_t LONGEST = 255;
+    // So many ids can be read, however few there are.
+    static constexpr std::size_t FEW = 3;
 
-    // Ids of a word, in place until the next put(); null when it is not known.
-    const std::uint32_t *find(std::string_view word, std::size_t &count) {
-        if (word.size() <= 15) {
-            key_ = key_of(word);
-            hash_ = mix((key_.low ^ (key_.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL);
-            if (!short_.empty()) {
-                const auto &entry = short_[hash_ & (short_.size() - 1)];
-                if (entry.key == key_) {
-                    count = entry.count;
-                    return entry.ids;
-                }
-            }
-        } else {
-            hash_ = hash_bytes(word);
-        }
-        if (long_.empty()) return nullptr;
-        const auto &entry = long_[hash_ & (long_.size() - 1)];
-        if (entry.hash != hash_ || entry.size != word.size() || entry.size == 0) return nullptr;
-        if (std::memcmp(bytes_.data() + entry.bytes, word.data(), word.size()) != 0) return nullptr;
-        count = entry.count;
-        return ids_.data() + entry.ids;
+    // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
+    // 0.
+    struct Key {
+        std::uint64_t low;
+        std::uint64_t high;
+        bool operator==(const Key &) const = default;
+    };
+    struct Short {
+        Key key;
+        std::uint32_t ids[FEW];
+        std::uint32_t count;
+    };
+    static constexpr std::size_t SHORT = 15;
+    static constexpr std::size_t READ = 16;
+
+    // A word of which READ bytes can be read, or null. This is asked most often.
+    [[nodiscard]] const Short *find_short(const char *word, std::size_t size, bool part) const {
+        return find_key({load64(word) & MASKS[size][0],
+                         (load64(word + 8) & MASKS[size][1]) | kind(size, part)});
     }
 
-    // Remember the ids of the word that was last asked for.
-    void put(std::string_view word, const std::uint32_t *ids, std::size_t count) {
-        if (word.size() <= 15 && count <= 3) {
-            if (short_.empty() || (inserted_ > short_.size() && short_.size() < MOST)) grow();
+    // What is asked for: a word, or part of one that is encoded in another way.
+    class Word {
+      public:
+        Word(std::string_view text, bool part) : text_(text), part_(part) {
+            if (!is_short()) {
+                hash_ = hash_bytes(text) ^ static_cast<std::uint64_t>(part);
+                return;
+            }
+            const std::size_t head = std::min<std::size_t>(text.size(), 8);
+            key_ = {load_up_to_8(text.data(), head),
+                    load_up_to_8(text.data() + head, text.size() - head) | kind(text.size(), part)};
+            hash_ = hash_of(key_);
+        }
+
+      private:
+        friend class WordCache;
+        [[nodiscard]] bool is_short() const { return text_.size() <= SHORT; }
+
+        std::string_view text_;
+        bool part_;
+        Key key_{};
+        std::uint64_t hash_;
+    };
+
+    WordCache() = default;
+    WordCache(const WordCache &) = delete;
+    WordCache &operator=(const WordCache &) = delete;
+
+    // Ids of a word, in place until the next put(); null when it is not known.
+    const std::uint32_t *find(const Word &word, std::size_t &count) const {
+        if (word.is_short()) {
+            if (const auto *entry = find_key(word.key_)) {
+                count = entry->count;
+                return entry->ids;
+            }
+        }
+        const auto *found = young_.find(word, count);
+        return found != nullptr ? found : old_.find(word, count);
+    }
+
+    void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (word.is_short() && count <= FEW) {
+            if (short_.empty() || (inserted_ > short_.size() / 2 && short_.size() < MOST)) grow();
             ++inserted_;
-            Short entry{key_, static_cast<std::uint32_t>(count), {}};
+            Short entry{word.key_, {}, static_cast<std::uint32_t>(count)};
             std::copy_n(ids, count, entry.ids);
-            short_[hash_ & (short_.size() - 1)] = entry;
+            insert(entry, word.hash_);
             return;
         }
-        if (long_.empty() || bytes_.size() + 4 * (ids_.size() + count) + word.size() > POOL) {
-            long_.assign(LONG_SLOTS, {});
-            bytes_.clear();
-            ids_.clear();
+        if (young_.full()) {
+            std::swap(young_, old_);
+            young_.clear();
         }
-        long_[hash_ & (long_.size() - 1)] = {hash_, static_cast<std::uint32_t>(bytes_.size()),
-                                             static_cast<std::uint32_t>(ids_.size()),
-                                             static_cast<std::uint32_t>(word.size()),
-                                             static_cast<std::uint32_t>(count)};
-        bytes_.append(word);
-        ids_.insert(ids_.end(), ids, ids + count);
+        young_.put(word, ids, count);
+    }
+
+    // Memory that it has, in bytes.
+    [[nodiscard]] std::size_t bytes() const {
+        return short_.capacity() * sizeof(Short) + young_.memory() + old_.memory();
     }
 
   private:
     static constexpr std::size_t FIRST = 1U << 10;
     static constexpr std::size_t MOST = 1U << 16;
-    static constexpr std::size_t LONG_SLOTS = 1U << 14;
-    static constexpr std::size_t POOL = 1U << 20;
 
-    struct Key {
-        std::uint64_t low;
-        std::uint64_t high; // length in the top byte, so that no word has key 0
-        bool operator==(const Key &) const = default;
-    };
-    struct Short {
-        Key key;
-        std::uint32_t count;
-        std::uint32_t ids[3];
-    };
-    struct Long {
-        std::uint64_t hash;
-        std::uint32_t bytes;
-        std::uint32_t ids;
-        std::uint32_t size;
-        std::uint32_t count;
+    // Longer words, or more ids.
+    class Generation {
+      public:
+        const std::uint32_t *find(const Word &word, std::size_t &count) const {
+            if (slots_.empty()) return nullptr;
+            const auto &slot = slots_[word.hash_ & (slots_.size() - 1)];
+            if (slot.hash != word.hash_ || slot.size != word.text_.size() || slot.count == 0 ||
+                slot.part != word.part_ ||
+                std::memcmp(bytes_.data() + slot.bytes, word.text_.data(), slot.size) != 0)
+                return nullptr;
+            count = slot.count;
+            return ids_.data() + slot.ids;
+        }
+        [[nodiscard]] bool full() const { return bytes_.size() + 4 * ids_.size() > POOL; }
+        void clear() {
+            std::fill(slots_.begin(), slots_.end(), Slot());
+            bytes_.clear();
+            ids_.clear();
+            kept_ = 0;
+        }
+        void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
+            if (count == 0) return;
+            if (slots_.empty() || (2 * kept_ >= slots_.size() && slots_.size() < MOST_SLOTS)) {
+                std::vector<Slot> before(std::max(FIRST_SLOTS, 4 * slots_.size()));
+                before.swap(slots_);
+                for (const auto &slot : before)
+                    if (slot.count != 0) slots_[slot.hash & (slots_.size() - 1)] = slot;
+            }
+            ++kept_;
+            slots_[word.hash_ & (slots_.size() - 1)] = {
+                word.hash_,
+                static_cast<std::uint32_t>(bytes_.size()),
+                static_cast<std::uint32_t>(ids_.size()),
+                static_cast<std::uint32_t>(count),
+                static_cast<std::uint16_t>(word.text_.size()),
+                word.part_};
+            bytes_.append(word.text_);
+            ids_.insert(ids_.end(), ids, ids + count);
+            if (count < FEW) ids_.resize(ids_.size() + FEW - count);
+        }
+        [[nodiscard]] std::size_t memory() const {
+            return slots_.capacity() * sizeof(Slot) + bytes_.capacity() + 4 * ids_.capacity();
+        }
+
+      private:
+        static constexpr std::size_t FIRST_SLOTS = 1U << 8;
+        static constexpr std::size_t MOST_SLOTS = 1U << 14;
+        static constexpr std::size_t POOL = 1U << 19;
+        struct Slot {
+            std::uint64_t hash;
+            std::uint32_t bytes;
+            std::uint32_t ids;
+            std::uint32_t count; // 0: free
+            std::uint16_t size;
+            bool part;
+        };
+        std::vector<Slot> slots_;
+        std::string bytes_;
+        std::vector<std::uint32_t> ids_;
+        std::size_t kept_ = 0;
     };
 
-    static Key key_of(std::string_view word) {
-        const std::size_t head = word.size() < 8 ? word.size() : 8;
-        return {load_up_to_8(word.data(), head),
-                load_up_to_8(word.data() + head, word.size() - head) |
-                    (static_cast<std::uint64_t>(word.size()) << 56)};
+    static constexpr auto MASKS = [] {
+        std::array<std::array<std::uint64_t, 2>, 16> masks{};
+        for (unsigned size = 0; size < 16; ++size)
+            for (unsigned byte = 0; byte < size; ++byte)
+                masks[size][byte / 8] |= std::uint64_t{0xFF} << (8 * (byte % 8));
+        return masks;
+    }();
+
+    static std::uint64_t kind(std::uint64_t size, bool part) {
+        return (size | std::uint64_t{part} << 4) << 56;
+    }
+    static std::uint64_t hash_of(const Key &key) {
+        return (key.low ^ (key.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL;
+    }
+    // The first slot of the pair for a short word: by the upper bits, which all others change.
+    [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
+
+    [[nodiscard]] const Short *find_key(const Key &key) const {
+        const auto *entry = pairs_ + place(hash_of(key));
+        if (entry->key == key) [[likely]]
+            return entry;
+        ++entry;
+        return entry->key == key ? entry : nullptr;
+    }
+
+    void insert(const Short &entry, std::uint64_t hash) {
+        auto *front = short_.data() + place(hash);
+        if (front->key.high != 0) front[1] = front[0];
+        front[0] = entry;
     }
 
     void grow() {
-        std::vector<Short> old(short_.empty() ? FIRST : 4 * short_.size());
-        old.swap(short_);
-        for (const auto &entry : old)
-            if (entry.key.high != 0) {
-                const auto hash = mix((entry.key.low ^ (entry.key.high * 0x9E3779B97F4A7C15ULL)) *
-                                      0xE7037ED1A0B428DBULL);
-                short_[hash & (short_.size() - 1)] = entry;
-            }
+        std::vector<Short> before(std::max(FIRST, 4 * short_.size()));
+        before.swap(short_);
+        pairs_ = short_.data();
+        shift_ = static_cast<unsigned>(65 - std::countr_zero(short_.size()));
+        // What lies in front stays in front.
+        for (std::size_t i = before.size(); i > 0; --i)
+            if (const auto &entry = before[i - 1]; entry.key.high != 0)
+                insert(entry, hash_of(entry.key));
     }
 
+    static constexpr Short NOTHING[4]{};
+    const Short *pairs_ = NOTHING; // short_, once there are any
+    unsigned shift_ = 63;
     std::vector<Short> short_;
     std::size_t inserted_ = 0;
-    std::vector<Long> long_;
-    std::string bytes_;
-    std::vector<std::uint32_t> ids_;
-    Key key_{};
-    std::uint64_t hash_ = 0;
+    Generation young_;
+    Generation old_;
 };
 
 } // namespace mtkit

@@ -102,6 +102,9 @@ class WordTable {
     // Length of the longest piece, for bounding searches.
     [[nodiscard]] std::size_t longest() const { return longest_; }
 
+    // How many strings there are numbers of; not all of them need be found.
+    [[nodiscard]] std::size_t count() const { return pieces_.size() + extra_.size(); }
+
     // The string of a number.
     [[nodiscard]] std::string_view operator[](std::size_t index) const {
         return index < pieces_.size() ? pieces_[index] : extra_[index - pieces_.size()];

@@ -41,9 +41,11 @@ inline CodePoint decode(std::string_view text, std::size_t at) {
         return {((first & 0x1F) << 6) | (byte(1) & 0x3F), 2};
     }
     if (first < 0xF0) {
-        if (left < 3 || !tail(1) || !tail(2)) return stray;
-        const char32_t value = ((first & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F);
-        if (value < 0x800 || (value >= 0xD800 && value < 0xE000)) return stray;
+        if (left < 3) return stray;
+        const char32_t second = byte(1) ^ 0x80;
+        const char32_t third = byte(2) ^ 0x80;
+        const char32_t value = ((first & 0x0F) << 12) | (second << 6) | third;
+        if ((second | third) >= 0x40 || value < 0x800 || value - 0xD800 < 0x800) return stray;
         return {value, 3};
     }
     if (first > 0xF4 || left < 4 || !tail(1) || !tail(2) || !tail(3)) return stray;
@@ -51,6 +53,18 @@ inline CodePoint decode(std::string_view text, std::size_t at) {
                            ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F);
     if (value < 0x10000 || value > 0x10FFFF) return stray;
     return {value, 4};
+}
+
+// The same; soonest for what most characters of three bytes are.
+inline CodePoint decode_usual(std::string_view text, std::size_t at) {
+    const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
+    if (p[0] - 0xE0U < 16 && text.size() - at >= 3) {
+        const unsigned second = p[1] ^ 0x80U;
+        const unsigned third = p[2] ^ 0x80U;
+        const unsigned value = (p[0] & 15U) << 12 | second << 6 | third;
+        if ((second | third) < 0x40 && value - 0x800 < 0xD000) return {value, 3};
+    }
+    return decode(text, at);
 }
 
 inline bool is_stray(char32_t c) {
@@ -101,7 +115,7 @@ inline std::size_t ascii_end(std::string_view text, std::size_t at) {
 inline std::size_t valid_prefix(std::string_view text) {
     std::size_t at = 0;
     while ((at = ascii_end(text, at)) < text.size()) {
-        const auto c = decode(text, at);
+        const auto c = decode_usual(text, at);
         if (is_stray(c.value)) return at;
         at += c.size;
     }

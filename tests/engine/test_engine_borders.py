@@ -1,0 +1,119 @@
+"""Merges of bytes are cut where no symbol reaches over a border; ids stay those of whole words."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_beside_pipeline import Both
+from support import shared_tokenizer
+
+pytest.importorskip("mtkit._native")
+from mtkit import load
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.engine import Engine, load_engine
+from mtkit.spec import TokenizerSpec, TokenType, models
+from mtkit.spec import pre_tokenizers as pre
+from mtkit.spec.vocabulary import Vocabulary
+from mtkit.unicode.byte_alphabet import to_letters
+
+LETTERS = "的一是不かなカ한글é。 aא🙂"
+"""Of one to four bytes, three mostly; several share their first or last bytes."""
+
+BYTES = [bytes((byte,)) for byte in range(256)]
+
+
+def drawn(rng: random.Random, count: int, ignore_merges: bool) -> TokenizerSpec:
+    """Draw a byte-level model whose merges join bytes, parts of characters, and characters."""
+    texts = ["".join(rng.choices(LETTERS, k=rng.randint(2, 5))).encode() for _ in range(8)]
+    symbols = list(BYTES)
+    pairs: list[int] = []
+    for _ in range(count):
+        parts = _parted(rng, rng.choice(texts), symbols)
+        at = rng.randrange(len(parts) - 1)
+        joined = symbols[parts[at]] + symbols[parts[at + 1]]
+        if joined not in symbols:
+            symbols.append(joined)
+            pairs += parts[at : at + 2]
+    merges = Numbers.of("I", pairs)
+    if ignore_merges:
+        # Tokens that merges do not make.
+        symbols += {text[:9] for text in texts} - set(symbols)
+    vocabulary = Vocabulary(
+        Pieces.of([to_letters(symbol).encode() for symbol in symbols]),
+        Numbers.of("B", [TokenType.NORMAL] * len(symbols)),
+        Numbers.of("f", [0.0] * len(symbols)),
+    )
+    model = models.BPE(models.Merges(merges, Pieces.of([])), ignore_merges=ignore_merges)
+    split = pre.ByteLevel(add_prefix_space=False, use_regex=rng.random() < 0.8)
+    invalid = rng.choice(["error", "replace", "keep"])
+    return TokenizerSpec(vocabulary, model, pre_tokenizer=split, invalid_utf8=invalid)
+
+
+def _parted(rng: random.Random, text: bytes, symbols: list[bytes]) -> list[int]:
+    """Part a text into two symbols and more."""
+    parts = []
+    at = 0
+    while at < len(text):
+        fitting = [i for i, symbol in enumerate(symbols) if text.startswith(symbol, at)]
+        fitting = [i for i in fitting if len(symbols[i]) < len(text)]
+        part = max(fitting[-rng.randint(1, 3) :])
+        parts.append(part)
+        at += len(symbols[part])
+    return parts
+
+
+@pytest.mark.parametrize("ignore_merges", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_models(seed: int, ignore_merges: bool) -> None:
+    rng = random.Random(f"{seed} {ignore_merges}")
+    spec = drawn(rng, rng.choice([5, 20, 60]), ignore_merges)
+    words = ["".join(rng.choices(LETTERS, k=rng.randint(1, 12))) for _ in range(20)]
+    texts = words + ["".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(20)]
+    with Both(spec) as both:
+        # Few bytes come before warm(): words are merged whole, some of them are remembered so.
+        for text in texts[::3]:
+            both.same("encode_ids", text)
+        assert both.engine._native.warm()
+        for text in texts:
+            both.same("encode_ids", text)
+            both.same("encode", text)
+            both.same("encode_ids", text.encode()[:-1])
+
+
+def test_cutting_everywhere_would_be_seen() -> None:
+    """In the models drawn above merges do reach over borders, and others are not crossed."""
+    crossed = kept = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        engine = load_engine(drawn(rng, 60, ignore_merges=False))
+        for _ in range(50):
+            two = rng.choices("的一是不かなカ한글", k=2)
+            apart = [i for c in two for i in engine.encode_ids(c)]
+            same = engine.encode_ids("".join(two)) == apart
+            crossed, kept = crossed + (not same), kept + same
+    assert crossed > 20
+    assert kept > 200
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "cl100k_base", "o200k_base"])
+def test_the_published_models_take_the_short_way(name: str) -> None:
+    """What is said of their speed holds only where the core cuts at the pattern and at borders."""
+    tokenizer = load(shared_tokenizer(name))
+    engine = tokenizer.engine
+    assert isinstance(engine, Engine)
+    assert engine._native.cuts_at_pattern
+    cold = load_engine(tokenizer.spec)
+    rng = random.Random(name)
+    texts = [
+        "".join(rng.choices("的一是不了人我在有他这中大来上かなカ한글，。 a", k=30))
+        for _ in range(300)
+    ]
+    before = [cold.encode_ids(text, add_special_tokens=False) for text in texts[:100]]
+    assert engine._native.warm()
+    after = [engine.encode_ids(text, add_special_tokens=False) for text in texts]
+    assert after[:100] == before
+    assert engine.encode_ids("".join(texts)) == load_engine(tokenizer.spec).encode_ids(
+        "".join(texts)
+    )
+    assert engine.deferred == 0

@@ -1,0 +1,60 @@
+"""What the core remembers of words never changes an id, however much it has seen."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("mtkit._native")
+import mtkit
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzé的一0123 \n"
+
+
+def chunks(seed: int, count: int) -> list[str]:
+    """Draw texts of which each word is new: short ones and those of up to 60 characters."""
+    rng = random.Random(seed)
+    return [
+        " ".join(
+            "".join(rng.choices(LETTERS, k=rng.choice([1, 2, 4, 7, 12, 15, 16, 40, 60])))
+            for _ in range(1000)
+        )
+        for _ in range(count)
+    ]
+
+
+def test_more_words_than_are_kept() -> None:
+    """130,000 words: the table of short ones is full, and what lies beside it is left behind."""
+    texts = chunks(1, 130)
+    engine = mtkit.load().engine
+    for text in texts:
+        expected = mtkit.load().engine.encode_ids(text)
+        assert engine.encode_ids(text) == expected
+    rng = random.Random(2)
+    for text in rng.sample(texts, 30):
+        fresh = mtkit.load().engine
+        assert engine.encode_ids(text) == fresh.encode_ids(text)
+        assert engine.encode(text).offsets == fresh.encode(text).offsets
+
+
+def test_every_length_at_every_distance_from_the_end() -> None:
+    """Words are read in one step where the text goes on, byte by byte at its end."""
+    warm = mtkit.load().engine
+    for size in range(1, 40):
+        for left in range(20):
+            text = "x" * size + " " + "y" * left
+            for asked in (text, text[:size], text.encode()):
+                expected = mtkit.load().engine.encode_ids(asked)
+                assert warm.encode_ids(asked) == expected
+                assert warm.encode_ids(asked) == expected
+
+
+def test_threads_share_one_engine() -> None:
+    texts = chunks(3, 16)
+    expected = [mtkit.load().engine.encode_ids(text) for text in texts]
+    engine = mtkit.load().engine
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(4):
+            assert list(threads.map(engine.encode_ids, texts)) == expected
