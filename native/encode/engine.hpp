@@ -109,10 +109,12 @@ class Engine {
     template <typename Put>
     void parts(std::string_view word, Scratch &scratch, const Put &put) const {
         const auto *borders = may_cut(word) ? find_borders(word.size(), scratch) : nullptr;
-        if (borders != nullptr)
-            borders->parts(word, put);
-        else
+        if (borders == nullptr)
             put(0, word.size(), false);
+        else if (scratch.model.whole_characters)
+            borders->parts<true>(word, put);
+        else
+            borders->parts<false>(word, put);
     }
     const Borders *make_borders() const;
     [[nodiscard]] const Borders *find_borders(std::size_t size, Scratch &scratch) const;

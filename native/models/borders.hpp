@@ -20,11 +20,12 @@ class Borders {
     explicit Borders(const Vocabulary &vocabulary);
 
     // Put start and end of each part of a word, and whether it is less than the word.
-    template <typename Put> void parts(std::string_view word, const Put &put) const {
+    // `Valid`: it is UTF-8.
+    template <bool Valid, typename Put> void parts(std::string_view word, const Put &put) const {
         std::size_t start = 0;
         std::uint32_t before = NONE;
         for (std::size_t at = 0; at < word.size();) {
-            const std::uint32_t c = three(word, at);
+            const std::uint32_t c = three<Valid>(word, at);
             if (before < NONE && c < NONE && !crossed(before, c)) {
                 put(start, at, true);
                 start = at;
@@ -37,14 +38,14 @@ class Borders {
 
   private:
     // The payload of the three-byte character at `at`, NONE where there is none.
-    static std::uint32_t three(std::string_view text, std::size_t at) {
+    template <bool Valid> static std::uint32_t three(std::string_view text, std::size_t at) {
         const auto byte = [&](std::size_t i) {
             return std::uint32_t{static_cast<unsigned char>(text[at + i])};
         };
-        if (text.size() - at < 3 || byte(0) - 0xE0 >= 16) return NONE;
+        if (text.size() - at < 3 || (byte(0) & 0xF0) != 0xE0) return NONE;
         const std::uint32_t second = byte(1) ^ 0x80;
         const std::uint32_t third = byte(2) ^ 0x80;
-        if ((second | third) >= 0x40) return NONE;
+        if (!Valid && (second | third) >= 0x40) return NONE;
         return (byte(0) & 15) << 12 | second << 6 | third;
     }
     // Whether a symbol may have both sides of the border.

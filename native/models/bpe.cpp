@@ -29,7 +29,9 @@ class Bpe final : public Model {
           refuses_(read_flag(program, "without_unk")),
           prefix_(read_text(program, "continuing_subword_prefix")),
           suffix_(read_text(program, "end_of_word_suffix")), literal_(ByteIds::literal(vocabulary)),
-          named_(ByteIds::named(vocabulary)) {}
+          named_(ByteIds::named(vocabulary)),
+          bytes_alone_(vocabulary.raw && prefix_.empty() && suffix_.empty() && !after_ &&
+                       literal_.complete()) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -40,6 +42,10 @@ class Bpe final : public Model {
                 out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
                 return;
             }
+        }
+        if (word.size() <= FEW && bytes_alone_) {
+            merge_few(word, out);
+            return;
         }
         scratch.begin(word.size());
         if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
@@ -55,12 +61,43 @@ class Bpe final : public Model {
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
-    [[nodiscard]] bool merges_bytes() const override {
-        return vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_ &&
-               literal_.complete();
-    }
+    [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
 
   private:
+    static constexpr std::size_t FEW = 32;
+
+    // A short word in which every byte is a symbol; as merge_by_scan.
+    void merge_few(std::string_view word, std::vector<Token> &out) const {
+        std::uint32_t ids[FEW];
+        std::uint32_t ranks[FEW]; // of the merge with the next symbol
+        std::uint32_t ends[FEW];
+        std::size_t count = word.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
+            ends[i] = static_cast<std::uint32_t>(i + 1);
+        }
+        for (std::size_t i = 0; i + 1 < count; ++i) ranks[i] = pairs_.rank(ids[i], ids[i + 1]);
+        ranks[count - 1] = NONE;
+        while (count > 1) {
+            std::size_t best = 0;
+            for (std::size_t i = 1; i + 1 < count; ++i)
+                if (ranks[i] < ranks[best]) best = i;
+            if (ranks[best] == NONE) break;
+            ids[best] = pairs_.made(ranks[best]);
+            ends[best] = ends[best + 1];
+            --count;
+            for (std::size_t i = best + 1; i < count; ++i) {
+                ids[i] = ids[i + 1];
+                ends[i] = ends[i + 1];
+                ranks[i] = ranks[i + 1];
+            }
+            if (best > 0) ranks[best - 1] = pairs_.rank(ids[best - 1], ids[best]);
+            if (best + 1 < count) ranks[best] = pairs_.rank(ids[best], ids[best + 1]);
+        }
+        for (std::size_t i = 0; i < count; ++i)
+            out.push_back({ids[i], i == 0 ? 0 : ends[i - 1], ends[i]});
+    }
+
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
     // character, not as the text has them.
     static void add(std::vector<Symbol> &symbols, std::uint32_t id, std::uint32_t size) {
@@ -168,6 +205,7 @@ class Bpe final : public Model {
     std::string_view suffix_;
     ByteIds literal_;
     ByteIds named_;
+    bool bytes_alone_; // every byte is a symbol, and nothing else is at first
 };
 
 class RankBpe final : public Model {

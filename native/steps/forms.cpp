@@ -44,14 +44,17 @@ class Form final : public Normalizer {
             const std::size_t end = i + 1 < classes_.size() ? classes_[i + 1] >> 8 : LIMIT;
             if ((classes_[i] & 0xFF) == 0) continue;
             for (std::size_t c = classes_[i] >> 8; c < std::min<std::size_t>(end, LIMIT); ++c)
-                active_[c] = true;
+                mark(c);
         }
         decompositions_.each_key([this](std::uint32_t c) { mark(c); });
         for (std::size_t i = 0; i < compositions_.size() && composed_; i += 3)
             mark(compositions_[i + 1]);
         const std::size_t hangul = composed_ ? V_BASE : S_BASE;
         const std::size_t end = composed_ ? T_BASE + T_COUNT : S_BASE + S_COUNT;
-        for (std::size_t c = hangul; c < end; ++c) active_[c] = true;
+        for (std::size_t c = hangul; c < end; ++c) mark(c);
+        // What UTF-8 does not write in three bytes is looked at one by one.
+        for (std::size_t c = 0; c < 0x800; c += 64) busy_[c / 64] = true;
+        for (std::size_t c = 0xD800; c < 0xE000; c += 64) busy_[c / 64] = true;
         for (std::size_t c = 0; c < 0x80; ++c) ascii_ = ascii_ || active_[c];
     }
 
@@ -92,7 +95,12 @@ class Form final : public Normalizer {
         std::size_t copied = 0;
         std::vector<Marked> marks;
         while (at < text.size()) {
-            const auto c = decode_usual(text, at);
+            while (is_quiet(text, at)) {
+                inert = at;
+                at += 3;
+            }
+            if (at == text.size()) break;
+            const auto c = decode(text, at);
             if (c.value < 0x80 && !ascii_) {
                 at = ascii_end(text, at);
                 inert = at - 1;
@@ -122,7 +130,18 @@ class Form final : public Normalizer {
     }
 
     void mark(std::size_t c) {
-        if (c < LIMIT) active_[c] = true;
+        if (c >= LIMIT) return;
+        active_[c] = true;
+        if (c / 64 < busy_.size()) busy_[c / 64] = true;
+    }
+
+    // Whether a character of three bytes begins here, among others that no form changes.
+    [[nodiscard]] bool is_quiet(std::string_view text, std::size_t at) const {
+        if (text.size() - at < 3) return false;
+        const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
+        const unsigned second = p[1] ^ 0x80U;
+        const unsigned third = p[2] ^ 0x80U;
+        return p[0] - 0xE0U < 16 && (second | third) < 0x40 && !busy_[(p[0] & 15U) << 6 | second];
     }
 
     [[nodiscard]] std::uint8_t order(char32_t c) const {
@@ -221,6 +240,7 @@ class Form final : public Normalizer {
     std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
     std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
     std::bitset<LIMIT> active_;               // characters that a form may change
+    std::bitset<0x10000 / 64> busy_;          // 64 characters each: whether some are active
     bool ascii_ = false;                      // whether some of them are ASCII
 };
 
