@@ -50,13 +50,18 @@ def pytest_configure() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests were skipped, and why."""
     reasons = Counter(
-        re.sub(r"^shared (file|tokenizer) \S+ ", r"shared \1s: one ", report.longrepr[2][9:])
+        re.sub(
+            r"^shared (file|tokenizer) \S+ is not here",
+            r"a shared \1 is not here (MTKIT_SHARED names their folder)",
+            report.longrepr[2].removeprefix("Skipped: "),
+        )
         for report in terminalreporter.stats.get("skipped", ())
     )
     if reasons:
-        terminalreporter.section("skipped")
+        total = reasons.total()
+        terminalreporter.section(f"{total} test{'s' * (total != 1)} skipped")
     for reason, count in reasons.most_common():
-        terminalreporter.line(f"{count:5} {reason}")
+        terminalreporter.line(f"{count:5}  {reason}")
 
 
 @pytest.fixture
