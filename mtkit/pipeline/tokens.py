@@ -89,9 +89,10 @@ class Tokens:
 
     def encoded(self) -> Encoding:
         """Return the result."""
+        texts = {token: shown(token) for token in set(self.values)}  # padding repeats one
         return Encoding(
             self.ids,
-            [shown(token) for token in self.values],
+            [texts[token] for token in self.values],
             self.offsets,
             self.type_ids,
             self.special,
