@@ -108,6 +108,8 @@ class Drawn:
         self.plain.no_padding()
         self.spec = hf.read(Source("tokenizer.json", self.json.encode()), {}).spec
         self.engine = load_engine(self.spec)
+        if isinstance(self.engine, Engine):
+            self.engine._native.warm()  # short texts alone would never reach the borders
         self.implementations = [("engine", self.engine), ("pipeline", Pipeline(self.spec))]
         self.seeds = seed, number
         self.rng = random.Random(f"texts {seed} {number}")
