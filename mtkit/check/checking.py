@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mtkit.gguf.shards import ShardSet
     from mtkit.spec import TokenizerSpec
 
-READABLE = Rule("tokenizer", "error", "the format's reference", "any")
-SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "any")
+READABLE = Rule("tokenizer", "error", "the format's reference", "file")
+SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
 RULES = (
     *loader.CONTAINER,
     *loader.ARCHITECTURES_RULE,

@@ -90,6 +90,8 @@ def check(
 
 
 def _rows(report: Report) -> Sequence[Sequence[object]]:
+    from mtkit.base.escape import printable
+
     rows: list[Sequence[object]] = [
         (
             report.path,
@@ -97,7 +99,7 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
             finding.rule.code,
             finding.field,
             finding.offset,
-            finding.what,
+            output.Escaped(printable(finding.what)),
         )
         for finding in report.findings
     ]
@@ -130,6 +132,7 @@ def _document(report: Report) -> dict[str, object]:
 
 def _show(report: Report) -> None:
     """Show the verdict, the findings of each rule together, and what was not looked at."""
+    from mtkit.base.escape import printable
     from mtkit.commands.terminal import DOT, Screen, count, joined, part
 
     screen = Screen()
@@ -145,7 +148,7 @@ def _show(report: Report) -> None:
     for finding, more in (item for group in groups.values() for item in _first(group)):
         rule = finding.rule
         screen.heading(finding.field or rule.field, _place(finding))
-        screen.line(finding.what, indent=2)
+        screen.line(output.Escaped(printable(finding.what)), indent=2)
         if more:
             screen.line(part("dim", f"and {count(more)} more like this"), indent=2)
         advice = finding.advice or rule.advice

@@ -32,6 +32,18 @@ FORMATS = {
     "wordpiece": "mtkit.formats.wordpiece",
 }
 """Name -> module, in the order in which content is tried: strong marks first."""
+_MEANT = {
+    "hf": "json tokenizer.json huggingface tokenizers transformers fast",
+    "spm": "model tokenizer.model sentencepiece sp",
+    "gguf": "llama.cpp llama-cpp ggml",
+    "mtok": "mnn mnn-llm",
+    "llama2c": "bin tokenizer.bin llama2.c run.c",
+    "tekken": "mistral mistral-common",
+    "tiktoken": "openai ranks bpe",
+    "vocab-merges": "vocab.json merges.txt gpt2",
+    "wordpiece": "bert vocab.txt",
+}
+"""Name -> what else people call the format."""
 MARKS = {"gguf": b"GGUF", "mtok": b"430 "}
 """Name -> first bytes, of formats whose files are used in place, however long they are."""
 LONGEST_BYTES = UNMAPPED_BYTES
@@ -45,9 +57,10 @@ def get_format(name: str) -> Format:
         UsageError: There is none of that name.
     """
     if name not in FORMATS:
-        raise UsageError(
-            f"no format is called {name!r}", hint=f"known: {', '.join(sorted(FORMATS))}"
-        )
+        known = f"known: {', '.join(sorted(FORMATS))}"
+        meant = next((right for right, names in _MEANT.items() if name in names.split()), "")
+        hint = f"is it {meant}? {known}" if meant else known
+        raise UsageError(f"no format is called {name!r}", hint=hint)
     module: Any = import_module(FORMATS[name])
     found: Format = module
     return found

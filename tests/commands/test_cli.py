@@ -153,6 +153,8 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["decode", "99999999"], 2, "no id 99999999"),
         (["convert", str(BBPE)], 2, "--to is missing"),
         (["convert", str(BBPE), "--to", "nothing"], 2, "no format is called"),
+        (["convert", str(BBPE), "--to", "mnn"], 2, "is it mtok?"),
+        (["convert", str(BBPE), "a.gguf", "-o", "b.gguf"], 2, "give DST or -o"),
         (["convert", str(BBPE), "--to", "gguf", "--allow-loss", "id"], 2, "no loss is called"),
         (["convert", str(BBPE), "--to", "gguf", "--tables"], 2, "--to mtok"),
         (["convert", str(BBPE), "--to", "mtok", "-o", "-"], 2, "not into a pipe"),

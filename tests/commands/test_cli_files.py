@@ -119,6 +119,15 @@ def test_refused_conversions_leave_nothing(mtkit: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "x.model").exists()
 
 
+def test_the_target_may_stand_behind_the_source(mtkit: Run, tmp_path: Path) -> None:
+    source = FIXTURES / "bbpe-8k" / "tokenizer.json"
+    for args in ([source, "one.mtok"], ["-o", "two.mtok", source], [source, "--format", "mtok",
+                                                                  "-o", "three.mtok"]):  # fmt: skip
+        assert mtkit("convert", *args).returncode == 0
+    one, *others = [(tmp_path / f"{name}.mtok").read_bytes() for name in ("one", "two", "three")]
+    assert others == [one, one]
+
+
 def test_convert_never_writes_over_its_input(mtkit: Run, tmp_path: Path) -> None:
     copy = tmp_path / "tokenizer.json"
     copy.write_bytes(BBPE.read_bytes())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ def _written() -> list[str]:
     return [name for name in FORMATS if hasattr(get_format(name), "write")]
 
 
-@app.command()
+@app.command(cls=spelled(to="--format --output-format"))
 def convert(
     source: Annotated[
         str | None, typer.Argument(metavar="SRC", help="File or folder; none: the default.")
+    ] = None,
+    dst: Annotated[
+        str | None, typer.Argument(metavar="DST", help="As -o.", show_default=False)
     ] = None,
     to: Annotated[
         str,
@@ -89,7 +92,7 @@ def convert(
     \b
     Examples:
       mtkit convert tokenizer.model --to mtok
-      mtkit convert ORG/NAME -o vocab.gguf --download
+      mtkit convert ORG/NAME vocab.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
@@ -103,6 +106,9 @@ def convert(
         if code not in LOSS_CODES:
             what = f"--allow-loss: no loss is called {code!r}"
             raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
+    if dst is not None and target is not None:
+        raise UsageError(f"where to, {dst} or {target}?", hint="give DST or -o")
+    target = dst if target is None else target
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
         raise UsageError(what, hint="name a file, or a folder that ends in /")
