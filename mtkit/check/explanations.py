@@ -80,6 +80,9 @@ EXPLANATIONS = {
     "loader-tokenizer": "llama.cpp loads no model without a tokenizer in the file.",
     "loader-sizes": "No model is loaded without context length, embedding length and block count.",
     "loader-blocks": "The tensors blk.0 to blk.N-1 belong to a block_count of N.",
+    "loader-heads": "Heads share the width of a row evenly, and key/value heads the heads.",
+    "loader-feed-forward": "feed_forward_length is the number of rows of ffn_up.",
+    "loader-rotation": "These models rotate whole heads; another rope.dimension_count is refused.",
     "loader-embedding": "token_embd.weight has a row for each token, embedding_length long.",
     # gguf_keys
     "gguf-architecture": "general.architecture is a string; the tokenizer's rules depend on it.",

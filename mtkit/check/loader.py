@@ -25,6 +25,10 @@ ARCHITECTURE = "general.architecture"
 _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
 COUNT = "split.count"
+_WITHOUT_EMBEDDING = frozenset({"eagle3", "dflash", "gemma4-assistant"})
+"""Draft heads, which take the embedding of their target."""
+MAX_BLOCKS = 512
+_ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
 _BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
 
 
@@ -124,8 +128,11 @@ def _tokenizer(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
 
 
 def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
+    architecture = file.metadata.get(ARCHITECTURE)
+    if not isinstance(architecture, str):
+        return  # another rule's
     for size in _SIZES:
-        key = f"{file.metadata.get(ARCHITECTURE)}.{size}"
+        key = f"{architecture}.{size}"
         entry = file.metadata.entries.get(key)
         if entry is None:
             yield key, "is missing", None
@@ -134,21 +141,67 @@ def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
             yield key, f"is of type {kind}, not u32", entry.value_offset
 
 
+def _hyperparameter(file: GgufFile, name: str) -> tuple[str, int | None, int | None]:
+    """Return the key, the value where it is one whole number, and its offset."""
+    key = f"{file.metadata.get(ARCHITECTURE)}.{name}"
+    entry = file.metadata.entries.get(key)
+    value = entry.value if entry and type(entry.value) is int else None
+    return key, value, entry.value_offset if entry else None
+
+
 def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
-    key = f"{file.metadata.get(ARCHITECTURE)}.block_count"
-    count = file.metadata.get(key)
+    key, count, offset = _hyperparameter(file, "block_count")
     there = {t.name.split(".")[1] for t in tensors if t.name.startswith(_BLOCK)}
-    if type(count) is not int or not there or count > len(file.data):
+    if count is None or not there:
+        return
+    if count > MAX_BLOCKS:
+        yield key, f"is {count}, llama.cpp has room for {MAX_BLOCKS}", offset
         return
     numbers = {int(number) for number in there if number.isascii() and number.isdigit()}
     missing = [number for number in range(count) if number not in numbers]
     if missing:
-        offset = file.metadata.entries[key].value_offset
         yield key, f"is {count}, but block {missing[0]} has no tensor", offset
     beyond = sorted(number for number in numbers if number >= count)
     if beyond:
-        offset = file.metadata.entries[key].value_offset
         yield key, f"is {count}, but tensors of block {beyond[0]} are there", offset
+
+
+def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    """Heads share the width of a row, and key/value heads the heads, unless layers differ."""
+    width = _hyperparameter(file, "embedding_length")[1]
+    key, heads, offset = _hyperparameter(file, "attention.head_count")
+    shared, groups, at = _hyperparameter(file, "attention.head_count_kv")
+    if heads is None or not width:
+        return
+    own_length = _hyperparameter(file, "attention.key_length")[1] is not None
+    if heads and not own_length and width % heads:
+        yield key, f"is {heads}, which does not divide embedding_length {width}", offset
+    if heads and groups and heads % groups:
+        yield shared, f"is {groups}, which does not divide head_count {heads}", at
+    if not heads and any(t.name.startswith(f"{_BLOCK}0.attn_q") for t in tensors):
+        yield key, "is 0, but there are tensors of attention", offset
+
+
+def _feed_forward(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    """Some models keep gate and up in one tensor, twice as long."""
+    key, size, offset = _hyperparameter(file, "feed_forward_length")
+    up = next((t for t in tensors if t.name == f"{_BLOCK}0.ffn_up.weight"), None)
+    if size is None or up is None or len(up.shape) < 2:
+        return
+    if up.shape[1] not in (size, 2 * size):
+        yield key, f"is {size}, blk.0.ffn_up.weight has {up.shape[1]} rows", offset
+
+
+def _rotated(file: GgufFile, _tensors: tuple[Tensor, ...]) -> Iterator[Place]:
+    """A few architectures rotate whole heads and refuse anything else."""
+    key, rotated, offset = _hyperparameter(file, "rope.dimension_count")
+    names = ("embedding_length", "attention.head_count", "attention.key_length")
+    width, heads, length = (_hyperparameter(file, name)[1] for name in names)
+    if file.metadata.get(ARCHITECTURE) not in _ROTATED or rotated is None:
+        return
+    size = length if length is not None else width // heads if width and heads else None
+    if size is not None and rotated != size:
+        yield key, f"is {rotated}, a head has {size}", offset
 
 
 def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
@@ -156,6 +209,9 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     width = metadata.get(f"{metadata.get(ARCHITECTURE)}.embedding_length")
     tokens = metadata.get("tokenizer.ggml.tokens")
     rows = len(tokens) if isinstance(tokens, Sequence) and not isinstance(tokens, str) else None
+    is_draft = metadata.get(ARCHITECTURE) in _WITHOUT_EMBEDDING
+    if not is_draft and not any(tensor.name == _EMBEDDING for tensor in tensors):
+        yield _EMBEDDING, "is missing", None
     for tensor in tensors:
         if tensor.name != _EMBEDDING or len(tensor.shape) < 2:
             continue
@@ -170,6 +226,9 @@ MODEL = (
     survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer),
     survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
     survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
+    survey("loader-heads", "warning", LLAMA_CPP, "head_count", _heads),
+    survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length", _feed_forward),
+    survey("loader-rotation", "warning", LLAMA_CPP, "rope.dimension_count", _rotated),
     survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
 )
 """Held against models, with the tensors of all their shards."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, load_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +63,12 @@ def check(
     if not files:
         raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
     from mtkit.check import check as run
+    from mtkit.sources.models import models_of
 
+    if against is not None:
+        load_named(against)  # its errors are not those of a file that is checked
     reports = []
-    for file in files:
+    for file in (path for name in files for path in models_of(name)):
         try:
             reports.append(run(file, deep=deep, against=against))
         except MtkitError as error:

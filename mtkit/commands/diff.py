@@ -47,16 +47,22 @@ def diff(
 
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
+    from mtkit.formats import is_tokenizer
     from mtkit.gguf import open_gguf
     from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.difference import difference
 
     sources = [Source.open(left), Source.open(right)]
     for source in sources:
-        if bytes(source.data[:4]) != MAGIC:
+        if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
             hint = f"tokenizers of any format: mtkit compare {join((left, right))}"
             raise UsageError("is not a GGUF", source=source.name, hint=hint)
     a, b = map(open_gguf, sources)
+    for file in (a, b):
+        count = file.metadata.get("split.count")
+        if type(count) is int and count > 1:
+            hint = "mtkit merge joins them first"
+            raise UsageError("is one of several files", source=file.name, hint=hint)
     done = difference(a, b, values=values)
     if as_json:
         output.write_json(_document(done))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import GgufFile
     from mtkit.gguf.draft import Draft
+    from mtkit.gguf.writer import Key
 
     Change = tuple[str, str, str, str]
     """What was done, to which key or tensor, the value before, the value after."""
@@ -68,7 +69,7 @@ def edit(
     from mtkit.gguf import open_gguf
     from mtkit.gguf.draft import Draft
 
-    if out is None and not dry_run:
+    if out in ("", "-") or (out is None and not dry_run):
         raise UsageError("where is the new file to be?", hint="-o NEW.gguf, or --dry-run")
     source = open_gguf(file)
     draft = Draft.of(source)
@@ -114,7 +115,8 @@ def _halves(text: str, option: str) -> tuple[str, str]:
 
     left, sign, right = text.partition("=")
     if not sign or not left:
-        raise UsageError(f"{text!r} has no =", hint=f"see {option} in mtkit edit --help")
+        what = f"{text!r} has no key in front of =" if sign else f"{text!r} has no ="
+        raise UsageError(what, hint=f"see {option} in mtkit edit --help")
     return left, right
 
 
@@ -132,17 +134,31 @@ def _set(source: GgufFile, draft: Draft, text: str) -> Change:
     name, value = _halves(text, "--set")
     key = typed(name, value, source.metadata)
     draft.set(key)
-    return "set", name, _shown(source, name), output.cell(str(key.value))
+    return _changed(source, key, output.cell(str(key.value)))
 
 
 def _set_file(source: GgufFile, draft: Draft, text: str) -> Change:
     from mtkit.base.binary import Source
+    from mtkit.base.escape import shown
+    from mtkit.errors import UsageError
     from mtkit.gguf.writer import Key
 
     name, path = _halves(text, "--set-file")
     value = bytes(Source.open(path.removeprefix("@")).data)
+    if name in source.metadata and source.metadata.type_name(name) != "string":
+        what = f"is of type {source.metadata.type_name(name)}; a file's text is a string"
+        raise UsageError(what, field=shown(name), hint="--unset it first, or use --set")
     draft.set(Key(name, "string", value))
     return "set", name, _shown(source, name), f"{path}, {len(value)} bytes"
+
+
+def _changed(source: GgufFile, key: Key, after: str) -> Change:
+    """Return what was set; of a key whose type changes both types, too."""
+    before = _shown(source, key.name)
+    kind = source.metadata.type_name(key.name) if key.name in source.metadata else key.type
+    if kind != key.type:
+        before, after = f"{kind}: {before}", f"{key.type}: {after}"
+    return "set", key.name, before, after
 
 
 def _unset(source: GgufFile, draft: Draft, text: str) -> Change:

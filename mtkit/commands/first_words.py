@@ -168,4 +168,4 @@ def _file(name: str, args: Sequence[str]) -> str:
 def _close(name: str, words: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name, words, 1, 0.6)), "") if " " not in name else ""
+    return next(iter(get_close_matches(name, words, 1, 0.7)), "") if " " not in name else ""

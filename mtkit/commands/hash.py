@@ -11,7 +11,7 @@ from mtkit.commands.options import AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtkit.gguf import GgufFile
 
@@ -41,9 +41,10 @@ def hash_(
 ) -> None:
     """Hash the data of the tensors, as llama-gguf-hash does: metadata can change, hashes stay.
 
-    Each line: algorithm, hash, file:tensor; the last ones are of the whole model. With --check exit
-    code 1 where one differs. --tokenizer hashes vocabulary, merges and rules of any format: equal
-    for tokenizers that give the same ids for the same reason.
+    Each line: algorithm, hash, file:tensor; the last ones are of the whole model (of a set that is
+    named by its first file, all of them). With --check exit code 1 where one differs. --tokenizer
+    hashes vocabulary, merges and rules of any format: equal for tokenizers that give the same ids
+    for the same reason.
 
     \b
     Examples:
@@ -54,12 +55,16 @@ def hash_(
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.digests import ALGORITHMS, line
+    from mtkit.gguf.shards import all_files
 
+    if tokenizer and (check is not None or sha256 or sha1 or uuid or every or no_layer):
+        raise UsageError("--tokenizer is one hash, without --check and the algorithms")
     if tokenizer:
         _tokenizer(file, as_json=as_json)
         return
-    source = open_gguf(file)
-    if not source.tensors:
+    first = open_gguf(file)
+    source = all_files(first)
+    if not any(one.tensors for one in source):
         raise UsageError(
             "holds no tensors to hash", source=file, hint="--tokenizer hashes its vocabulary"
         )
@@ -77,14 +82,14 @@ def hash_(
 
 
 def _digests(
-    source: GgufFile, names: list[str], *, tensors: bool
+    source: Sequence[GgufFile], names: list[str], *, tensors: bool
 ) -> Iterator[tuple[str, str, str]]:
     """Hash, with a progress bar on a terminal's stderr where it takes a while."""
     import sys
 
     from mtkit.gguf.digests import digests
 
-    total = sum(tensor.n_bytes for tensor in source.tensors)
+    total = sum(tensor.n_bytes for file in source for tensor in file.tensors)
     if not sys.stderr.isatty() or total < _WORTH_A_BAR_BYTES:
         yield from digests(source, names, tensors=tensors)
         return
@@ -102,7 +107,7 @@ def _digests(
 _WORTH_A_BAR_BYTES = 1 << 28
 
 
-def _check(source: GgufFile, path: str, *, as_json: bool) -> None:
+def _check(source: Sequence[GgufFile], path: str, *, as_json: bool) -> None:
     """Compare with a manifest, whose file may have had another name."""
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
@@ -114,7 +119,8 @@ def _check(source: GgufFile, path: str, *, as_json: bool) -> None:
     if not names:
         raise UsageError("has no hash that can be computed here", source=path)
     found = {(row[0], row[2]): row[1] for row in _digests(source, names, tensors=True)}
-    tensors, listed = {tensor.name for tensor in source.tensors}, {name for *_, name in said}
+    tensors = {tensor.name for file in source for tensor in file.tensors}
+    listed = {name for *_, name in said}
     rows: list[tuple[str, str, str]] = []
     seen = set()
     for algorithm, digest, name in said:

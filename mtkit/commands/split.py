@@ -45,7 +45,8 @@ def split(
 ) -> None:
     """Cut a GGUF into files that llama.cpp loads as one: NAME-00001-of-00003.gguf and so on.
 
-    In a pipe a row for each file: path, tensors, bytes of tensors. The files appear all or none.
+    A tensor that is larger than --max-size is alone in its file. The files appear all or none. In a
+    pipe a row for each file: path, tensors, bytes of tensors.
 
     \b
     Examples:
@@ -61,6 +62,8 @@ def split(
 
     if max_size is None and max_tensors is None:
         raise UsageError("how large may a file be?", hint="--max-size 2G or --max-tensors 128")
+    if file == "-":
+        raise UsageError("the files are named like the model: name one, not a pipe")
     drafts = cut(
         open_gguf(file),
         max_bytes=None if max_size is None else _bytes(max_size),
@@ -69,6 +72,8 @@ def split(
     )
     names = numbered(os.path.basename(file), len(drafts))
     made = {os.path.join(out, name): draft for name, draft in zip(names, drafts, strict=True)}
+    if not dry_run:
+        os.makedirs(out, exist_ok=True)
     _write(made, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
@@ -96,6 +101,8 @@ def merge(
     from mtkit.gguf.shard_files import merge as join
     from mtkit.gguf.shards import shard_set
 
+    if out in ("", "-"):
+        raise UsageError("where is the whole model to be?", hint="-o MODEL.gguf")
     first = open_gguf(file)
     shards = shard_set(first)
     for shard in shards.shards if shards else ():

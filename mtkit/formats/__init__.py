@@ -125,6 +125,15 @@ def recognise(source: Source) -> Format:
     raise FormatError(what, source=source.name, hint=hint)
 
 
+def is_tokenizer(source: Source) -> bool:
+    """Tell whether some format knows a source."""
+    try:
+        recognise(source)
+    except FormatError:
+        return False
+    return True
+
+
 def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple[Format, Reading]:
     """Recognise and read a tokenizer file.
 

@@ -28,16 +28,16 @@ _WIDTH = 10
 
 
 def digests(
-    file: GgufFile,
+    files: Sequence[GgufFile],
     algorithms: Sequence[str],
     *,
     tensors: bool = True,
     progress: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[str, str, str]]:
-    """Hash the data of a file in one pass.
+    """Hash the data of a model in one pass.
 
     Args:
-        file: The file.
+        files: Its files, in order.
         algorithms: Of ``ALGORITHMS``; ``uuid`` is for the whole model alone.
         tensors: Yield the hashes of each tensor, too.
         progress: Is told how many bytes were read.
@@ -46,7 +46,8 @@ def digests(
         Algorithm, hash, name of the tensor or nothing for the whole.
     """
     whole = {name: _start(name) for name in algorithms}
-    for tensor in file.tensors:
+    every = ((one, tensor) for one in files for tensor in one.tensors)
+    for file, tensor in every:
         if tensor.name.endswith(_LEFT_OUT):
             continue
         own = {name: _start(name) for name in algorithms if tensors and name != "uuid"}

@@ -7,10 +7,10 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import UsageError
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.rules import ALIGNMENT
-from mtkit.gguf.shards import MAX_COUNT, shard_set
+from mtkit.gguf.shards import MAX_COUNT, all_files
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -102,18 +102,10 @@ def merge(first: GgufFile) -> Draft:
         FormatError: A file is missing or the set is damaged.
         UnsupportedError: It is of version 1 or big-endian.
     """
-    shards = shard_set(first)
-    if shards is None:
+    files = all_files(first)
+    if len(files) == 1:
         raise UsageError("is not one of several files", source=first.name)
-    if shards.number:
-        name = shards.shards[0].path if shards.shards else "the first"
-        what = f"is file {shards.number + 1} of {shards.count}"
-        raise UsageError(what, source=first.name, hint=f"name {name}")
-    missing = [shard.path for shard in shards.shards if shard.file is None]
-    if missing or not shards.shards:
-        what = f"{len(missing)} of {shards.count} files are missing, as {missing[0]}"
-        raise FormatError(what, source=first.name)
-    parts = [Draft.of(shard.file) for shard in shards.shards if shard.file]
+    parts = [Draft.of(file) for file in files]
     keys = [key for name, key in parts[0].keys.items() if name not in SPLIT_KEYS]
     tensors = [tensor for part in parts for tensor in part.tensors.values()]
     return Draft(keys, tensors, parts[0].version)

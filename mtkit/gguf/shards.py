@@ -13,7 +13,7 @@ import os
 
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Findings, Rule
-from mtkit.errors import MtkitError
+from mtkit.errors import FormatError, MtkitError, UsageError
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.rules import INTEGERS, LLAMA_CPP
 
@@ -33,7 +33,8 @@ def _name(name: str, suffix: str) -> str:
 
 
 def _said(value: object, wanted: int) -> str:
-    return "" if value == wanted else f"is {value}, its name says {wanted}"
+    said = "missing" if value is None else value
+    return "" if value == wanted else f"is {said}, its name says {wanted}"
 
 
 def _one_file(owner: str) -> str:
@@ -121,6 +122,28 @@ def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
     if shards and all(shard.file for shard in shards) and tensor_count is not None:
         _hold(findings, ALL_TENSORS, file, "split.tensors.count", tensor_count, tensors)
     return ShardSet(number, count, tensor_count, tuple(shards), tuple(findings.found))
+
+
+def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
+    """Return the files of a model: those of a set that is opened by its first, or the file alone.
+
+    Raises:
+        UsageError: The file is a later one of a set.
+        FormatError: A file of the set is missing or damaged, or the set is wrong.
+    """
+    shards = shard_set(file)
+    if shards is None:
+        return (file,)
+    if shards.number:
+        first = shards.shards[0].path if shards.shards else "the first"
+        what = f"is file {shards.number + 1} of {shards.count}"
+        raise UsageError(what, source=file.name, hint=f"name {first}")
+    missing = [shard.path for shard in shards.shards if shard.file is None]
+    if missing or not shards.shards:
+        first = missing[0] if missing else "the others"
+        what = f"{len(missing)} of {shards.count} files are missing, as {first}"
+        raise FormatError(what, source=file.name)
+    return tuple(shard.file for shard in shards.shards if shard.file)
 
 
 def _open(path: str, findings: Findings) -> GgufFile | None:

@@ -93,4 +93,5 @@ def _array(name: str, kind: str, text: str) -> list[Any]:
 
 
 def _wrong(name: str, kind: str, text: str, wanted: str) -> UsageError:
-    return UsageError(f"is of type {kind}: {shown(text)!r} is not {wanted}", field=shown(name))
+    what = f"is of type {kind}: {shown(text)!r} is not {wanted}"
+    return UsageError(what, field=shown(name), hint="string:… in front makes it text")

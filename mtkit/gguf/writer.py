@@ -168,9 +168,10 @@ def _value(key: Key) -> tuple[bytes, ...]:
         head = struct.pack("<IIQ", ARRAY.number, value_type.number, len(key.value))
         return head, _elements(value_type, key.value)
     except (struct.error, OverflowError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"cannot be written as {key.type}: {error}", field=shown(key.name)
-        ) from None
+        out_of_range = isinstance(error, (struct.error, OverflowError))
+        why = "a number is out of range" if out_of_range else str(error)
+        what = f"cannot be written as {key.type}: {why}"
+        raise UsageError(what, field=shown(key.name)) from None
 
 
 def _scalar(value_type: ValueType, value: Any) -> bytes:

@@ -60,6 +60,20 @@ def test_the_worst_of_several_counts(mtkit: Run, tmp_path: Path) -> None:
     ]
 
 
+def test_every_model_of_a_folder_is_checked(mtkit: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    odd(folder)
+    damaged(folder)
+    (folder / "part-00002-of-00003.gguf").write_bytes(b"GGUF")
+    done = mtkit("check", folder)
+    assert done.returncode == 3
+    found = {line.split("\t")[0] for line in done.stdout.decode().splitlines()}
+    assert found == {str(path) for path in folder.iterdir()}
+    assert mtkit("inspect", folder).returncode == 3
+    assert "no such file" in one_line(mtkit("check", SOUND, "--against", "missing.json"), 2)
+
+
 def test_sarif(mtkit: Run, tmp_path: Path) -> None:
     done = mtkit("check", "--sarif", odd(tmp_path), damaged(tmp_path))
     document = json.loads(done.stdout)

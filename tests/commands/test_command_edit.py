@@ -52,6 +52,11 @@ def test_an_edit_changes_what_is_asked_for(mtkit: Run, tmp_path: Path) -> None:
         (["--set", "general.name=x"], "-o NEW.gguf"),
         (["-o", "new.gguf"], "nothing is to be changed"),
         (["-o", "new.gguf", "--set", "general.name"], "has no ="),
+        (["-o", "new.gguf", "--set", "=x"], "no key in front of ="),
+        (["-o", "-", "--unset", "general.name"], "where is the new file"),
+        (["-o", "new.gguf", "--set", "a=u8:256"], "out of range"),
+        (["-o", "new.gguf", "--set", "general.name=bool: text"], "string:… in front"),
+        (["-o", "new.gguf", "--set-file", f"llama.block_count={MODEL}"], "is a string"),
         (["-o", "new.gguf", "--set", "new.key=x"], "its type is needed"),
         (["-o", "new.gguf", "--set", "a=bool:yes"], "true or false"),
         (["-o", "new.gguf", "--unset", "general.nam"], "is it general.name?"),
@@ -84,7 +89,6 @@ def test_the_file_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
 
 
 def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
-    (tmp_path / "parts").mkdir()
     done = mtkit("split", MODEL, "--max-size", "1Mi", "-o", "parts")
     rows = [row.split("\t") for row in done.stdout.decode().splitlines()]
     count = len(rows)
@@ -100,6 +104,11 @@ def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
     assert "how large" in one_line(mtkit("split", MODEL), 2)
 
     manifest = mtkit("hash", "whole.gguf", "--all").stdout
+    in_parts = mtkit("hash", first, "--all").stdout.replace(first.encode(), b"whole.gguf")
+    assert in_parts == manifest
+    later = rows[1][0]
+    assert "name parts" in one_line(mtkit("hash", later), 2)
+    assert "mtkit merge joins them" in one_line(mtkit("diff", first, MODEL), 2)
     (tmp_path / "manifest").write_bytes(manifest)
     same = mtkit("hash", MODEL, "--check", "manifest")
     assert same.returncode == 0
@@ -129,6 +138,15 @@ def test_a_tokenizer_has_one_hash(mtkit: Run, tmp_path: Path) -> None:
     assert one[:2] == other[:2]
     another = mtkit("hash", FIXTURES / "spm-bpe" / "tokenizer.model", "--tokenizer").stdout.split()
     assert another[1] != one[1]
+
+
+def test_a_type_that_changes_is_shown(mtkit: Run) -> None:
+    done = mtkit("edit", MODEL, "--set", "llama.block_count=u64:4", "--dry-run")
+    assert done.stdout == b"set\tllama.block_count\tu32: 4\tu64: 4\n"
+
+
+def test_one_hash_has_no_manifest(mtkit: Run) -> None:
+    assert "one hash" in one_line(mtkit("hash", MODEL, "--tokenizer", "-c", "missing"), 2)
 
 
 def test_screens(tmp_path: Path) -> None:

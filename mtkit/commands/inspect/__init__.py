@@ -90,8 +90,9 @@ def inspect(
     from mtkit.commands.inspect import overview
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
+    from mtkit.sources.models import models_of
 
-    paths = [path for file in files or () for path in overview.files_of(file)]
+    paths = [path for file in files or () for path in models_of(file)]
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern:
             raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")

@@ -15,23 +15,6 @@ if TYPE_CHECKING:
 _NAMES = ("path", "format", "bytes", "name", "architecture", "parameters", "file_type", "tokens")
 
 
-def files_of(name: str) -> list[str]:
-    """Return the models of a folder that holds nothing but models: a set of shards by its first."""
-    import re
-
-    folder = os.path.expanduser(name)
-    if not os.path.isdir(folder):
-        return [name]
-    from mtkit.sources.locate import TOKENIZER, in_folder
-
-    first = in_folder(folder, TOKENIZER.files)
-    if first is None or not first.endswith(".gguf"):
-        return [name]
-    models = sorted(entry for entry in os.listdir(folder) if entry.endswith(".gguf"))
-    later = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
-    return [os.path.join(folder, entry) for entry in models if not later.search(entry)]
-
-
 def show(paths: Sequence[str], *, as_json: bool) -> None:
     """Print a row for each file: what it is, its size, the model's name, architecture and type.
 
