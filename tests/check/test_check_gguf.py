@@ -7,24 +7,28 @@ import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gguf_layout as lay
 import pytest
 from gguf_layout import Layout
-from support import SHARED, VOCABULARIES, absent, shared
+from support import SHARED, VOCABULARIES, absent, reference, shared
 
+import mtkit
 from mtkit.check import check
 from mtkit.check.checking import RULES
 from mtkit.check.gguf_keys import KEYS, PARTS
 from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL
 from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
+from mtkit.gguf import open_gguf
+from mtkit.gguf.draft import Draft
 from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.writer import Key
 from mtkit.unicode.byte_alphabet import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 V3 = Layout()
 TOKENIZER = b"tokenizer.ggml."
@@ -264,6 +268,37 @@ def test_scales_are_looked_for_where_they_are(name: str) -> None:
     after = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
     assert numpy.isfinite(before).all()
     assert numpy.isnan(after).all()
+
+
+EDITS: list[Callable[[Draft], object]] = [
+    lambda draft: draft.rename_tensor("token_embd.weight", "other"),
+    lambda draft: draft.set(Key("llama.attention.head_count", "u32", 7)),
+    lambda draft: draft.set(Key("llama.attention.head_count", "u32", 0)),
+    lambda draft: draft.set(Key("llama.attention.head_count_kv", "u32", 3)),
+    lambda draft: draft.set(Key("llama.feed_forward_length", "u32", 5)),
+    lambda draft: draft.set(Key("llama.block_count", "u32", 4_000_000_000)),
+    lambda draft: draft.set(Key("llama.block_count", "u32", 5)),
+    lambda draft: draft.set(Key("llama.embedding_length", "u32", 128)),
+    lambda draft: draft.set(Key("llama.rope.dimension_count", "u32", 63)),
+    lambda draft: draft.unset("llama.context_length"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(EDITS)))
+def test_llama_cpp_refuses_what_is_found(tmp_path: Path, number: int) -> None:
+    reference("llama_cpp")
+    model = Path(mtkit.__file__).parent / "data" / "default-model.gguf"
+    draft = Draft.of(open_gguf(model))
+    path = tmp_path / "edited.gguf"
+    path.write_bytes(b"".join(draft.chunks()))
+    argv = [sys.executable, "-m", "mtkit", "generate", "Once", "-n", "1", "-q", "-m", str(path)]
+    if not number:  # without an edit it is loaded
+        assert check(str(path)).exit_code == 0
+        assert subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    EDITS[number](draft)
+    path.write_bytes(b"".join(draft.chunks()))
+    assert check(str(path)).exit_code == 1
+    assert subprocess.run(argv, capture_output=True, check=False).returncode in (3, 4)
 
 
 def cases() -> list[dict[str, Any]]:
