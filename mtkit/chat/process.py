@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -67,10 +68,22 @@ class Answer(Record):
     spans: tuple[tuple[int, int], ...]
 
 
+class _Interrupted(ResourceError):
+    """It ended by Ctrl-C before it was ready."""
+
+
 class Process:
     """One process; somebody has to end it."""
 
     def __init__(self) -> None:
+        self._start()
+        try:
+            self._greet()
+        except _Interrupted:  # between fork and its own session: the signal was the parent's
+            self._start()
+            self._greet()
+
+    def _start(self) -> None:
         try:
             self._popen = subprocess.Popen(  # noqa: S603  ourselves
                 [sys.executable, "-I", "-S", "-B", "-c", _START, chat_child.__name__, *_folders()],
@@ -90,13 +103,17 @@ class Process:
         self._stdin, self._stdout = self._popen.stdin, self._popen.stdout
         self._to_write, self._to_read = _poll(self._stdin, "POLLOUT"), _poll(self._stdout, "POLLIN")
         self._deadline = 0.0
+
+    def _greet(self) -> None:
+        """Wait until it is ready."""
         try:
             with self._until(monotonic() + START_SECONDS):
                 self._read(len(READY))
         except (OSError, EOFError):
             how = self._how_it_ended()
             self.end()
-            raise ResourceError(
+            kind = _Interrupted if self._popen.returncode == -signal.SIGINT else ResourceError
+            raise kind(
                 f"the process for the chat template does not start ({how})",
                 hint="MTKIT_TRACEBACK=1 shows why",
             ) from None

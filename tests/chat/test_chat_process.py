@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from child_processes import alone, children  # noqa: F401  alone is a fixture
@@ -110,3 +113,20 @@ def test_without_an_interpreter_there_is_no_rendering(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     with pytest.raises(UnsupportedError, match="interpreter"):
         render("", USER)
+
+
+def test_a_signal_before_it_is_ready_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between fork and its own session reaches it; what to do is the parent's to say."""
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def popen(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(real(*args, **options))
+        if len(started) == 1:
+            started[0].send_signal(signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(chat_process.subprocess, "Popen", popen)
+    process = Process()
+    process.end()
+    assert [one.returncode for one in started] == [-signal.SIGINT, -signal.SIGKILL]

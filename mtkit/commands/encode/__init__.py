@@ -145,6 +145,13 @@ def encode(
         return
     plain = only_ids or not output.is_terminal()
     if count or (plain and not (as_json or only_tokens or offsets)):
+        if lines and not (count or bos or eos) and truncate is None:
+            for group in groups:
+                found = source.encode_batch_ids(
+                    group, add_special_tokens=template, parse_special=special
+                )
+                output.write("".join(" ".join(map(str, ids)) + "\n" for ids in found))
+            return
         for group in groups:
             _write_numbers(map(to_ids, group), count=count, as_json=as_json, lines=lines)
         return
