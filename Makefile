@@ -34,11 +34,11 @@ lint: $(VENV)/lint
 	else echo "clang-format is not installed: C++ style not checked"; fi
 
 ## A million generated cases against tokenizers; see tools/fuzz_exact.py.
-fuzz-exact: $(VENV)/tests
+fuzz-exact: $(VENV)/tests native
 	$(BIN)/python -m tools.fuzz_exact $(FUZZ)
 
 ## Mutants of files of every format, used as people use files; see tools/fuzz_files.py.
-fuzz-files: $(VENV)/tests
+fuzz-files: $(VENV)/tests native
 	$(BIN)/python -m tools.fuzz_files $(FUZZ)
 
 ## A thousand hostile model files given to generate and chat; see tools/fuzz_models.py.
@@ -50,7 +50,7 @@ fuzz-templates: $(VENV)/tests
 	$(BIN)/python -m tools.fuzz_templates $(FUZZ)
 
 ## Every stored tokenizer in every format, run by the format's own library; see tools/matrix.py.
-matrix: $(VENV)/tests
+matrix: $(VENV)/tests native
 	$(BIN)/python -m tools.matrix $(MATRIX)
 
 ## Write the documents that are made from the code.
