@@ -32,6 +32,7 @@ COMMANDS = {
     "count": ("mtkit.commands.count", "Count the tokens of texts."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
+    "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
     "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
     "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),

@@ -21,8 +21,8 @@ class Progress:
         self._is_shown = False
         self._wanted = sys.stderr.isatty()
 
-    def show(self, part: float) -> None:
-        """Show how much is done, 0 to 1; the clock starts with the first call."""
+    def show(self, part: float, note: str = "") -> None:
+        """Show how much is done, 0 to 1, and a note; the clock starts with the first call."""
         now = time.perf_counter()
         self._start = self._start or now
         if part >= 1:
@@ -30,10 +30,12 @@ class Progress:
             return
         if not self._wanted or now - self._start < _SHOW_AFTER_SECONDS:
             return
-        room = min(_BAR, get_terminal_size().columns - len(self._what) - _AROUND)
+        columns = get_terminal_size().columns - len(self._what) - _AROUND
+        note = f"  {note}" if note and len(note) + 2 < columns else ""
+        room = min(_BAR, columns - len(note))
         done = round(part * room)
         bar = f" [{'#' * done}{'.' * (room - done)}]" if room > 0 else ""
-        sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}")
+        sys.stderr.write(f"\r{self._what}{bar} {part:4.0%}{note}\x1b[K")
         sys.stderr.flush()
         self._is_shown = True
 

@@ -19,7 +19,7 @@ LAYERS = [
     {"formats", "checkpoints", "chat", "memory_plan", "sources"},
     {"inspection", "settings", "tokenizer"},
     {"llama"},
-    {"check", "conversion", "llm"},
+    {"check", "conversion", "corpus", "llm"},
     {"commands"},
     {"cli"},
     {"__main__"},

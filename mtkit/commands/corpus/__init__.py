@@ -1,0 +1,27 @@
+"""``mtkit corpus``: what to do with many documents, a command each."""
+
+from __future__ import annotations
+
+from mtkit.commands.corpus.count import count
+from mtkit.commands.corpus.encode import encode
+from mtkit.commands.options import application
+
+app = application()
+
+
+@app.callback()
+def corpus() -> None:
+    """Count or encode the documents of a corpus on all processors; what was ended goes on.
+
+    Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files, also compressed
+    (.gz, .xz, .bz2, .zst); from files, folders and URLs.
+
+    \b
+    Examples:
+      mtkit corpus count data/ -t qwen3/ -o freq.json
+      mtkit corpus encode data/*.jsonl.zst -t qwen3/ --eod -o train.bin
+    """
+
+
+app.command(name="count")(count)
+app.command(name="encode")(encode)

@@ -1,0 +1,74 @@
+"""``mtkit corpus encode``: documents to the files that trainers read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.corpus.job import (  # noqa: TC001  typer reads them
+    ENGINE,
+    EOD,
+    FIELD,
+    FORCE,
+    JOBS,
+    LINES,
+    PATHS,
+    RAY_ADDRESS,
+    RESTART,
+    SKIP_BAD,
+    SPECIAL,
+)
+from mtkit.commands.options import AS_JSON, DOWNLOAD, NO_PARSE_SPECIAL, TOKENIZER  # noqa: TC001
+
+_MOST_IN_TWO_BYTES = 1 << 16
+
+
+def encode(
+    paths: PATHS,
+    *,
+    tokenizer: TOKENIZER = None,
+    output_file: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write there: .bin, .npy, .parquet or .arrow."
+        ),
+    ],
+    eod: EOD = False,
+    field: FIELD = "text",
+    lines: LINES = False,
+    special: SPECIAL = False,
+    no_parse_special: NO_PARSE_SPECIAL = False,
+    skip_bad: SKIP_BAD = False,
+    jobs: JOBS = None,
+    engine: ENGINE = "local",
+    ray_address: RAY_ADDRESS = None,
+    restart: RESTART = False,
+    force: FORCE = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Encode the documents of a corpus: Megatron's .bin and .idx, .npy, Parquet or Arrow.
+
+    The order is that of the documents, whatever the number of processes. Vocabularies up to 65,536
+    ids take two bytes an id. Parts lie in FILE.parts until all are there: a run that was ended
+    goes on with the same command.
+
+    \b
+    Examples:
+      mtkit corpus encode data/*.jsonl.zst -t qwen3/ --eod -o train.bin
+      mtkit corpus encode wiki.parquet -t gpt2 -o wiki.npy --jobs 8
+    """
+    from mtkit.commands.corpus.job import done, job_of, settings_of
+    from mtkit.commands.options import load_named
+    from mtkit.corpus.files import Reading
+    from mtkit.corpus.run import encode as encoded
+
+    source = load_named(tokenizer, download=download)
+    job = job_of(
+        source, tokenizer, Reading(field, lines), special=special, eod=eod,
+        parse_special=not no_parse_special, skip_bad=skip_bad,
+        width=2 if source.vocab_size <= _MOST_IN_TWO_BYTES else 4,
+    )  # fmt: skip
+    settings = settings_of(engine, jobs, ray_address, force=force, restart=restart)
+    done(encoded, job, paths, output_file, settings, as_json=as_json)

@@ -1,0 +1,81 @@
+"""The units of a job on the processors of this machine, a process each."""
+
+from __future__ import annotations
+
+import signal
+from itertools import islice
+
+from mtkit.corpus.unit_work import Job, loaded, work
+from mtkit.errors import ResourceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtkit.corpus.files import Unit
+    from mtkit.corpus.parts import Parts
+    from mtkit.corpus.unit_work import Tally
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+_AHEAD = 4
+"""Units that wait for each process: no more are sent, so that a job of millions stays small."""
+
+
+def run(job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int) -> Iterator[Tally]:
+    """Do the units, and yield what each held, in the order in which they end.
+
+    Args:
+        job: What is done.
+        units: Number and unit.
+        parts: Where the parts go.
+        jobs: Number of processes.
+
+    Raises:
+        MtkitError: A unit cannot be done; parts that are done stay.
+    """
+    if jobs == 1 or len(units) <= 1:
+        tokenizer = loaded(job)
+        for number, unit in units:
+            yield work(job, tokenizer, unit, parts, number)
+        return
+    import multiprocessing
+    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    pool = ProcessPoolExecutor(
+        min(jobs, len(units)), multiprocessing.get_context("spawn"), _Worker.begin, (job, parts)
+    )
+    left = iter(units)
+    running = {pool.submit(_Worker.work, *unit) for unit in islice(left, _AHEAD * jobs)}
+    try:
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+                running |= {pool.submit(_Worker.work, *unit) for unit in islice(left, 1)}
+    except BrokenProcessPool:
+        raise ResourceError(
+            "a process was ended, perhaps for its memory",
+            hint="fewer with --jobs; the same command goes on where it was",
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Worker:
+    """What a process keeps between units."""
+
+    job: Job
+    parts: Parts
+    tokenizer: Tokenizer
+
+    @classmethod
+    def begin(cls, job: Job, parts: Parts) -> None:
+        """Load the tokenizer; the parent alone answers Ctrl-C."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cls.job, cls.parts, cls.tokenizer = job, parts, loaded(job)
+
+    @classmethod
+    def work(cls, number: int, unit: Unit) -> Tally:
+        """Do a unit."""
+        return work(cls.job, cls.tokenizer, unit, cls.parts, number)

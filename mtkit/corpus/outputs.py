@@ -1,0 +1,159 @@
+"""Parts put together: what trainers read.
+
+Sources: Megatron-LM's ``core/datasets/indexed_dataset.py`` (layout of .bin and .idx), numpy's
+``lib/format.py`` (.npy, version 1.0), Apache Arrow for .arrow and .parquet.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from mtkit.errors import MissingExtra, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtkit.base.binary import Buffer
+    from mtkit.corpus.parts import Parts
+
+SUFFIXES = (".bin", ".npy", ".parquet", ".arrow")
+_MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
+_MEGATRON_VERSION = 1
+_MEGATRON_TYPES = {2: 8, 4: 4}
+"""Bytes of an id -> number of its type: uint16, and int32 (there is no uint32)."""
+_NPY_ALIGNMENT = 64
+_CHUNK_BYTES = 16 << 20
+
+
+def paths_of(path: str) -> list[str]:
+    """Return the files that an output consists of.
+
+    Raises:
+        UsageError: The suffix stands for no format.
+    """
+    base, suffix = os.path.splitext(path)
+    if suffix not in SUFFIXES:
+        raise UsageError(f"{suffix or 'no suffix'} names no output", source=path,
+                         hint=f"one of {', '.join(SUFFIXES)}")  # fmt: skip
+    return [path, f"{base}.idx"] if suffix == ".bin" else [path]
+
+
+def assembled(path: str, parts: Parts, numbers: range, width: int) -> dict[str, Iterable[Buffer]]:
+    """Return the files of an output with their content in pieces.
+
+    Args:
+        path: Its suffix says the format: .bin (Megatron, with .idx beside), .npy (all ids in a
+            row), .parquet or .arrow (a list of ids each document, column ``input_ids``).
+        parts: The finished parts.
+        numbers: Of the parts.
+        width: Bytes of an id in them.
+    """
+    suffix = os.path.splitext(path)[1]
+    if suffix == ".bin":
+        index = paths_of(path)[1]
+        return {path: _ids(parts, numbers), index: _megatron_index(parts, numbers, width)}
+    if suffix == ".npy":
+        return {path: _npy(parts, numbers, width)}
+    return {path: _table(parts, numbers, width, suffix)}
+
+
+def _ids(parts: Parts, numbers: range) -> Iterator[Buffer]:
+    for number in numbers:
+        content = memoryview(parts.content(number, "ids"))
+        for at in range(0, len(content), _CHUNK_BYTES):
+            yield content[at : at + _CHUNK_BYTES]
+
+
+def _lengths(parts: Parts, number: int) -> NDArray[np.uint64]:
+    import numpy as np
+
+    return np.frombuffer(parts.content(number, "lengths"), np.uint64)
+
+
+def _megatron_index(parts: Parts, numbers: range, width: int) -> Iterator[Buffer]:
+    """Yield magic, version, type, counts; lengths; where each document begins; their numbers.
+
+    A document is one sequence here; the last table closes with the number behind the last.
+    """
+    import numpy as np
+
+    lengths = np.concatenate([_lengths(parts, number) for number in numbers])
+    if len(lengths) and int(lengths.max()) > np.iinfo(np.int32).max:
+        raise UsageError("a document is longer than an .idx can say", hint="write .npy")
+    count = len(lengths)
+    code = _MEGATRON_TYPES[width]
+    yield _MEGATRON_MAGIC + struct.pack("<QBQQ", _MEGATRON_VERSION, code, count, count + 1)
+    yield lengths.astype("<i4").data
+    sizes = lengths.astype("<i8") * width
+    yield (np.cumsum(sizes) - sizes).data
+    yield np.arange(count + 1, dtype="<i8").data
+
+
+def _npy(parts: Parts, numbers: range, width: int) -> Iterator[Buffer]:
+    total = sum(len(memoryview(parts.content(number, "ids"))) for number in numbers) // width
+    head = f"{{'descr': '<u{width}', 'fortran_order': False, 'shape': ({total},), }}"
+    room = -(10 + len(head) + 1) % _NPY_ALIGNMENT
+    text = head.encode() + b" " * room + b"\n"
+    yield b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+    yield from _ids(parts, numbers)
+
+
+def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Buffer]:
+    """Yield an Arrow or Parquet file as pyarrow writes it, a batch each part."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("needs pyarrow", hint='pip install "mtkit[corpus]"') from None
+    import numpy as np
+
+    kind = pa.large_list(pa.uint16() if width == 2 else pa.uint32())
+    schema = pa.schema([("input_ids", kind)])
+    written = _Written()
+    sink: Any = pa.PythonFile(written, mode="w")
+    make = pa.ipc.new_file if suffix == ".arrow" else parquet.ParquetWriter
+    with make(sink, schema) as writer:
+        for number in numbers:
+            lengths = _lengths(parts, number)
+            ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+            ids = np.frombuffer(parts.content(number, "ids"), f"<u{width}")
+            column = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(ids))
+            writer.write_table(pa.table([column], schema=schema))
+            yield from written.taken()
+    yield from written.taken()
+
+
+class _Written:
+    """A file that gives what was written to it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: Buffer) -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Have nothing to do: what was written is there."""
+
+    def close(self) -> None:
+        """Have nothing to do, as flush."""
+
+    def taken(self) -> list[bytes]:
+        """Return what was written since the last call."""
+        pieces, self._pieces = self._pieces, []
+        return pieces

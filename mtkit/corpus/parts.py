@@ -1,0 +1,117 @@
+"""The folder of finished parts, so that a job that was ended goes on where it was.
+
+``job.json`` says what the parts are parts of. A part is some files and a tally, which appears last:
+what has a tally is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from mtkit.base.binary import map_file, write_files
+from mtkit.base.record import fields
+from mtkit.corpus.unit_work import Tally
+from mtkit.errors import ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.base.binary import Buffer
+    from mtkit.corpus.files import Unit
+    from mtkit.corpus.unit_work import Job
+
+_PLAN = "job.json"
+
+
+class Parts:
+    """Parts of one job.
+
+    Attributes:
+        folder: Where they lie.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def begin(self, job: Job, units: Sequence[Unit], *, restart: bool) -> None:
+        """Make the folder, or go on in it.
+
+        Raises:
+            UsageError: The parts there are of another job.
+            ResourceError: The folder cannot be written.
+        """
+        plan = _described(job, units)
+        path = os.path.join(self.folder, _PLAN)
+        if restart:
+            self.remove()
+        if os.path.lexists(self.folder):
+            if not (os.path.isfile(path) and _parsed(path) == plan):
+                raise UsageError(
+                    "holds parts of another job: files, tokenizer or options changed",
+                    source=self.folder, hint="--restart begins anew",
+                )  # fmt: skip
+            return
+        try:
+            os.mkdir(self.folder)
+        except FileNotFoundError:
+            raise UsageError("no such folder", source=os.path.dirname(self.folder)) from None
+        except OSError as error:
+            raise ResourceError(f"cannot be made: {error.strerror}", source=self.folder) from None
+        write_files({path: json.dumps(plan).encode()})
+
+    def remove(self) -> None:
+        """Remove the folder; one that no job made stays."""
+        if os.path.isfile(os.path.join(self.folder, _PLAN)):
+            shutil.rmtree(self.folder)
+
+    def write(
+        self, number: int, files: Mapping[str, Iterable[Buffer]], tally: Callable[[], Tally]
+    ) -> None:
+        """Write a part; the tally is asked for when the files are written."""
+
+        def told() -> Iterator[bytes]:
+            told = tally()
+            yield json.dumps({name: getattr(told, name) for name in fields(told)}).encode()
+
+        named = {self._path(number, name): content for name, content in files.items()}
+        write_files({**named, self._path(number, "json"): told()}, force=True)
+
+    def tally(self, number: int) -> Tally | None:
+        """Return what a unit held, or None where it is not done."""
+        path = self._path(number, "json")
+        return Tally(**_parsed(path)) if os.path.exists(path) else None
+
+    def content(self, number: int, name: str) -> Buffer:
+        """Return a file of a part, mapped."""
+        path = self._path(number, name)
+        return map_file(path) if os.path.getsize(path) else b""
+
+    def _path(self, number: int, name: str) -> str:
+        return os.path.join(self.folder, f"{number:06}.{name}")
+
+
+def _parsed(path: str) -> Any:
+    with open(path, "rb") as file:
+        return json.load(file)
+
+
+def _described(job: Job, units: Sequence[Unit]) -> dict[str, Any]:
+    """Say what a job is, as JSON gives it back; a file that changed makes it another."""
+    tokenizer = os.stat(job.tokenizer)
+    said = {name: getattr(job, name) for name in fields(job) if name != "reading"}
+    return {
+        "schema": "mtkit.corpus/1",
+        **said,
+        "overrides": dict(job.overrides or {}),
+        "reading": _values(job.reading),
+        "tokenizer_file": [tokenizer.st_size, tokenizer.st_mtime_ns],
+        "units": [_values(unit) for unit in units],
+    }
+
+
+def _values(record: Any) -> list[Any]:
+    return [getattr(record, name) for name in fields(record)]

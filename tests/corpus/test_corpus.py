@@ -1,0 +1,310 @@
+"""What ``mtkit corpus`` writes is each document encoded, in order, however it was read and cut."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+import mtkit
+from mtkit.corpus import files
+from mtkit.corpus.documents import documents
+from mtkit.corpus.files import Reading, units_of
+from mtkit.corpus.run import Settings, encode
+from mtkit.corpus.unit_work import Job
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+TOKENIZER = Path(__file__).parents[1] / "fixtures" / "bbpe-8k"
+TEXTS = ["Hello, world!", "", "中文 café\n\tx", "<|endoftext|> a", "\u2028line", "x" * 300, "b\r\n"]
+PACK = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstd.compress,
+}
+
+
+def json_lines(texts: list[str], name: str = "text") -> bytes:
+    return b"".join(json.dumps({"id": 1, name: text}).encode() + b"\n" for text in texts)
+
+
+def table(path: Path, texts: list[str], name: str = "text") -> None:
+    parquet.write_table(pyarrow.table({name: texts}), path, row_group_size=3)
+
+
+def read_megatron(path: Path) -> list[list[int]]:
+    """Read .bin and .idx by their layout."""
+    index = path.with_suffix(".idx").read_bytes()
+    assert index[:9] == b"MMIDIDX\x00\x00"
+    version, code, count, begins = struct.unpack_from("<QBQQ", index, 9)
+    kind = np.dtype({4: "<i4", 8: "<u2"}[code])
+    assert (version, begins) == (1, count + 1)
+    lengths = np.frombuffer(index, "<i4", count, 34)
+    pointers = np.frombuffer(index, "<i8", count, 34 + 4 * count)
+    numbers = np.frombuffer(index, "<i8", count + 1, 34 + 12 * count)
+    assert len(index) == 34 + 12 * count + 8 * (count + 1)
+    assert list(numbers) == list(range(count + 1))
+    data = path.read_bytes()
+    assert len(data) == lengths.sum() * kind.itemsize
+    return [
+        np.frombuffer(data, kind, length, at).tolist()
+        for at, length in zip(pointers, lengths, strict=True)
+    ]
+
+
+def expected(texts: list[str], end: list[int]) -> list[list[int]]:
+    """Give the ids of the documents that have any."""
+    tokenizer = mtkit.load(TOKENIZER)
+    found = (tokenizer.encode_ids(text, add_special_tokens=False) for text in texts)
+    return [[*ids, *end] for ids in found if ids]
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_documents_of_every_kind(suffix, mtkit, tmp_path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / f"a.jsonl{suffix}").write_bytes(PACK[suffix](json_lines(TEXTS)))
+    (folder / f"b.txt{suffix}").write_bytes(PACK[suffix](b"one\ntwo\n"))
+    table(folder / "c.parquet", TEXTS)
+    (folder / "d.md").write_text("left out")
+    done = mtkit("corpus", "encode", folder, "-t", TOKENIZER, "--eod", "-o", tmp_path / "o.bin")
+    assert done.returncode == 0, done.stderr
+    end = [_tokenizer().eos_id]
+    assert read_megatron(tmp_path / "o.bin") == expected([*TEXTS, "one\ntwo\n", *TEXTS], end)
+    rows = dict(line.split("\t") for line in done.stdout.decode().splitlines())
+    assert rows["empty documents left out"] == "2"
+    assert rows["files left out"] == "1"
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.bin", "o.idx"]
+
+
+def _tokenizer() -> mtkit.Tokenizer:
+    return mtkit.load(TOKENIZER)
+
+
+@given(
+    texts=st.lists(st.text(max_size=20).filter(lambda t: "\n" not in t and "\r" not in t)),
+    size=st.integers(1, 60),
+    closed=st.booleans(),
+)
+def test_ranges_lose_no_line_and_double_none(texts, size, closed, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("ranges") / "a.txt"
+    content = "\n".join(texts).encode("utf-8", "replace") + b"\n" * closed
+    path.write_bytes(content)
+    if not content:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_UNIT_BYTES", size)
+        units, _ = units_of([str(path)], Reading(by_line=True))
+    found = [text for unit in units for _, text in documents(unit, Reading(by_line=True))]
+    lines = content.split(b"\n")
+    assert found == (lines if lines[-1] else lines[:-1])
+    assert len(units) == -(-len(content) // size)
+
+
+def test_every_output_holds_the_same(mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS * 50))
+    for name in ("o.bin", "o.npy", "o.parquet", "o.arrow"):
+        done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", name)
+        assert done.returncode == 0, done.stderr
+    wanted = expected(TEXTS * 50, [])
+    assert read_megatron(tmp_path / "o.bin") == wanted
+    flat = np.load(tmp_path / "o.npy")
+    assert flat.dtype == np.uint16
+    assert flat.tolist() == [i for ids in wanted for i in ids]
+    assert parquet.read_table(tmp_path / "o.parquet")["input_ids"].to_pylist() == wanted
+    with pyarrow.ipc.open_file(tmp_path / "o.arrow") as reader:
+        assert reader.read_all()["input_ids"].to_pylist() == wanted
+
+
+def test_large_vocabularies_take_four_bytes(tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("Hello, world!")
+    units, _ = units_of([str(tmp_path / "a.txt")], Reading())
+    job = Job(str(TOKENIZER / "tokenizer.json"), width=4)
+    path = tmp_path / "o.bin"
+    encode(job, units, str(path), Settings(), lambda done, total: None)
+    assert read_megatron(path) == expected(["Hello, world!"], [])
+    path = tmp_path / "o.npy"
+    encode(job, units, str(path), Settings(), lambda done, total: None)
+    assert np.load(path).dtype == np.uint32
+
+
+def test_counts_are_those_of_the_ids(mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS, "body"))
+    (tmp_path / "b.ndjson").write_bytes(json_lines(TEXTS * 3, "body"))
+    done = mtkit(
+        "corpus", "count", "a.jsonl", "b.ndjson", "--field", "body", "-t", TOKENIZER,
+        "-o", "f.json", "--jobs", 2,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "f.json").read_bytes())
+    ids = expected(TEXTS * 4, [])
+    counts = Counter(i for document in ids for i in document)
+    assert found["counts"] == {str(i): counts[i] for i in sorted(counts)}
+    assert found["tokens"] == counts.total()
+    assert found["documents"] == len(ids)
+
+
+def test_special_tokens_in_documents(mtkit, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("a<|endoftext|>b")
+    tokenizer = _tokenizer()
+    for option, parse in ((), None), (("--no-parse-special",), False):
+        mtkit("corpus", "encode", "a.txt", "-t", TOKENIZER, "-o", "o.npy", "--force", *option)
+        wanted = tokenizer.encode_ids(
+            "a<|endoftext|>b", add_special_tokens=False, parse_special=parse
+        )
+        assert np.load(tmp_path / "o.npy").tolist() == wanted
+
+
+def test_kill_and_go_on(tmp_path) -> None:
+    """However often it is killed, the same command ends with the same bytes."""
+    random_ = random.Random(7)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(60):
+        texts = [" ".join(random_.choices(TEXTS, k=40)) for _ in range(200)]
+        (folder / f"{number:02}.jsonl").write_bytes(json_lines(texts))
+    base = [sys.executable, "-m", "mtkit", "corpus", "encode", str(folder), "-t", str(TOKENIZER)]
+    subprocess.run([*base, "-j", "1", "-o", "whole.bin"], cwd=tmp_path, check=True,
+                   stdout=subprocess.DEVNULL)  # fmt: skip
+    parts = tmp_path / "o.bin.parts"
+    kills = 0
+    for _ in range(200):
+        before = len(list(parts.glob("*.json")))
+        process = subprocess.Popen(
+            [*base, "-j", "2", "-o", "o.bin"], cwd=tmp_path, stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        while kills < 5 and process.poll() is None:  # at least a part more each time
+            if len(list(parts.glob("*.json"))) >= before + random_.randrange(1, 12):
+                os.killpg(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.01)
+        if process.wait() == 0:
+            break
+        assert not (tmp_path / "o.bin").exists()
+    assert kills == 5
+    for suffix in (".bin", ".idx"):
+        whole, resumed = (tmp_path / f"{name}{suffix}" for name in ("whole", "o"))
+        assert whole.read_bytes() == resumed.read_bytes()
+    assert not parts.exists()
+
+
+def test_interrupted_says_how_to_go_on(tmp_path) -> None:
+    with open(tmp_path / "a.txt", "w") as file:
+        file.write("Hello, world! " * 4_000_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mtkit", "corpus", "encode", "a.txt", "--lines", "-t", TOKENIZER,
+         "-o", "o.npy"],
+        cwd=tmp_path, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not (tmp_path / "o.npy.parts" / "job.json").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert b"the same command goes on" in process.communicate()[1]
+    assert process.returncode == 130
+    assert not (tmp_path / "o.npy").exists()
+
+
+BAD = {
+    "is not JSON": b'{"text": "a"}\n{"text": \n',
+    "has no field 'text'": b'{"text": "a"}\n{"body": "b"}\n',
+    "its field 'text' is not a text": b'{"text": "a"}\n{"text": 7}\n',
+    "lone surrogate": b'{"text": "a"}\n{"text": "\\ud800"}\n',
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_documents(what, mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(BAD[what])
+    done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy")
+    assert done.returncode == 3, done.stderr
+    assert b"a.jsonl: line at offset 14: " in done.stderr
+    assert what.encode() in done.stderr
+    assert not (tmp_path / "o.npy").exists()
+    done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "p.npy", "--skip-bad")
+    assert b"bad documents left out\t1\n" in done.stdout
+    assert np.load(tmp_path / "p.npy").tolist() == expected(["a"], [])[0]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
+def test_damaged_compression(suffix, mtkit, tmp_path) -> None:
+    packed = PACK[suffix](json_lines([str(i) for i in range(1000)]))
+    for name, content in ("cut", packed[:-20]), ("other", b"not compressed at all"):
+        (tmp_path / f"{name}.jsonl{suffix}").write_bytes(content)
+        done = mtkit(
+            "corpus", "encode", f"{name}.jsonl{suffix}", "-t", TOKENIZER, "-o", f"{name}.npy"
+        )
+        assert done.returncode == 3, done.stderr
+        assert f"{name}.jsonl{suffix}".encode() in done.stderr
+        assert b"Traceback" not in done.stderr
+        assert not (tmp_path / f"{name}.npy").exists()
+
+
+def test_usage(mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.md").write_text("no")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    table(tmp_path / "other.parquet", TEXTS, "body")
+    for args, code, said in [
+        (("nothing.jsonl", "-o", "o.npy"), 2, b"nothing.jsonl"),
+        (("folder", "-o", "o.npy"), 2, b"no documents among 1 files"),
+        (("a.jsonl", "-o", "o.txt"), 2, b".txt names no output; one of .bin"),
+        (("a.jsonl", "-o", "no/o.npy"), 2, b"no such folder"),
+        (("a.jsonl", "-o", "o.npy", "--engine", "x"), 2, b"there is no engine 'x'"),
+        (("a.jsonl", "-o", "o.npy", "--ray-address", "x"), 2, b"--engine ray"),
+        (("bad.parquet", "-o", "o.npy"), 3, b"bad.parquet: is damaged"),
+        (("other.parquet", "-o", "o.npy"), 3, b"--field names one of: body"),
+    ]:
+        done = mtkit("corpus", "encode", *args, "-t", TOKENIZER)
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_parts_of_another_job(mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS) + b"{")
+    base = ("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy")
+    assert mtkit(*base).returncode == 3
+    assert (tmp_path / "o.npy.parts").is_dir()
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS))
+    done = mtkit(*base)
+    assert done.returncode == 2
+    assert b"--restart begins anew" in done.stderr
+    assert mtkit(*base, "--restart").returncode == 0
+    done = mtkit(*base)
+    assert done.returncode == 2
+    assert b"exists already" in done.stderr
+    assert mtkit(*base, "--force").returncode == 0
+
+
+def test_a_folder_that_is_not_ours_stays(mtkit, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "o.npy.parts").mkdir()
+    (tmp_path / "o.npy.parts" / "mine").write_text("precious")
+    done = mtkit("corpus", "encode", "a.txt", "-t", TOKENIZER, "-o", "o.npy", "--restart")
+    assert done.returncode == 2
+    assert (tmp_path / "o.npy.parts" / "mine").read_text() == "precious"
