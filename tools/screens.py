@@ -76,6 +76,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
     "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
+    "corpus": (
+        "a corpus encoded",
+        (("corpus", "encode", "LICENSE", "--lines", "-t", HF, "-o", "license.npy"),),
+    ),
     "dump": ("tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
     "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
     "encode": ("a text to ids", (("encode", TEXT),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from itertools import islice
 
-from mtkit.corpus.unit_work import Job, loaded, work
+from mtkit.corpus.unit_work import loaded, work
 from mtkit.errors import ResourceError
 
 TYPE_CHECKING = False
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtkit.corpus.files import Unit
+    from mtkit.corpus.job import Job, Tally
     from mtkit.corpus.parts import Parts
-    from mtkit.corpus.unit_work import Tally
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _AHEAD = 4

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mtkit.corpus.unit_work import Job, Tally, loaded, work
+from mtkit.corpus.job import Job, Tally
+from mtkit.corpus.unit_work import loaded, work
 from mtkit.errors import MissingExtra, MtkitError, ResourceError
 
 TYPE_CHECKING = False

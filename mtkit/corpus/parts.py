@@ -12,7 +12,7 @@ import shutil
 
 from mtkit.base.binary import map_file, write_files
 from mtkit.base.record import fields
-from mtkit.corpus.unit_work import Tally
+from mtkit.corpus.job import Tally
 from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Buffer
     from mtkit.corpus.files import Unit
-    from mtkit.corpus.unit_work import Job
+    from mtkit.corpus.job import Job
 
 _PLAN = "job.json"
 

@@ -8,8 +8,9 @@ import os
 from mtkit.base.binary import check_target, write_files
 from mtkit.base.record import Record
 from mtkit.corpus import outputs
+from mtkit.corpus.job import Tally
 from mtkit.corpus.parts import Parts
-from mtkit.corpus.unit_work import Tally, loaded
+from mtkit.corpus.unit_work import loaded
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtkit.corpus.files import Unit
-    from mtkit.corpus.unit_work import Job
+    from mtkit.corpus.job import Job
 
     OnProgress = Callable[[int, int], None]
     """Takes the bytes done and the bytes of all."""

@@ -27,8 +27,8 @@ import mtkit
 from mtkit.corpus import files
 from mtkit.corpus.documents import documents
 from mtkit.corpus.files import Reading, units_of
+from mtkit.corpus.job import Job
 from mtkit.corpus.run import Settings, encode
-from mtkit.corpus.unit_work import Job
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.corpus.files import Reading, units_of
+from mtkit.corpus.job import Job
 from mtkit.corpus.run import Settings, count, encode
-from mtkit.corpus.unit_work import Job
 
 TOKENIZER = Path(__file__).parents[1] / "fixtures" / "bbpe-8k" / "tokenizer.json"
 
@@ -40,7 +40,7 @@ def test_a_node_is_lost(tmp_path) -> None:
     def lose(parts: Path) -> None:
         while True:
             done = len(list(parts.glob("*.json")))
-            if 3 <= done:
+            if done >= 3:
                 cluster.remove_node(lost, allow_graceful=False)
                 killed_at.append(done)
                 return

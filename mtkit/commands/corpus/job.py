@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mtkit.corpus.files import Reading
+    from mtkit.corpus.job import Job
     from mtkit.corpus.run import Finished, Settings
-    from mtkit.corpus.unit_work import Job
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 PATHS = Annotated[
@@ -55,7 +55,7 @@ def job_of(
     Raises:
         UsageError: ``eod`` and the tokenizer has no end token, or it comes from a pipe.
     """
-    from mtkit.corpus.unit_work import Job
+    from mtkit.corpus.job import Job
     from mtkit.errors import UsageError
     from mtkit.tokenizer.load import named_encoding
 
