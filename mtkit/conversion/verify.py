@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError
+from mtkit.errors import AnswerNo, LossError, NoToken, UnsupportedError, UsageError
 from mtkit.spec.differences import unlike_fields
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -291,7 +291,8 @@ def _ids(
 
 
 def _decoded(tokenizer: Tokenizer, ids: list[int], *, skip: bool) -> bytes | None:
+    """Return the bytes of ids, None where they cannot be decoded or one was left out."""
     try:
         return tokenizer.decode_bytes(ids, skip_special_tokens=skip)
-    except UnsupportedError:
+    except (UnsupportedError, UsageError):
         return None

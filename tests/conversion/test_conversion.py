@@ -311,3 +311,17 @@ def test_no_format_is_guessed_of_other_names() -> None:
         assert format_of(dst) == ""
     with pytest.raises(UsageError, match="no format is called ''"):
         convert(FIXTURES / "spm-bpe" / "tokenizer.model", "x.txt")
+
+
+def test_a_token_behind_the_vocabulary_is_left_out(mtkit, tmp_path) -> None:
+    """llama2.c has no added tokens: what the source makes of one has no id there (phi-3-vision)."""
+    model = FIXTURES / "spm-bpe" / "tokenizer.model"
+    assert mtkit("convert", model, "--to", "hf", "-o", tmp_path / "hf").returncode == 0
+    path = tmp_path / "hf" / "tokenizer.json"
+    document = json.loads(path.read_bytes())
+    token = {**document["added_tokens"][0], "id": len(document["model"]["vocab"])}
+    document["added_tokens"].append({**token, "content": "<|behind|>", "special": True})
+    path.write_text(json.dumps(document))
+    done = mtkit("convert", tmp_path / "hf", "--to", "llama2c", "-o", tmp_path / "o.bin")
+    assert done.returncode == 0, done.stderr
+    assert b"ids-special: added_tokens" in done.stdout
