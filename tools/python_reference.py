@@ -7,6 +7,7 @@ import re
 import textwrap
 
 import mtkit
+import mtkit.hf
 from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
@@ -38,6 +39,9 @@ def reference() -> str:
     out = [_HEAD, "## Functions\n"]
     for name, function in functions:
         out += [f"### mtkit.{name}\n", *_described(function, f"mtkit.{name}")]
+    out += ["## In transformers: `mtkit.hf`\n", *_documentation(mtkit.hf)]
+    for name in mtkit.hf.__all__:
+        out += [f"### mtkit.hf.{name}\n", *_described(getattr(mtkit.hf, name), f"mtkit.hf.{name}")]
     out.append("## Classes\n")
     for name, kind in classes:
         if issubclass(kind, MtkitError):

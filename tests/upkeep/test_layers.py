@@ -20,6 +20,7 @@ LAYERS = [
     {"inspection", "settings", "tokenizer"},
     {"llama"},
     {"check", "conversion", "corpus", "llm"},
+    {"hf"},
     {"commands"},
     {"cli"},
     {"__main__"},
