@@ -15,7 +15,8 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
-.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates matrix docs screens sanitize native clean
+.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates fuzz-native matrix docs screens \
+  sanitize sanitize-threads native clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -63,7 +64,15 @@ screens: $(VENV)/tests
 
 ## The engine's tests with address and undefined-behaviour sanitizers.
 sanitize: $(VENV)/tests $(VENV)/lint
-	$(BIN)/python -m tools.native --sanitize
+	$(BIN)/python -m tools.native --sanitize=address
+
+## The tests of threads with ThreadSanitizer.
+sanitize-threads: $(VENV)/tests $(VENV)/lint
+	$(BIN)/python -m tools.native --sanitize=thread
+
+## The core's fuzz targets with libFuzzer and sanitizers (Clang); see tools/fuzz_native.py.
+fuzz-native: $(VENV)/tests native
+	$(BIN)/python -m tools.fuzz_native $(FUZZ)
 
 ## Build the core into mtkit/ for work on the sources.
 native: $(VENV)/lint

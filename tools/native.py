@@ -1,9 +1,10 @@
-"""Build the native core for development: ``python -m tools.native [--sanitize]``.
+"""Build the native core for development: `X`.
 
 Builds with CMake and Ninja into build/native and puts the module into mtkit/, in seconds when
 little changed. Warnings are errors here, and only here: an installation must not fail on those of
-a newer compiler. ``--sanitize`` builds with address and undefined-behaviour sanitizers into
-build/sanitize, beside a copy of the package, and runs the engine's tests with it.
+a newer compiler. ``--sanitize=address`` builds with address and undefined-behaviour sanitizers into
+build/sanitize-address, beside a copy of the package, and runs the engine's tests with it;
+``--sanitize=thread`` does so with ThreadSanitizer and the tests of threads.
 """
 
 from __future__ import annotations
@@ -29,8 +30,34 @@ SANITIZED_TESTS = [
 ]
 
 
-def build(folder: str, *options: str) -> str:
-    """Configure (once) and build into ``folder``; return the path of the module."""
+THREAD_TESTS = [
+    "tests/engine/test_engine.py::test_one_engine_serves_many_threads",
+    "tests/engine/test_engine_cache.py::test_threads_share_one_engine",
+    "tests/engine/test_engine_threads.py",
+]
+SANITIZERS = {
+    "address": (
+        "address,undefined",
+        ("libasan.so", "libubsan.so"),
+        {
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        },
+        SANITIZED_TESTS,
+    ),
+    "thread": (
+        "thread",
+        ("libtsan.so",),
+        # Memory that only Python touches is not the core's; a report ends the run with 66.
+        {"TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1"},
+        THREAD_TESTS,
+    ),
+}
+"""Name -> flag of the compiler, libraries to load first, their settings, the tests that run."""
+
+
+def build(folder: str, *options: str) -> None:
+    """Configure (once) and build into ``folder``."""
     import nanobind
 
     configure = [
@@ -45,6 +72,10 @@ def build(folder: str, *options: str) -> str:
     if not os.path.exists(os.path.join(folder, "build.ninja")):
         subprocess.run(configure, check=True)
     subprocess.run(["cmake", "--build", folder], check=True)
+
+
+def module_in(folder: str) -> str:
+    """Return the path of the module that was built into a folder."""
     (name,) = [n for n in os.listdir(folder) if n.startswith("_native.") and n.endswith(".so")]
     return os.path.join(folder, name)
 
@@ -57,44 +88,57 @@ def install(module: str, package: str) -> str:
     return target
 
 
-def sanitize() -> int:
-    """Run the engine's tests with the sanitizers; return pytest's exit code."""
-    folder = os.path.join(ROOT, "build", "sanitize")
-    module = build(folder, "-DMTKIT_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+def sanitize(name: str) -> int:
+    """Run the engine's tests with sanitizers; return pytest's exit code."""
+    flag, preloaded, settings, tests = SANITIZERS[name]
+    folder = os.path.join(ROOT, "build", f"sanitize-{name}")
+    build(folder, f"-DMTKIT_SANITIZE={flag}", "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
     package = os.path.join(folder, "python", "mtkit")
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
         os.path.join(ROOT, "mtkit"), package, ignore=shutil.ignore_patterns("*.so", "__pycache__")
     )
-    install(module, package)
+    install(module_in(folder), package)
     libraries = [
         subprocess.run(
-            ["c++", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+            ["c++", f"-print-file-name={library}"], check=True, capture_output=True, text=True
         ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
+        for library in preloaded
     ]
     environment = {
         **os.environ,
+        **settings,
         "LD_PRELOAD": " ".join(libraries),
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "PYTHONPATH": os.path.dirname(package),
     }
-    # Memory is what is tested here; some reference libraries do not load under the sanitizers.
+    # The core is what is tested here; some reference libraries do not load under the sanitizers.
     environment.pop("MTKIT_REQUIRE_REFERENCE", None)
+    python = [*_fixed_addresses(), sys.executable, "-P"]
     # An editable install or the current folder could bring the ordinary module instead.
     show = "import mtkit._native as n; print(n.__file__); assert 'sanitize' in n.__file__"
-    subprocess.run([sys.executable, "-P", "-c", show], check=True, env=environment, cwd=ROOT)
-    command = [sys.executable, "-P", "-m", "pytest", "-x", "-p", "no:cacheprovider"]
-    command += SANITIZED_TESTS
+    subprocess.run([*python, "-c", show], check=True, env=environment, cwd=ROOT)
+    command = [*python, "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests]
     return subprocess.run(command, check=False, env=environment, cwd=ROOT).returncode
+
+
+def _fixed_addresses() -> list[str]:
+    """Return what starts a program without random addresses, where that is allowed.
+
+    ThreadSanitizer needs its shadow memory where some kernels put something else.
+    """
+    command = ["setarch", "-R"]
+    tried = shutil.which("setarch") and subprocess.run([*command, "true"], check=False)
+    return command if tried and not tried.returncode else []
 
 
 def main() -> int:
     """Build, and put the module where ``import mtkit`` finds it."""
-    if "--sanitize" in sys.argv[1:]:
-        return sanitize()
-    print(install(build(os.path.join(ROOT, "build", "native")), os.path.join(ROOT, "mtkit")))
+    for name in SANITIZERS:
+        if f"--sanitize={name}" in sys.argv[1:]:
+            return sanitize(name)
+    folder = os.path.join(ROOT, "build", "native")
+    build(folder)
+    print(install(module_in(folder), os.path.join(ROOT, "mtkit")))
     return 0
 
 

@@ -106,7 +106,8 @@ template <typename Columns> class Pattern::Search {
     std::size_t behind_ = NOWHERE; // where the last match ended
 };
 
-template <typename Columns> Pattern::Search<Columns>::Look Pattern::Search<Columns>::look() {
+template <typename Columns>
+typename Pattern::Search<Columns>::Look Pattern::Search<Columns>::look() {
     const auto &main = pattern_.main_;
     const std::size_t length = columns_.size();
     std::size_t at = place_;

@@ -1,0 +1,60 @@
+// A tokenizer, any text: what the cache has seen and what offsets cost never change an id.
+//
+// MTKIT_FUZZ_TABLES names the file of its tables.
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "fuzz/answers.hpp"
+#include "fuzz/packed.hpp"
+
+namespace {
+
+using namespace mtkit;
+using fuzz::require;
+
+std::unique_ptr<fuzz::Packed> packed;
+std::unique_ptr<Engine> warm;
+std::unique_ptr<Decoder> decoder;
+
+void load(const char *path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    require(!bytes.empty());
+    packed = std::make_unique<fuzz::Packed>(reinterpret_cast<const std::uint8_t *>(bytes.data()),
+                                            bytes.size());
+    warm = std::make_unique<Engine>(packed->tables());
+    decoder = std::make_unique<Decoder>(packed->tables());
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+    const char *path = std::getenv("MTKIT_FUZZ_TABLES");
+    require(path != nullptr);
+    load(path);
+    return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    if (size == 0) return 0;
+    const EncodeOptions options{false, data[0] % 3 - 1, false};
+    // Memory of its own: a read behind the text is seen.
+    const std::vector<char> bytes(data + 1, data + size);
+    const std::string_view text(bytes.data(), bytes.size());
+    const Engine cold(packed->tables());
+    const auto ids = fuzz::ids_of(cold, text, options);
+    require(fuzz::ids_of(*warm, text, options) == ids);
+    require(fuzz::ids_of(*warm, text, options) == ids);
+    if (!ids) return 0;
+    if (warm->aligns()) {
+        const auto tokens = fuzz::tokens_of(*warm, text, options);
+        require(!tokens || tokens == ids); // the pipeline may have to say where tokens are
+    }
+    for (const bool flag : {false, true})
+        fuzz::answers([&] {
+            std::string out;
+            decoder->decode(*ids, flag, flag, out);
+        });
+    return 0;
+}
