@@ -16,7 +16,7 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
 .PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates fuzz-native matrix docs screens \
-  sanitize sanitize-threads native clean
+  sanitize sanitize-threads native bench clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -53,6 +53,10 @@ fuzz-templates: $(VENV)/tests
 ## Every stored tokenizer in every format, run by the format's own library; see tools/matrix.py.
 matrix: $(VENV)/tests native
 	$(BIN)/python -m tools.matrix $(MATRIX)
+
+## Measure mtkit beside other libraries and write docs/performance.md; see tools/performance.py.
+bench: $(VENV)/bench native
+	$(BIN)/python -m tools.performance $(BENCH)
 
 ## Write the documents that are made from the code.
 docs: $(VENV)/installed
@@ -101,6 +105,12 @@ $(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"
 	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test]")
 	@touch $(VENV)/installed $@
+
+# What mtkit is measured against is not needed for anything else.
+$(VENV)/bench: $(VENV)/installed benchmarks/peers.txt
+	@echo "installing the libraries of benchmarks/peers.txt …"
+	@$(call watched,$(PIP) install -r benchmarks/peers.txt ".[bench]")
+	@touch $@
 
 # There is no binary wheel of llama-cpp-python: it is built once and kept outside the checkout.
 $(WHEELS)/llama_cpp_python.built: $(BIN)/python

@@ -30,6 +30,7 @@ COMMANDS = {
     "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "count": ("mtkit.commands.count", "Count the tokens of texts."),
+    "bench": ("mtkit.commands.bench", "Measure encoding beside other libraries."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),

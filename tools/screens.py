@@ -80,6 +80,7 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
         "a corpus encoded",
         (("corpus", "encode", "LICENSE", "--lines", "-t", HF, "-o", "license.npy"),),
     ),
+    "bench": ("the help of measuring: figures differ each time", (("bench", "--help"),)),
     "dump": ("tokens by their text", (("dump", "vocab", HF, "--filter", "*中*"),)),
     "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
     "encode": ("a text to ids", (("encode", TEXT),)),

@@ -21,6 +21,7 @@ LAYERS = [
     {"llama"},
     {"check", "conversion", "corpus", "llm"},
     {"hf"},
+    {"bench", "check", "conversion", "llm"},
     {"commands"},
     {"cli"},
     {"__main__"},

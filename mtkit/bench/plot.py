@@ -1,0 +1,115 @@
+"""Bars of a run: how many times as fast as each library, a panel for each tokenizer."""
+
+from __future__ import annotations
+
+from mtkit.bench.summary import rows_of
+from mtkit.errors import MissingExtra, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_KINDS = (".png", ".svg")
+_WIDTH, _BAR, _AROUND = 6.0, 0.11, 1.1
+"""Inches: of a panel, of a bar, around the bars of a panel."""
+_FEW = 4
+"""Panels that stand one below the other."""
+_SHOWN = ("load .mtok", "load", "short", "5 KB", "decode", "whole fresh", "whole again",
+          "documents fresh", "documents again", "lines fresh")  # fmt: skip
+
+
+def require() -> None:
+    """Find matplotlib before anything is measured.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    _library()
+
+
+def _library() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra(
+            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or leave out --plot"
+        ) from None
+    matplotlib.use("Agg")
+    return matplotlib
+
+
+def write(document: Mapping[str, Any], name: str) -> list[str]:
+    """Write NAME.png and NAME.svg, or the one of them that NAME is; returns their paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        UsageError: They cannot be written.
+    """
+    matplotlib = _library()
+    from matplotlib import pyplot
+
+    panels = [(x["name"], _bars(x)) for x in document["tokenizers"]]
+    panels = [(title, bars) for title, bars in panels if bars] or panels[:1]
+    columns = 1 if len(panels) < _FEW else 2
+    lines = [panels[at : at + columns] for at in range(0, len(panels), columns)]
+    heights = [
+        max(_AROUND + _BAR * sum(len(each) + 1 for _, each in bars) for _, bars in line)
+        for line in lines
+    ]
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "mtkit", "font.size": 8}
+    paths = [name] if name.endswith(_KINDS) else [name + kind for kind in _KINDS]
+    with matplotlib.rc_context(settings):
+        figure, axes = pyplot.subplots(
+            len(lines), columns, figsize=(columns * _WIDTH, sum(heights)), squeeze=False,
+            layout="constrained", gridspec_kw={"height_ratios": heights},
+        )  # fmt: skip
+        for panel in axes.flat[len(panels) :]:
+            panel.set_axis_off()
+        for panel, (title, bars) in zip(axes.flat, panels, strict=False):
+            _draw(panel, title, bars)
+        try:
+            for path in paths:
+                figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=name, field="--plot") from None
+        finally:
+            pyplot.close(figure)
+    return paths
+
+
+def _bars(tokenizer: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the ratios of the scenarios that are drawn."""
+    return [
+        (f"{row.scenario}, {row.text}" if row.text else row.scenario, row.ratios)
+        for row in rows_of(tokenizer)
+        if row.scenario in _SHOWN and row.ratios
+    ]
+
+
+def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]]) -> None:
+    names = list(dict.fromkeys(name for _, ratios in bars for name in ratios))
+    place, ticks, drawn = 0.0, [], set()
+    for _, ratios in bars:
+        start = place
+        for number, name in enumerate(names):
+            if name not in ratios:
+                continue
+            ratio = ratios[name]
+            error = [[ratio.middle - ratio.low], [ratio.high - ratio.middle]]
+            label = None if name in drawn else name
+            panel.barh(place, ratio.middle, xerr=error, height=0.9, color=f"C{number}",
+                       label=label, error_kw={"elinewidth": 0.6})  # fmt: skip
+            drawn.add(name)
+            place += 1
+        ticks.append((start + place - 1) / 2)
+        place += 1
+    panel.set_yticks(ticks, [label for label, _ in bars])
+    panel.invert_yaxis()
+    panel.set_xscale("log")
+    panel.axvline(1, color="black", linewidth=0.8)
+    panel.set_xlabel("times as fast as")
+    panel.set_title(title)
+    panel.grid(axis="x", alpha=0.3)
+    if drawn:
+        panel.legend(loc="lower right")

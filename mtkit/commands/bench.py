@@ -1,0 +1,213 @@
+"""``mtkit bench``: how fast mtkit is with a tokenizer, beside other libraries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON, application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.bench.summary import Row
+
+app = application()
+
+_MOST = 1_000_000
+_QUICK = 200_000
+_SIZES = {"k": 1000, "M": 1_000_000}
+_FOLDED = ("load", "load .mtok", "short", "decode", "5 KB", "whole fresh", "whole again",
+           "documents fresh", "documents again", "lines fresh", "instructions fresh",
+           "instructions again", "memory")  # fmt: skip
+"""What is shown without --all."""
+
+
+@app.command()
+def bench(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Text files; none: texts that Python brings."),
+    ] = None,
+    tokenizers: Annotated[
+        list[str] | None,
+        typer.Option("-t", "--tokenizer", metavar="NAME", help="File, folder or ORG/NAME."),
+    ] = None,
+    peers: Annotated[
+        str | None,
+        typer.Option("--peers", metavar="A,B,...", help="Libraries; none: mtkit alone."),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="How often. [5]")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", metavar="BYTES", help="Of each text at most. [1M]")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="3 rounds of 200 kB, without what is rarely asked.")
+    ] = False,
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Count instructions a byte too (valgrind).")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every figure.")] = False,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
+    ] = None,
+    as_json: AS_JSON = False,
+) -> None:
+    """Measure loading, encoding and decoding beside the libraries that read the same file.
+
+    Libraries that are installed are taken: tokenizers, gigatoken, snaptokens, nanotoken, tiktoken,
+    sentencepiece, and those that a Python file given with --peers describes. Each has a process of
+    its own; ids are compared first, and one with wrong ids has no ratio. Rounds are interleaved; a
+    ratio says how many times mtkit is as fast, the median of the rounds. Times are CPU time.
+
+    Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, least, greatest.
+
+    \b
+    Examples:
+      mtkit bench -t tokenizer.json corpus.txt
+      mtkit bench -t gpt2/ -t qwen3/ --peers tokenizers,gigatoken --quick
+      mtkit bench -t tokenizer.json corpus.txt --json --plot speed > speed.json
+    """
+    from mtkit.bench import plot as plotting
+    from mtkit.bench.bench import Plan, run
+    from mtkit.bench.inputs import texts_of
+    from mtkit.bench.scenarios import QUICK, SCENARIOS
+    from mtkit.bench.summary import differing
+    from mtkit.commands import output
+    from mtkit.commands.options import load_named
+    from mtkit.commands.progress import Progress
+
+    if plot is not None:
+        plotting.require()
+    plan = Plan(
+        texts_of(texts or [], _bytes(size) if size else _QUICK if quick else _MOST),
+        None if peers is None else _names(peers),
+        rounds or (3 if quick else 5),
+        QUICK if quick else tuple(SCENARIOS),
+        instructions,
+    )
+    loaded = [load_named(name) for name in (tokenizers or (None,))]
+    document = run(loaded, plan, Progress("measuring").show)
+    if plot is not None:
+        plotting.write(document, plot)
+    if as_json:
+        output.write_json(document)
+    elif output.is_terminal():
+        _show(document, everything=everything)
+    else:
+        output.write_rows(_lines(document))
+    _end(differing(document))
+
+
+def _names(peers: str) -> list[str]:
+    names = [name.strip() for name in peers.split(",") if name.strip()]
+    return [] if names == ["none"] else names
+
+
+def _bytes(size: str) -> int:
+    from mtkit.errors import UsageError
+
+    number, unit = (size[:-1], _SIZES[size[-1]]) if size[-1] in _SIZES else (size, 1)
+    if not number.isdigit() or not int(number):
+        raise UsageError(f"{size!r} is not a size: 500000, 500k or 1M", field="--size")
+    return int(number) * unit
+
+
+def _end(differing: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Answer no where mtkit's own ids are not the reference's."""
+    from mtkit.errors import AnswerNo
+
+    if differing:
+        name, wrong = differing[0]
+        what = f"ids differ from the reference's: {_where(wrong)}"
+        raise AnswerNo(what, source=name, hint="this is a fault of mtkit: please report it")
+
+
+def _where(wrong: Mapping[str, Any]) -> str:
+    ids, right = (" ".join(map(str, wrong[key])) or "nothing" for key in ("ids", "right"))
+    return f"{wrong['text']} at token {wrong['at']}: {ids} instead of {right}"
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each library of each figure."""
+    from mtkit.bench.summary import rows_of
+
+    for tokenizer in document["tokenizers"]:
+        for row in rows_of(tokenizer):
+            for library in row.costs:
+                ratio = row.ratios.get(library)
+                numbers = (ratio.middle, ratio.low, ratio.high) if ratio else ()
+                shown = (f"{number:.3f}" for number in numbers)
+                yield (row.tokenizer, row.scenario, row.text, library, *row.shown(library), *shown)
+
+
+def _show(document: Mapping[str, Any], *, everything: bool) -> None:
+    from mtkit.bench.libraries import OWN
+    from mtkit.bench.summary import rows_of
+    from mtkit.commands.terminal import Screen, joined, part
+    from mtkit.errors import counted
+
+    screen = Screen()
+    for tokenizer in document["tokenizers"]:
+        states = tokenizer["libraries"]
+        rows = [row for row in rows_of(tokenizer) if everything or row.scenario in _FOLDED]
+        peers = [name for name in states if any(name in row.ratios for row in rows)]
+        screen.line(part("name", tokenizer["name"]))
+        for line, good in _verdicts(states, bool(peers)):
+            screen.verdict(*line, good=good)
+        screen.table(
+            ("", "text", f"{OWN}>", "unit:dim", *(f"× {name}>" for name in peers), "±>:dim"),
+            [_cells(row, peers) for row in rows],
+            elastic=1,
+        )
+        screen.line()
+    machine, settings = document["machine"], document["settings"]
+    remarks = [counted(settings["rounds"], "round"), machine["cpu"], f"Python {machine['python']}"]
+    if not everything:
+        remarks.append("every figure: --all")
+    screen.line(*joined([part("dim", remark) for remark in remarks]))
+
+
+def _verdicts(states: Mapping[str, Any], has_peers: bool) -> Iterator[tuple[list[object], bool]]:
+    """Yield who gives the right ids, and who is left out and why."""
+    from mtkit.bench.libraries import OWN
+    from mtkit.commands.terminal import joined, part
+
+    exact = [
+        f"{name} {state['version']}".strip()
+        for name, state in states.items()
+        if name != OWN and not state.get("wrong") and "error" not in state
+    ]
+    if exact:
+        yield ["same ids:", *joined([[" ", name] for name in exact], ",")], True
+    elif not has_peers:
+        hint = "pip install tokenizers, or another library"
+        yield ["mtkit alone: no other library that reads this file ", part("hint", hint)], True
+    for name, state in states.items():
+        for scenario, error in state.get("failed", {}).items():
+            yield [f"{name}: {scenario}: {error}"], False
+        if "error" in state:
+            yield [f"{name}: not measured: {state['error']}"], False
+        for wrong in state.get("wrong", ())[:1]:
+            others = len(state["wrong"]) - 1
+            more = f" (and {others} more texts)" if others else ""
+            yield [f"{name}: left out where ids differ: {_where(wrong)}{more}"], False
+
+
+def _cells(row: Row, peers: Sequence[str]) -> list[object]:
+    from mtkit.bench.libraries import OWN
+    from mtkit.commands.terminal import part
+
+    figure, unit = row.shown(OWN)
+    ratios = []
+    for name in peers:
+        ratio = row.ratios.get(name)
+        role = "good" if ratio and ratio.low >= 1 else "warning" if ratio and ratio.high < 1 else ""
+        ratios.append(part(role, f"{ratio.middle:.2f}" if ratio else "-"))
+    spread = f"{row.spread:.0%}" if row.spread is not None else ""
+    return [row.scenario, row.text, figure, unit, *ratios, spread]

@@ -1,0 +1,236 @@
+"""`mtkit bench`: ids first, then figures of one interleaved run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from screens import screen
+from support import FIXTURES, reference
+
+from mtkit.bench.summary import rows_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HF = str(FIXTURES / "bbpe-8k" / "tokenizer.json")
+DEFAULT = str(FIXTURES.parents[1] / "mtkit" / "data" / "default.mtok")
+SPM = str(FIXTURES / "spm-bpe" / "tokenizer.model")
+TEXT = "The quick brown fox, 123 times: 漢字 and café.\nA second line\twith a tab.\n" * 40
+PEER = """
+import time
+import mtkit
+from mtkit.bench.libraries import Library
+
+class Slow(Library):
+    name = "slow"
+    module = "mtkit"
+    def load(self, path):
+        return mtkit.load(path)
+    def ids(self, loaded, text):
+        ids = loaded.encode_ids(text, add_special_tokens=False)
+        for _ in range(3):
+            loaded.encode(text)
+        return ids
+
+class Wrong(Slow):
+    name = "wrong"
+    def ids(self, loaded, text):
+        ids = loaded.encode_ids(text, add_special_tokens=False)
+        return [*ids[:5], 7, *ids[6:]] if "quick brown fox, 123" in text else ids
+
+class Broken(Slow):
+    name = "broken"
+    def load(self, path):
+        raise RuntimeError("cannot read this")
+
+class Gone(Slow):
+    name = "gone"
+    def ids(self, loaded, text):
+        if len(text) > 100:
+            import os
+            os._exit(3)
+        return super().ids(loaded, text)
+"""
+
+
+@pytest.fixture(name="files")
+def _files(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "peer.py").write_text(PEER, encoding="utf-8")
+    return {"text": str(tmp_path / "text.txt"), "peer": str(tmp_path / "peer.py")}
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mtkit", "bench", *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def document(*args: str) -> dict[str, Any]:
+    done = run(*args, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_wrong_peer_is_named_and_has_no_ratio(files: dict[str, str]) -> None:
+    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
+    (tokenizer,) = document(*options)["tokenizers"]
+    states = tokenizer["libraries"]
+    assert set(states) == {"mtkit", "slow", "wrong", "broken", "gone"}
+    assert states["slow"]["wrong"] == states["mtkit"]["wrong"] == []
+    (wrong,) = states["wrong"]["wrong"]
+    assert (wrong["text"], wrong["at"], wrong["ids"][0]) == ("text", 5, 7)
+    assert wrong["right"][0] != 7
+    assert states["broken"]["error"] == "RuntimeError: cannot read this"
+    assert states["gone"]["error"] == "ended with status 3"
+
+    rows = rows_of(tokenizer)
+    assert {name for row in rows for name in row.ratios} == {"slow"}
+    assert {name for row in rows for name in row.costs} == {"mtkit", "slow", "wrong"}
+
+    shown = screen("bench", *options)
+    assert shown.code == 0
+    assert "✓ same ids: slow" in shown.text
+    assert "✗ wrong: left out where ids differ: text at token 5: 7 " in shown.text
+    assert "✗ broken: not measured: RuntimeError: cannot read this" in shown.text
+    assert "× slow" in shown.text
+    assert "× wrong" not in shown.text
+    lines = shown.text.replace("\r\n", "\n").rpartition("\x1b[K")[2].split("\n")
+    assert max(map(len, lines)) <= 80
+
+
+def test_figures_move_with_what_is_measured(files: dict[str, str]) -> None:
+    """A peer that does the work four times has ratios above 1, and they repeat."""
+    found = document("-t", HF, files["text"], "--quick", "--rounds", "3", "--peers", files["peer"])
+    rows = {(row.scenario, row.text): row for row in rows_of(found["tokenizers"][0])}
+    for key in (("whole fresh", "text"), ("whole again", "text"), ("5 KB", "text"), ("short", "")):
+        ratio = rows[key].ratios["slow"]
+        assert ratio.middle > 2, key
+        assert ratio.low <= ratio.middle <= ratio.high
+        assert rows[key].costs["slow"] > rows[key].costs["mtkit"] > 0
+    assert rows["load .mtok", ""].costs["mtkit"] < rows["load", ""].costs["mtkit"]
+
+
+def test_the_document_says_all_that_figures_depend_on(files: dict[str, str]) -> None:
+    reference("sentencepiece")
+    found = document("-t", SPM, files["text"], "--rounds", "1", "--peers", "sentencepiece")
+    assert set(found) == {
+        "schema", "mtkit", "machine", "settings", "texts", "tokenizers"
+    }  # fmt: skip
+    assert found["schema"] == "mtkit.bench/1"
+    assert set(found["machine"]) == {"cpu", "cores", "system", "python", "date", "load"}
+    assert found["texts"] == [{"name": "text", "bytes": len(TEXT.encode())}]
+    (tokenizer,) = found["tokenizers"]
+    assert tokenizer["name"] == "spm-bpe/tokenizer.model"
+    assert tokenizer["reference"] == "sentencepiece"
+    assert tokenizer["libraries"]["sentencepiece"]["version"]
+    assert tokenizer["libraries"]["sentencepiece"]["wrong"] == []
+    from mtkit.bench.scenarios import SCENARIOS
+
+    seen = {figure["scenario"] for figure in tokenizer["figures"]}
+    assert seen == {*SCENARIOS, "load .mtok", "load memory"}
+    for figure in tokenizer["figures"]:
+        assert set(figure) == {"scenario", "text", "part", "unit", "costs"}
+        assert set(figure["costs"]) == {"mtkit", "sentencepiece"}, figure
+        for costs in figure["costs"].values():
+            assert len(costs) == 1
+            assert costs[0] >= 0
+            assert costs[0] > 0 or figure["unit"].startswith("bytes"), figure
+
+
+def test_mtkit_alone_with_the_texts_that_python_brings() -> None:
+    done = run("-t", HF, "--peers", "none", "--quick", "--rounds", "1", "--size", "20k")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert {line[3] for line in lines} == {"mtkit"}
+    assert "code" in {line[2] for line in lines}
+    assert all(len(line) == 6 and float(line[4]) >= 0 for line in lines)
+    shown = screen("bench", "-t", HF, "--peers", "none", "--quick", "--rounds", "1", "--size", "9k")
+    assert "mtkit alone" in shown.text
+
+
+def test_ids_that_differ_from_the_reference_are_the_answer_no() -> None:
+    from mtkit.bench.summary import differing
+    from mtkit.commands.bench import _end
+    from mtkit.errors import AnswerNo
+
+    wrong = {"text": "english", "at": 3, "ids": [1, 2], "right": []}
+    found = {"tokenizers": [{"name": "a/b", "libraries": {"mtkit": {"wrong": [wrong]}}}]}
+    assert differing(found) == [("a/b", wrong)]
+    with pytest.raises(AnswerNo, match=r"a/b: .*english at token 3: 1 2 instead of nothing"):
+        _end(differing(found))
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["no-such.txt"], 2, "no-such.txt: No such file or directory"),
+        (["--peers", "spacy"], 2, "--peers: there is no 'spacy'; there are tokenizers, "),
+        (["--peers", "no-such.py"], 2, "no-such.py: --peers: "),
+        (["--size", "much"], 2, "--size: 'much' is not a size"),
+        (["--size", "0k"], 2, "--size: '0k' is not a size"),
+        (["-t", "no/such"], 2, "no/such"),
+        (["--plot", "no-such-folder/x", "--quick", "--rounds", "1", "--size", "2k"], 2,
+         "no-such-folder/x: --plot: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line(args: list[str], code: int, message: str) -> None:
+    if "-t" not in args:
+        args = [*args, "-t", HF]
+    if "--peers" not in args:
+        args = [*args, "--peers", "none"]
+    done = run(*args)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_texts_and_peers_that_cannot_be_used(tmp_path: Path) -> None:
+    for name, content, said in (
+        ("empty.txt", b"", "is empty"),
+        ("latin.txt", b"caf\xe9 ", "text at offset 3: is not valid UTF-8"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        done = run("-t", HF, str(tmp_path / name), "--peers", "none")
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    (tmp_path / "peer.py").write_text("x = 1\n", encoding="utf-8")
+    done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
+    assert done.returncode == 2
+    assert "has no subclass" in done.stderr
+
+
+def test_a_plot_shows_every_ratio(files: dict[str, str], tmp_path: Path) -> None:
+    reference("matplotlib")
+    name = str(tmp_path / "speed")
+    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
+    done = run(*options, "--plot", name)
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "speed.svg").read_text(encoding="utf-8")
+    assert "whole fresh, text" in drawn
+    assert "slow" in drawn
+    assert ">wrong<" not in drawn
+    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_instructions_are_counted_or_valgrind_is_asked_for(tmp_path: Path) -> None:
+    options = ["-t", HF, "--quick", "--rounds", "1", "--peers", "none", "--instructions"]
+    if shutil.which("valgrind") is None:
+        done = run(*options)
+        assert done.returncode == 4
+        assert "valgrind is not installed" in done.stderr
+        return
+    from mtkit.bench.instructions import instructions
+
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    fresh, again = instructions("mtkit", "", DEFAULT, str(tmp_path / "text"), len(TEXT.encode()))
+    assert fresh > again > 1

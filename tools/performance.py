@@ -1,0 +1,220 @@
+"""Measure and write docs/performance.md: ``python -m tools.performance`` (``make bench``).
+
+    python -m tools.performance [--from RESULT.json] [-t NAME ...] [OPTIONS OF mtkit bench]
+
+Without ``--from`` it runs ``mtkit bench`` on the tokenizers and texts of the shared folder, where
+there is one, else on the test fixtures and texts that Python brings, and keeps the result in
+build/bench/result.json. Everything that is measured against: pip install -r benchmarks/peers.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from mtkit.bench import plot
+from mtkit.bench.libraries import OWN
+from mtkit.bench.summary import Row, differing, rows_of
+from mtkit.errors import MissingExtra, counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "bench"
+PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
+SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
+TOKENIZERS = (
+    "gpt2/tokenizer.json", "qwen3/tokenizer.json", "llama-3/tokenizer.json",
+    "bert-base-uncased/tokenizer.json", "t5-small/tokenizer.json",
+    "xlnet-base-cased/tokenizer.json", "llama-2/tokenizer.json", "chinese-llama-2/tokenizer.model",
+    "sp-test-ja/tokenizer.model",
+)  # fmt: skip
+FIXTURES = ("bbpe-8k/tokenizer.json", "wordpiece/tokenizer.json", "spm-bpe/tokenizer.model",
+            "spm-unigram/tokenizer.model")  # fmt: skip
+TEXTS = ("english", "code", "cjk")
+ARTICLE = {"load .mtok": ("load", 154), "short": ("four short texts", 5.5),
+           "5 KB": ("5 KB", 6.4), "decode": ("decode, token by token", 4.5)}  # fmt: skip
+"""Scenario -> what the article calls it, and how many times as fast as HuggingFace it measured."""
+NAMES = [name for name, _ in ARTICLE.values()]
+RIVAL = "tokenizers"
+LEFT_OUT = ("hard", "list fresh", "batch fresh", "offsets again", "decode all again")
+DRAWN = ("load .mtok", "short", "decode", "whole", "documents")
+
+
+def unpacked(path: str) -> Path:
+    """Return a file of the shared folder, unpacked into build/bench, with what lies beside it."""
+    source = SHARED / path
+    target = FOLDER / source.parent.name
+    target.mkdir(parents=True, exist_ok=True)
+    for packed in source.parent.iterdir():
+        if packed.name.startswith(source.name.partition(".")[0]):
+            data = packed.read_bytes()
+            plain = target / packed.name.removesuffix(".xz")
+            plain.write_bytes(lzma.decompress(data) if packed.suffix == ".xz" else data)
+    return target / source.name
+
+
+def inputs(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Return the tokenizers and the texts."""
+    if not (SHARED / "tokenizers").is_dir():
+        return [ROOT / "tests" / "fixtures" / name for name in names or FIXTURES], []
+    paths = [unpacked(f"tokenizers/tokenizers/{name}") for name in names or TOKENIZERS]
+    return paths, [unpacked(f"corpus/{name}.txt") for name in TEXTS]
+
+
+def measure(names: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
+    """Run ``mtkit bench``."""
+    tokenizers, texts = inputs(names)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "mtkit", "bench", *map(str, texts), "--json", *options]
+    for path in tokenizers:
+        command += ["-t", str(path)]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    if not done.stdout:
+        sys.exit(done.returncode)
+    (FOLDER / "result.json").write_bytes(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def cell(row: Row, name: str) -> str:
+    """Return a ratio with its range."""
+    ratio = row.ratios.get(name)
+    if ratio is None:
+        return "–"
+    if f"{ratio.low:.2f}" == f"{ratio.high:.2f}":
+        return f"{ratio.middle:.2f}"
+    return f"{ratio.middle:.2f} ({ratio.low:.2f}–{ratio.high:.2f})"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table."""
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def article(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the figures of the article, both sides measured here."""
+    rows = []
+    for tokenizer in document["tokenizers"]:
+        seen = set()
+        for row in rows_of(tokenizer):
+            if row.scenario in ARTICLE and RIVAL in row.ratios and row.scenario not in seen:
+                seen.add(row.scenario)  # of the first text
+                what, factor = ARTICLE[row.scenario]
+                both = [" ".join(row.shown(name)) for name in (OWN, RIVAL)]
+                rows.append((row.tokenizer, what, *both, cell(row, RIVAL), f"{factor:g}"))
+    rows.sort(key=lambda row: (row[0], NAMES.index(row[1])))
+    if rows:
+        yield "## The article's four figures\n"
+        yield "MNN's article on its tokenizer compares loading (mean of 5), four short texts (100"
+        yield "times), 5 KB (20 times) and decoding 21 tokens one by one (1000 times) with"
+        yield "HuggingFace's tokenizers; its last column is repeated here. mtkit loads the .mtok,"
+        yield "tokenizers its tokenizer.json.\n"
+        yield from table(("tokenizer", "", "mtkit", RIVAL, "times", "article"), rows)
+
+
+def libraries(states: Mapping[str, Any]) -> Iterator[str]:
+    """Yield who gives the right ids and who does not."""
+    for name, state in states.items():
+        label = f"{name} {state['version']}".strip()
+        for scenario, error in state.get("failed", {}).items():
+            yield f"- {label}: {scenario}: `{error.partition(chr(10))[0]}`"
+        if "error" in state:
+            yield f"- {label}: not measured: `{state['error'].partition(chr(10))[0]}`"
+        elif state["wrong"]:
+            wrong = ", ".join(entry["text"] for entry in state["wrong"])
+            yield f"- {label}: other ids in {wrong}: no ratio there"
+        elif name != OWN:
+            yield f"- {label}: same ids in every text"
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return docs/performance.md."""
+    machine, settings = document["machine"], document["settings"]
+    texts = ", ".join(f"{x['name']} ({x['bytes']:,} bytes)" for x in document["texts"])
+    cores, rounds = counted(machine["cores"], "core"), counted(settings["rounds"], "round")
+    where = (
+        f"{machine['cpu']}, {cores} (load {machine['load']:.1f}), {machine['system']},"
+        f" Python {machine['python']}, mtkit {document['mtkit']}, {machine['date']}; {rounds}."
+        f" Texts: {texts}.\n"
+    )
+    out = [
+        "# Performance\n",
+        "Written by `make bench` from one interleaved run of `mtkit bench`. Each library has a",
+        "process of its own; ids are compared before anything is measured, and where they differ",
+        "from the reference's there is no ratio. A ratio says how many times mtkit is as fast as",
+        "the library of its column: the median of the rounds, and the least and the greatest.",
+        "Times are CPU time, of `1 thread` and `2 threads` the clock. `fresh` is a text that is",
+        "new to the process, `again` the same once more.\n",
+        where,
+        f"![times as fast as other libraries]({PICTURE.name})\n",
+        *article(document),
+    ]
+    for tokenizer in document["tokenizers"]:
+        rows = [row for row in rows_of(tokenizer) if not row.scenario.startswith(LEFT_OUT)]
+        peers = [name for name in tokenizer["libraries"] if any(name in x.ratios for x in rows)]
+        out += [f"## {tokenizer['name']}\n", *libraries(tokenizer["libraries"]), ""]
+        out += table(
+            ("", "text", "mtkit", *(f"× {name}" for name in peers)),
+            [
+                (row.scenario, row.text, " ".join(row.shown(OWN)), *(cell(row, x) for x in peers))
+                for row in rows
+            ],
+        )
+    return "\n".join(out)
+
+
+def draw(document: dict[str, Any]) -> None:
+    """Draw what the page shows of the first text."""
+    first = ("", document["texts"][0]["name"])
+    drawn = [
+        {
+            **tokenizer,
+            "figures": [
+                figure
+                for figure in tokenizer["figures"]
+                if figure["scenario"] in DRAWN and figure["text"] in first
+            ],
+        }
+        for tokenizer in document["tokenizers"]
+    ]
+    plot.write({**document, "tokenizers": drawn}, str(PICTURE))
+
+
+def main() -> int:
+    """Measure, write; 1 where ids are not the reference's."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--from", dest="result", type=Path, help="a result of mtkit bench --json")
+    parser.add_argument("-t", action="append", default=[], dest="names", metavar="NAME")
+    asked, options = parser.parse_known_args()
+    try:
+        plot.require()
+    except MissingExtra as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if asked.result:
+        document = json.loads(asked.result.read_text(encoding="utf-8"))
+    else:
+        document = measure(asked.names, options)
+    PAGE.write_text(page(document), encoding="utf-8")
+    draw(document)
+    for path in (PAGE, PICTURE):
+        print(path.relative_to(ROOT))
+    for name, wrong in differing(document):
+        print(f"{name}: ids differ from the reference's in {wrong['text']}")
+    return int(bool(differing(document)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
