@@ -190,7 +190,7 @@ def load_named(
     encoding: str | None = None,
     download: bool = False,
 ) -> Tokenizer:
-    """Load a tokenizer for a command."""
+    """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
     from mtkit.tokenizer.load import load_source, named_encoding
@@ -201,4 +201,8 @@ def load_named(
     if encoding is not None and tokenizer.format_name != "tiktoken":
         what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"
         raise UsageError(what, source=path, hint=hint)
+    if tokenizer.warnings:
+        from mtkit.commands.output import warn
+
+        warn(path, tokenizer.warnings)
     return tokenizer

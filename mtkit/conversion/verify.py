@@ -87,7 +87,7 @@ def verify(
     found.refuse_unforeseen(allowed)
     equal = spec_equal(source.spec, spec, written.losses)
     verified = [found.verified("mtkit", spec_equal=equal)]
-    tabled = mapped(main)
+    tabled, _ = mapped(main)
     if tabled is not None:
         found = _Comparison(back, tabled, (), texts)
         found.refuse_unforeseen(())

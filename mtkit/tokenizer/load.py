@@ -70,8 +70,9 @@ def load_source(
         UnsupportedError: It needs something that mtkit does not know.
         UsageError: The file's format has no other reading of that name.
     """
+    unusable = ""
     if reader is None and not overrides:
-        tokenizer = mapped(source)
+        tokenizer, unusable = mapped(source)
         if tokenizer is not None:
             return tokenizer
     from mtkit import formats
@@ -88,11 +89,12 @@ def load_source(
         source=source.name,
         format_name=module.NAME,
         assumptions=reading.assumptions,
+        warnings=(unusable,) if unusable else (),
     )
 
 
-def mapped(source: Source) -> Tokenizer | None:
-    """Return a tokenizer whose engine uses tables in the file; None where there are none.
+def mapped(source: Source) -> tuple[Tokenizer | None, str]:
+    """Return a tokenizer whose engine uses tables in the file, or why those cannot be used.
 
     Nothing is read but the place of the tables; the specification is decoded when it is asked for.
     """
@@ -100,18 +102,23 @@ def mapped(source: Source) -> Tokenizer | None:
 
     found = engine_tables(source)
     if found is None:
-        return None
+        return None, ""
     from mtkit.engine import Engine
 
     module, tables = found
     try:
         engine = Engine(tables, lambda: tokenizer.spec)
-    except (ImportError, FormatError):  # no native core, or tables of another version
-        return None
+    except ImportError:  # there is no native core
+        return None, ""
+    except FormatError as error:  # as a rule tables of another version
+        return None, (
+            f"its engine tables are not used ({error.field} {error.what}), which takes longer to "
+            "load; mtkit convert writes them anew"
+        )
     tokenizer = Tokenizer(
         lambda: module.read(source, {}).spec,
         engine=engine,
         source=source.name,
         format_name=module.NAME,
     )
-    return tokenizer
+    return tokenizer, ""

@@ -32,6 +32,7 @@ class Tokenizer:
         source: Path that it was read from.
         format_name: Name of the format that it was read from.
         assumptions: What the reader supplied because the file does not hold it.
+        warnings: What is wrong with the file and changes no answer.
     """
 
     def __init__(
@@ -42,12 +43,14 @@ class Tokenizer:
         source: str = "",
         format_name: str = "",
         assumptions: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
     ) -> None:
         self._spec = spec
         self._engine = engine
         self.source = source
         self.format_name = format_name
         self.assumptions = assumptions
+        self.warnings = warnings
         self._spelled: Spelling | None = None
         self._naming = Naming(source)  # what a file asks for may turn out only when it is used
 

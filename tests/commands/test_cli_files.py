@@ -16,6 +16,7 @@ from screens import check_screens, screen
 from support import FIXTURES, one_line
 
 from mtkit.commands.output import _indented
+from mtkit.formats.mtok.extension import append, find
 from mtkit.gguf.magic import HEAD_BYTES, other_kind
 
 if TYPE_CHECKING:
@@ -70,6 +71,25 @@ def test_convert_says_what_it_did(mtkit: Run, tmp_path: Path) -> None:
     assert "--force" in one_line(again, 2)
     assert mtkit("convert", BBPE, "--to", "mtok", "-o", target, "--force").returncode == 0
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+@pytest.mark.parametrize("table", ["PROG", "DECO"])
+def test_tables_of_another_version_are_named_once_and_not_used(
+    mtkit: Run, tmp_path: Path, table: str
+) -> None:
+    target = tmp_path / "old.mtok"
+    assert mtkit("convert", BBPE, "--to", "mtok", "-o", target).returncode == 0
+    whole = find(target.read_bytes())
+    assert whole is not None
+    sections = {tag: bytes(content) for tag, content in whole.sections.items()}
+    sections[table] = (9999).to_bytes(4, "little") + sections[table][4:]
+    parts = [(tag, whole.flags[tag], content) for tag, content in sections.items()]
+    target.write_bytes(append(target.read_bytes()[: whole.base_length], parts))
+    done = mtkit("encode", "-t", target, "Hello, MNN!")
+    right = mtkit("encode", "-t", BBPE, "Hello, MNN!")
+    assert (done.returncode, done.stdout) == (0, right.stdout)
+    assert right.stderr == b""
+    assert re.fullmatch(rb"mtkit: .*old.mtok: warning: .*version is 9999.*\n", done.stderr)
 
 
 def test_a_conversion_on_a_terminal(tmp_path: Path) -> None:

@@ -68,8 +68,9 @@ def convert(
         bool | None, typer.Option("--eos/--no-eos", help="EOS after a text; else as in SRC.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="mtok: the engine's tables too; loads in no time.")
-    ] = False,
+        bool | None,
+        typer.Option("--tables/--no-tables", help="mtok: the engine's tables, to load in no time."),
+    ] = None,
     no_extension: Annotated[
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
@@ -115,13 +116,15 @@ def convert(
     to = to.lower() or format_of(target)
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
-    if (tables or no_extension) and (to != "mtok" or (tables and no_extension)):
-        raise UsageError("--tables or --no-extension goes with --to mtok, one of them")
+    if (tables is not None or no_extension) and to != "mtok":
+        raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
+    if tables and no_extension:
+        raise UsageError("--tables or --no-extension? The tables are part of the extension")
     options = WriteOptions(
         add_bos=bos,
         add_eos=eos,
         extension=not no_extension,
-        values=(("tables", "yes"),) if tables else (),
+        values=() if tables is None else (("tables", "yes" if tables else "no"),),
     )
     allowed = tuple(allow_loss or ())
     done = _run(

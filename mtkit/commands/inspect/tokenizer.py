@@ -23,6 +23,7 @@ def show(source: Source, *, pattern: str | None, as_json: bool) -> None:
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
+    output.warn(source.name, tokenizer.warnings)
     if as_json:
         head = {"schema": "mtkit.inspect/1", "format": tokenizer.format_name}
         said = {"assumptions": list(tokenizer.assumptions)}

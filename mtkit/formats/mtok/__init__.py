@@ -52,10 +52,12 @@ def engine_tables(source: Source) -> dict[str, memoryview]:
 
 
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
-    """Write a file; the choice ``tables`` adds the engine's tables, to be used in place.
+    """Write a file, with the engine's tables, to be used in place, where they can be made.
+
+    The choice ``tables`` "no" leaves them out, "yes" insists on them.
 
     Raises:
-        UnsupportedError: Tables are asked for, and the native core is not there or lacks a
+        UnsupportedError: Tables are insisted on, and the native core is not there or lacks a
             component.
     """
     from mtkit.formats.mtok.writer import write_file

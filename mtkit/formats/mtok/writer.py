@@ -24,8 +24,8 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file; with the extension nothing is lost.
 
     Raises:
-        UnsupportedError: A text is too long for the format's fields, or tables are asked for and
-            cannot be made.
+        UnsupportedError: A text is too long for the format's fields, or tables are insisted on
+            and cannot be made.
     """
     base = write_base(spec)
     if not options.extension:
@@ -34,18 +34,25 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     content = spec_section(spec, keeper)
     parts = [(SPEC, MUST_KNOW, content)]
     parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
-    if "tables" in dict(options.values):
-        parts += [(tag, 0, table) for tag, table in _tables(spec).items()]
+    tables = _tables(spec, dict(options.values).get("tables", ""))
+    parts += [(tag, 0, table) for tag, table in tables.items()]
     data = append(base.data, parts, forbidden_length=base.forbidden_length)
     return Written({SUFFIX: data}, partial=(("mnn", base.losses),))
 
 
-def _tables(spec: TokenizerSpec) -> Mapping[str, bytes]:
+def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
+    """Return the engine's tables: "no" gives none, "yes" insists, else where they can be made."""
+    if choice == "no":
+        return {}
     from mtkit.engine import tables
 
     try:
         return tables(spec)
-    except ImportError:
+    except (ImportError, UnsupportedError) as error:
+        if choice != "yes":
+            return {}
+        if isinstance(error, UnsupportedError):
+            raise
         raise UnsupportedError("tables are made by the native core, which is not here") from None
 
 

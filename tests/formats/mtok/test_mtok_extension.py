@@ -20,7 +20,7 @@ from mtkit.formats import mtok, recognise
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.mtok.extension import append, find
 from mtkit.formats.mtok.writer import spec_section
-from mtkit.spec import TokenizerSpec, Vocabulary, models
+from mtkit.spec import TokenizerSpec, Vocabulary, models, replace
 
 if TYPE_CHECKING:
     from mtkit.formats.contract import Reading, Written
@@ -39,7 +39,8 @@ def spec_of(name: str) -> TokenizerSpec:
 
 @lru_cache(maxsize=4)
 def written(name: str, *, extension: bool = True) -> Written:
-    return mtok.write(spec_of(name), WriteOptions(extension=extension))
+    options = WriteOptions(extension=extension, values=(("tables", "no"),))
+    return mtok.write(spec_of(name), options)
 
 
 def file_of(name: str) -> bytes:
@@ -84,6 +85,21 @@ def test_tables_are_found_without_reading_the_specification() -> None:
     assert data.index(bytes(tables["PROG"])) % 64 == 0
     assert mtok.read(Source("x", data), {}).spec == spec
     assert mtok.engine_tables(Source("x", data[:-1])) == {}
+
+
+def test_tables_are_there_unless_they_are_left_out_or_cannot_be_made() -> None:
+    spec = spec_of("spm-bpe/tokenizer.json")
+    for model, made in ((spec.model, True), (replace(spec.model, dropout=0.5), False)):
+        one = replace(spec, model=model)
+        for choice in ("", "yes", "no"):
+            options = WriteOptions(values=(("tables", choice),) if choice else ())
+            if choice == "yes" and not made:
+                with pytest.raises(UnsupportedError):
+                    mtok.write(one, options)
+                continue
+            source = Source("x", mtok.write(one, options).files[".mtok"])
+            assert bool(mtok.engine_tables(source)) == (made and choice != "no")
+            assert mtok.read(source, {}).spec == one
 
 
 def read_as_mnn(source: Source) -> Reading:

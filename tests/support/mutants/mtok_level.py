@@ -41,7 +41,7 @@ def with_tables() -> dict[str, Source]:
         spec = formats.get_format(name.partition(":")[0]).read(source, {}).spec
         if name in TABLES:
             spec = replace(spec, normalizer=None)  # its code points would be most of the file
-        values = (("tables", "yes"),) if number % 4 == 0 else ()
+        values = (("tables", "yes" if number % 4 == 0 else "no"),)
         try:
             data = mtok.write(spec, WriteOptions(values=values)).files[".mtok"]
         except MtkitError:
