@@ -14,7 +14,8 @@ from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.generate import generate
 from mtkit.llm.open_model import open_model
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.speculative import exactness
+from mtkit.llm.speculative import calibration, exactness
+from mtkit.llm.speculative.calibration import Costs
 from mtkit.llm.speculative.opening import open_speculation, prepared
 from mtkit.settings import GenerateSettings
 from mtkit.settings.declaration import settings_of
@@ -93,7 +94,7 @@ def test_the_trained_pair(kind: str) -> None:
         {"draft": draft, "draft_auto": False, "draft_max": 3},
         {"draft": draft, "draft_auto": False, "draft_max": 8, "draft_p_min": 0.3},
         {"draft": model, "draft_auto": False, "draft_max": 5},
-        {"draft": draft, "draft_lookup": True},
+        {"draft": draft, "draft_lookup": True, "draft_auto": False, "draft_max": 4},
         {"draft_lookup": True, "draft_auto": False},
     ]
     for given in drafts:
@@ -117,6 +118,58 @@ def test_tiny_architectures_beyond_512_cells(arch: str) -> None:
         with Bench(path, draft_auto=False, **given) as bench:
             found = [bench.ids(prompt[:length], 60) for length in (1, 40, 250, 500)]
             assert found == expected
+
+
+def costing(monkeypatch: pytest.MonkeyPatch, two_rows: float) -> None:
+    """Let a step of two rows cost so many plain ones, and a draft next to nothing."""
+    by_size = {1: 1.0, 2: two_rows, 16: two_rows + 0.1}
+    found = Costs(by_size, 1e-6, 0.0, pairs=True)
+    monkeypatch.setattr(calibration, "costs_now", lambda *_, **__: found)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "q8_0"])
+def test_a_text_that_is_not_drafted_is_that_of_plain_decoding(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With float weights, too: not a single step is computed in two rows."""
+    model, draft = own("target", kind), own("draft", kind)
+    texts = [text for name in ("en", "zh", "code") for text in prompts(name, 2)]
+    common: dict[str, Any] = {"model": model, "n_predict": 48, "threads": 1}
+    plain = [generate(text, kv_type="bf16", **common).ids for text in texts]
+    costing(monkeypatch, 30.0)
+    for given in ({"draft": draft}, {"draft_lookup": True, "draft_max": 1}):
+        for text, expected in zip(texts, plain, strict=True):
+            found = generate(text, **given, **common)
+            assert found.ids == expected
+            assert found.drafting
+            assert found.drafting.drafted == 0
+            assert found.drafting.document()["declined_texts"] == 1
+            assert "no draft pays" in found.drafting.reason
+    forced = generate(texts[0], draft=draft, draft_auto=False, **common)
+    assert forced.drafting
+    assert forced.drafting.drafted > 0
+    assert forced.drafting.declined == 0
+
+
+@pytest.mark.parametrize("declined", [True, False])
+def test_what_goes_on_from_a_text_is_decoded_like_it(
+    declined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With float weights the decision holds as long as tokens of the first text are kept."""
+    model = own("target", "bf16")
+    said = ["", "too dear"]
+    with Bench(model, draft=model, draft_max=4) as bench:
+        speculation = bench.speculation
+        assert speculation
+        pace = speculation._pace
+        text = bench.runner.model.tokenize(prompts("en", 1)[0])
+        for turn in range(3):
+            answer = said[declined if turn == 0 else not declined]
+            monkeypatch.setattr(pace, "declined", lambda *_, answer=answer: answer)
+            text = [*text, *bench.ids(text, 12), *bench.runner.model.tokenize(" and")]
+            assert speculation.statistics.declined == (turn + 1) * declined
+        bench.ids([5, *text], 12)  # nothing is kept: it is decided anew
+        assert speculation.statistics.declined == 3 * declined + (not declined)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ import pytest
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.speculative import exactness
 from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.imagined import Imagined
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.opening import prepared
-from mtkit.llm.speculative.pace import Adaptive
+from mtkit.llm.speculative.pace import Adaptive, Steady
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, LoadSettings
 from mtkit.settings.declaration import settings_of
@@ -117,6 +118,92 @@ def test_never_much_slower_than_plain(
 def test_what_pays_is_drafted(costs: dict[int, float], chance: float, least: float) -> None:
     true = Costs(costs, 0.05, 0.01)
     assert rounds(Adaptive(8, Costs(costs, 0.05, 0.01)), chance, true, 1000, 50) > least
+
+
+NEARLY_FREE = {1: 1.0, 2: 1.02, 16: 1.2}
+PAIRS_CHEAP = {1: 1.0, 2: 1.2, 4: 1.3, 8: 1.5, 16: 1.8}
+PAIRS_DEAR = {1: 1.0, 2: 1.75, 4: 2.0, 8: 2.6, 16: 3.8}
+NEVER, STEP = "no draft pays", "a step costs {} of a plain one"
+
+
+@pytest.mark.parametrize(
+    ("by_size", "draft", "pairs", "reason"),
+    [
+        (STEEP, 0.5, False, NEVER),  # not even if nearly all were accepted
+        (STEEP, 0.0, False, ""),
+        (MIDDLE, 0.1, False, ""),  # a round alone can be plain
+        (PAIRS_DEAR, 0.7, True, NEVER),
+        (PAIRS_DEAR, 0.1, True, STEP.format("1.75")),
+        (PAIRS_DEAR, 0.0, True, STEP.format("1.75")),
+        (PAIRS_CHEAP, 0.2, True, STEP.format("1.20")),
+        (PAIRS_CHEAP, 0.05, True, ""),  # pays even where two of five are accepted
+        (NEARLY_FREE, 0.2, True, ""),  # little can be lost
+        (NEARLY_FREE, 0.0, True, ""),
+    ],
+)
+def test_whether_to_draft_in_a_text(
+    by_size: dict[int, float], draft: float, pairs: bool, reason: str
+) -> None:
+    """Before anything was seen; a fixed number drafts whatever it costs."""
+    pace = Adaptive(8, Costs(by_size, draft, draft / 20, pairs=pairs))
+    found = pace.declined(200, 50)
+    assert reason in found if reason else not found
+    assert not Steady(3).declined(200, 50)
+    free = pairs and not draft and reason != NEVER
+    assert bool(pace.imagines()) == free
+
+
+def test_a_lookup_before_a_model_can_pay_where_the_model_cannot() -> None:
+    assert Adaptive(8, Costs(STEEP, 0.5)).declined(200, 0)
+    assert not Adaptive(8, Costs(STEEP, 0.5, mixed=True)).declined(200, 0)
+
+
+def test_a_short_text_behind_a_long_prompt_is_not_drafted() -> None:
+    pace = Adaptive(8, Costs(PAIRS_CHEAP, 0.05, 0.02, pairs=True))
+    assert not pace.declined(500, 100)
+    assert pace.declined(500, 5000)
+    assert pace.declined(10, 100)
+
+
+def test_earlier_texts_decide() -> None:
+    """What was rejected, and what a lookup would have been right about."""
+    pace = Adaptive(8, Costs(PAIRS_CHEAP, 0.05, 0.0, pairs=True))
+    assert not pace.declined(200, 0)
+    for _ in range(100):
+        pace.saw(4, 0, 0.2, 1.35)
+    assert pace.declined(200, 0)
+    lookup = Adaptive(8, Costs(PAIRS_DEAR, 0.0, 0.0, pairs=True))
+    assert lookup.declined(200, 0)
+    for _ in range(100):
+        lookup.imagined(lookup.imagines(), lookup.imagines())
+    assert not lookup.declined(200, 0)
+    for _ in range(300):
+        lookup.imagined(0, 0)
+    assert lookup.declined(200, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_imagined_rounds_are_those_that_would_have_been(seed: int) -> None:
+    """A lookup that reads along with a plain text counts what drafting would have counted."""
+    random = Random(seed)
+    text = [random.randrange(random.choice((2, 5))) for _ in range(150)]
+    most, prompt = random.choice((1, 2, 5)), random.randrange(1, 40)
+    told: list[tuple[int, int]] = []
+    lookup = Lookup(1)
+    lookup.begin(text[:prompt])
+    imagined = Imagined(lookup, most, lambda *round_: told.append(round_))
+    for end in range(prompt, len(text) + 1):
+        imagined.saw(text[:end])
+    wanted, again, at = [], Lookup(1), prompt
+    while at < len(text):
+        proposed = again.propose(text[:at], most).ids
+        right = 0
+        while right < len(proposed) and text[at + right : at + right + 1] == [proposed[right]]:
+            right += 1
+        if at + right < len(text):
+            wanted.append((len(proposed), right))
+        at += right + 1
+    assert told == wanted
 
 
 def test_a_text_that_becomes_easier_is_noticed() -> None:

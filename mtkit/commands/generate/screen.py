@@ -197,6 +197,9 @@ def show_timings(timings: Timings) -> None:
 
 def show_drafting(seen: Statistics) -> None:
     """Write what became of drafted tokens to stderr."""
+    if seen.declined and not seen.drafted:
+        note(f"drafting   nothing: {seen.reason} (--no-draft-auto drafts all the same)")
+        return
     note(
         f"drafting   {seen.draft_seconds:8.3f} s {seen.drafted:6d} tokens, "
         f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens a round"

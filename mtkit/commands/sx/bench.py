@@ -196,8 +196,7 @@ def _run(
     static = None
     if drafting.sx_static_vocab is not None:
         static = frozenset(static_vocabulary.read(drafting.sx_static_vocab, 1 << 30))
-    reference = library.PAIRED if done.pairs else library.PLAIN
-    rows = bench_summary.summaries(runs, reference, static)
+    rows = bench_summary.summaries(runs, library.PAIRED if done.pairs else None, static)
     if plot is not None:
         bench_plot.write(runs, plot)
     if as_json:

@@ -17,8 +17,9 @@ B@0.7    the draft's costs, with the target's own next token at this rate and an
 =======  =========================================================================================
 
 All groups share one target and its context, and each prompt goes through all of them in turn, so
-that what else the machine does meets all alike. Every text is a session of its own: what is learnt
-is forgotten before it, and a draft reads the prompt within the time that is measured.
+that what else the machine does meets all alike. Every text is a session of its own: the vocabulary
+that it learnt is forgotten before the next, and a draft reads the prompt within the time that is
+measured. What drafts cost and how often they are right is remembered, as in any process.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ class Bench:
     def _pace(self) -> Pace:
         if not self._settings.drafting.draft_auto:
             return Steady(self._most)
-        return Adaptive(self._most, calibration.Costs(self.costs, 0.0))
+        return Adaptive(self._most, calibration.Costs(self.costs, 0.0, pairs=self.pairs))
 
     def _write(
         self, group: tuple[Sampler, Speculation | None, Script | None], ids: list[int], limit: int

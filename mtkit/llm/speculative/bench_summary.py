@@ -16,13 +16,13 @@ _LARGEST = "largest"
 
 
 def summaries(
-    runs: Sequence[Run], reference: str, static: Collection[int] | None
+    runs: Sequence[Run], paired: str | None, static: Collection[int] | None
 ) -> list[dict[str, object]]:
     """Return a row for each temperature, source and group; of several sources, one of all too.
 
     Args:
         runs: All of them.
-        reference: The group whose greedy text the others have to write.
+        paired: The group whose greedy text a text has to be that was not declined; None for A.
         static: The static vocabulary, to say what of the text is outside; None without one.
     """
     sources = list(dict.fromkeys(run.source for run in runs))
@@ -47,9 +47,11 @@ def summaries(
                 if temperature:
                     row |= _likelihood(made)
                 else:
-                    texts = [run.ids for run in by_group[reference]]
-                    same = sum(run.ids == ids for run, ids in zip(made, texts, strict=True))
-                    row["identical"] = same
+                    drafted = by_group[paired] if paired not in (None, name) else plain
+                    row["identical"] = sum(
+                        run.ids == (one if _is_plain(run) else two).ids
+                        for run, one, two in zip(made, plain, drafted, strict=True)
+                    )
                 if static is not None:
                     ids = [i for run in made for i in run.ids]
                     row["outside"] = sum(i not in static for i in ids) / len(ids)
@@ -57,6 +59,11 @@ def summaries(
                     row["drafting"] = together([run.drafting or {} for run in made])
                 found.append(row)
     return found
+
+
+def _is_plain(run: Run) -> bool:
+    """Whether nothing was to be drafted in a text."""
+    return run.drafting is None or bool(run.drafting["declined_texts"])
 
 
 def _speeds(made: Sequence[Run], plain: Sequence[Run]) -> dict[str, object]:
@@ -104,6 +111,8 @@ def together(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 had = total.get(key, [])
                 size = max(len(had), len(value))
                 total[key] = [sum(p) for p in zip(*(_padded(x, size) for x in (had, value)))]  # noqa: B905  both have the size
+            elif isinstance(value, str):
+                total[key] = value
             elif key == _LARGEST:
                 total[key] = max(total.get(key, 0), value)
             else:

@@ -37,13 +37,21 @@ class Costs:
     """Seconds that the parts of a round take.
 
     Attributes:
-        by_size: Tokens in a batch -> seconds of verifying it, for some sizes.
+        by_size: Tokens in a batch -> seconds of computing it, for some sizes.
         draft_seconds: Seconds of one drafted token.
         read_seconds: Seconds that the draft takes to read a token of the text.
+        pairs: A round never computes a token alone (``exactness``).
+        mixed: Some of what is drafted costs nothing: a lookup is asked before a model.
     """
 
     def __init__(
-        self, by_size: Mapping[int, float], draft_seconds: float, read_seconds: float = 0.0
+        self,
+        by_size: Mapping[int, float],
+        draft_seconds: float,
+        read_seconds: float = 0.0,
+        *,
+        pairs: bool = False,
+        mixed: bool = False,
     ) -> None:
         """Begin with what was measured.
 
@@ -51,12 +59,26 @@ class Costs:
             by_size: For size 1 at least.
             draft_seconds: Of one token.
             read_seconds: Of one token among many.
+            pairs: As the attribute.
+            mixed: As the attribute.
         """
         self.by_size = dict(by_size)
         self.draft_seconds, self.read_seconds = draft_seconds, read_seconds
+        self.pairs, self.mixed = pairs, mixed
+
+    @property
+    def plain(self) -> float:
+        """Return the seconds of a token without drafting."""
+        return self.by_size[1]
+
+    @property
+    def step(self) -> float:
+        """Return how many times as long a round without a draft takes as plain decoding."""
+        return self.verify(1) / self.plain
 
     def verify(self, size: int) -> float:
-        """Return the seconds of a batch."""
+        """Return the seconds of a round's batch."""
+        size = max(size, 1 + self.pairs)
         known = self.by_size.get(size)
         if known is not None:
             return known
@@ -78,7 +100,7 @@ class Costs:
         """
         if not count:
             return None
-        wanted = (self.verify(count + 1) + self.draft(count)) / self.verify(1)
+        wanted = (self.verify(count + 1) + self.draft(count)) / self.plain
         low, high = 0.0, 1.0
         if wanted >= count + 1:
             return None
@@ -101,7 +123,7 @@ class Costs:
 
         A plain one says how fast the machine is now: it counts for every size and for the draft.
         """
-        size = drafted + 1
+        size = max(drafted + 1, 1 + self.pairs)
         before = self.verify(size)
         # One slow round is the machine's affair: it may have had other things to do.
         change = _NEWS * (min(verify_seconds / before, 2) - 1)
@@ -136,12 +158,12 @@ def measure(
     Args:
         context: Of the target.
         most: Largest batch that will be verified.
-        pairs: A token is never computed alone (``exactness``): one costs as much as two.
+        pairs: A round without a draft computes two tokens (``exactness``), like the one before.
         turns: How often each size is measured, at most.
     """
     token_id = max(context.model.bos, 0)
     past = min(_PAST, context.n_ctx // 2)
-    room = min(most, context.n_ctx - past, context.n_batch)
+    room = min(max(most, 1 + pairs), context.n_ctx - past, context.n_batch)
     sizes = sorted({size for size in (*SIZES, room) if size <= room} or {1})
     context.clear()
     context.decode([token_id] * past)
@@ -149,8 +171,8 @@ def measure(
     now, began = clock(context), time.perf_counter()
     for turn in range(turns + 1):
         for size in sizes:
-            batch = [token_id] * (max(size, 2) if pairs else size)
-            if size == 1:
+            batch = [token_id] * size
+            if size <= 1 + pairs:
                 context.decode(batch, outputs="all")
                 context.truncate(past)
             start = now()
@@ -199,15 +221,22 @@ def read_seconds(context: Context) -> float:
 
 
 def costs_now(
-    by_size: Mapping[int, float], target: Context, draft: Context | None, *, pairs: bool
+    by_size: Mapping[int, float],
+    target: Context,
+    draft: Context | None,
+    *,
+    pairs: bool,
+    mixed: bool = False,
 ) -> Costs:
     """Return costs as they are now, which is slower than they were measured on a busy machine.
 
     Empties the contexts.
     """
     drafting = (step_seconds(draft), read_seconds(draft)) if draft is not None else (0.0, 0.0)
-    factor = measure(target, 1, pairs=pairs, turns=3)[1] / by_size[1]
-    return Costs({size: factor * seconds for size, seconds in by_size.items()}, *drafting)
+    costs = Costs(by_size, *drafting, pairs=pairs, mixed=mixed)
+    factor = measure(target, 1, turns=3)[1] / costs.plain
+    costs.by_size = {size: factor * seconds for size, seconds in by_size.items()}
+    return costs
 
 
 # -- what is remembered
@@ -251,7 +280,7 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch, most, pairs,
-        clock(context).__name__, "graph kept",
+        clock(context).__name__, "graph kept, one alone",
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()
     return os.path.join(folder("calibration"), name + ".json")

@@ -129,7 +129,10 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
         pace: Pace = Steady(most)
         if drafting.draft_auto and most:
             costs = calibration.remembered(runner.header, context, most + 1, pairs=pairs)
-            pace = Adaptive(most, calibration.costs_now(costs, context, small, pairs=pairs))
+            mixed = drafting.draft_lookup and small is not None
+            pace = Adaptive(
+                most, calibration.costs_now(costs, context, small, pairs=pairs, mixed=mixed)
+            )
     except BaseException:
         draft.close()
         raise

@@ -8,6 +8,12 @@ A text begins with some plain rounds, which say how fast the machine is now. A d
 the costs measured on this machine and a modest acceptance promise more than it takes to read the
 text so far. Else decoding is plain, and a short draft looks now and then whether it would pay. What
 such looks and wrong guesses have lost is kept below a small part of the text's time.
+
+Whether to draft in a text at all is decided before it (``declined``): not where even an acceptance
+that hardly occurs would not pay. With float weights the exact configuration makes every round of a
+text cost two rows, drafted or not, so there drafting has to pay for that as well, by what earlier
+texts say; a draft that has a model is presumed to be often wrong, one without is imagined along
+with plain texts, which costs nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +26,23 @@ if TYPE_CHECKING:
 
     class Pace(Protocol):
         """Says how many tokens to draft."""
+
+        def declined(self, left: int, behind: int) -> str:
+            """Return why to draft nothing in a text; empty where drafting may pay.
+
+            Args:
+                left: Tokens of the text at most.
+                behind: Tokens that the draft would have to read first.
+            """
+            ...
+
+        def imagines(self) -> int:
+            """Return how many tokens to propose in a text that was declined, to see; 0: none."""
+            ...
+
+        def imagined(self, drafted: int, accepted: int) -> None:
+            """Learn how a round would have gone."""
+            ...
 
         def count(self, left: int, behind: int) -> int:
             """Return the number for the next round.
@@ -49,6 +72,13 @@ _MEMORY = 0.95
 """What a round counts against the next one: some twenty are remembered."""
 _EXPECTED, _WEIGHT = 0.6, 4.0
 """Acceptance before anything was seen, and how many tokens that belief is worth."""
+_HOPE, _FEAR = 0.95, 0.4
+"""The best acceptance that is thought possible; what a draft's is taken for before a text that is
+to be drafted as a whole."""
+_PRIOR, _SLOWLY = 32.0, 0.995
+"""Rounds that this fear is worth against those of earlier texts; how slowly those are forgotten."""
+_HARDLY = 1.03
+"""Times a plain token that a round without a draft may take: then a wrong decision costs little."""
 _PROBE = 2
 """Tokens of a draft that only looks."""
 _LOSS = 0.03
@@ -70,6 +100,17 @@ class Steady:
 
     def __init__(self, number: int) -> None:
         self._number = number
+
+    def declined(self, left: int, behind: int) -> str:  # noqa: ARG002  nothing is decided
+        """Return an empty text."""
+        return ""
+
+    def imagines(self) -> int:
+        """Return 0."""
+        return 0
+
+    def imagined(self, drafted: int, accepted: int) -> None:
+        """Learn nothing."""
 
     def count(self, left: int, behind: int) -> int:  # noqa: ARG002  it does not depend on them
         """Return the number."""
@@ -101,6 +142,48 @@ class Adaptive:
         self._due = self._lost = self._invested = 0.0
         self._pause = 0
         self._first: list[float] = []
+        # Of rounds of texts in pairs, made or imagined: tokens, and their cost in plain ones.
+        number = self._best(_FEAR, costs.verify(1), 1.0)[0] if costs.draft_seconds else 0
+        self._gave = _PRIOR * _expected(_FEAR, number)
+        self._took = _PRIOR * self._seconds(number) / costs.plain
+
+    def declined(self, left: int, behind: int) -> str:
+        """Return why to draft nothing in a text; empty where drafting may pay."""
+        costs = self._costs
+        if not self._could_pay:
+            return "no draft pays for what it costs on this machine"
+        speed, entry = self._gave / self._took, behind * costs.read_seconds / costs.plain
+        pays = speed > _WORTH and (1 - 1 / speed) * min(left, _AHEAD) > entry
+        if not costs.pairs or costs.step <= _HARDLY or pays:
+            return ""
+        return f"in this exact configuration a step costs {costs.step:.2f} of a plain one"
+
+    def imagines(self) -> int:
+        """Return how many tokens to propose where that costs nothing, and could change a mind."""
+        costs = self._costs
+        if not costs.pairs or costs.draft_seconds or not self._could_pay:
+            return 0
+        return self._best(self._acceptance, costs.verify(1))[0] or min(_PROBE, self._most)
+
+    @property
+    def _could_pay(self) -> bool:
+        costs = self._costs
+        return any(
+            _expected(_HOPE, number) * costs.plain
+            > _WORTH * (costs.verify(number + 1) + (0 if costs.mixed else costs.draft(number)))
+            for number in range(1, self._most + 1)
+        )
+
+    def imagined(self, drafted: int, accepted: int) -> None:
+        """Learn how a round would have gone."""
+        self._went(drafted, accepted)
+
+    def _went(self, drafted: int, accepted: int) -> None:
+        self._gave = _SLOWLY * self._gave + accepted + 1
+        self._took = _SLOWLY * self._took + self._seconds(drafted) / self._costs.plain
+        if drafted:
+            self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
+            self._accepted = _MEMORY * self._accepted + accepted
 
     def count(self, left: int, behind: int) -> int:
         """Return the number for the next round."""
@@ -109,14 +192,14 @@ class Adaptive:
         costs = self._costs
         plain, entry = costs.verify(1), behind * costs.read_seconds
         allowed = _LOSS * self._due - self._lost
-        best, speed = self._best()
+        best, speed = self._best(self._acceptance, plain)
         gain = (1 - 1 / speed) * min(left, _AHEAD) * plain
         if best and gain > entry and allowed + _GRACE * plain > 0:
             self._invested = entry
             return best
         self._invested = 0.0
         probe = min(_PROBE, self._most)
-        expected, _ = self._expected(probe)
+        expected = _expected(self._acceptance, probe)
         missing = entry + self._seconds(probe) - expected * plain - allowed
         if missing <= 0:
             return probe
@@ -132,20 +215,24 @@ class Adaptive:
         self._due += rounds * self._costs.verify(1)
         self._pause = 0
 
-    def _expected(self, number: int) -> tuple[float, float]:
-        """Return the tokens that a round of so many is expected to give, and their speed."""
-        acceptance = min(self._accepted / self._tried, 0.999)
-        expected = (1 - acceptance ** (number + 1)) / (1 - acceptance)
-        return expected, expected * self._costs.verify(1) / self._seconds(number)
+    @property
+    def _acceptance(self) -> float:
+        return self._accepted / self._tried
 
     def _seconds(self, number: int) -> float:
         return self._costs.verify(number + 1) + self._costs.draft(number)
 
-    def _best(self) -> tuple[int, float]:
-        """Return the fastest number, and its speed against plain decoding; 0 and 1 for none."""
-        best, best_speed = 0, _WORTH
+    def _best(self, acceptance: float, base: float, least: float = _WORTH) -> tuple[int, float]:
+        """Return the fastest number, and its speed; 0 and 1 where none is worth it.
+
+        Args:
+            acceptance: At every place.
+            base: Seconds of a token, which has speed 1.
+            least: The speed has to be above.
+        """
+        best, best_speed = 0, least
         for number in range(1, self._most + 1):
-            _, speed = self._expected(number)
+            speed = _expected(acceptance, number) * base / self._seconds(number)
             if speed > best_speed:
                 best, best_speed = number, speed
         return best, best_speed if best else 1.0
@@ -159,10 +246,15 @@ class Adaptive:
                 self._costs.scale(min(self._first) / self._costs.verify(1))
         self._costs.saw(drafted, draft_seconds, verify_seconds)
         plain = self._costs.verify(1)
+        self._went(drafted, accepted)
         self._due += (accepted + 1) * plain
         if not drafted:
             return
         self._lost += draft_seconds + verify_seconds - (accepted + 1) * plain
         self._lost = max(self._lost, -_LENT * plain)
-        self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
-        self._accepted = _MEMORY * self._accepted + accepted
+
+
+def _expected(acceptance: float, number: int) -> float:
+    """Return the tokens that a round of so many drafted ones gives."""
+    acceptance = min(acceptance, 0.999)
+    return (1 - acceptance ** (number + 1)) / (1 - acceptance)

@@ -8,9 +8,9 @@ chooses behind them, is emitted. So each round emits at least one, and no token 
 from __future__ import annotations
 
 import time
-from copy import deepcopy
 
 from mtkit.errors import UnsupportedError
+from mtkit.llm.speculative.imagined import Imagined
 from mtkit.llm.speculative.proposal import Outcome, Proposal
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.llm.speculative.verification import Matching, Rejection
@@ -57,9 +57,10 @@ class Speculation:
             clock: What the pace measures with; the statistics are by the wall clock.
         """
         self.draft, self._pace, self._clock = draft, pace, clock
-        self._first_pace = deepcopy(pace)
         self._pairs, self._random = pairs, random
         self.statistics = Statistics(draft.learning)
+        self._declined = ""
+        self._kept: list[int] = []
 
     def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
         """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
@@ -71,43 +72,61 @@ class Speculation:
         )
         began = len(ids)
         self.draft.begin(ids)
+        self._decide(ids, limit)
+        alone = bool(self._declined)
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
                 yield verification.choose(Proposal([]), -1), kept
             while not runner.stop_asked:
-                room = context.n_ctx - context.n_past - 1 - self._pairs
+                room = context.n_ctx - context.n_past - 1 - (self._pairs and not alone)
                 if room < 0:
                     runner.end = "context"
                     return
                 most = min(limit - (len(ids) - began) - 1, room)
                 rest = 0 if self._pairs else min(self._pace.rest(), most)
-                if rest > 0:
-                    yield from self._plain(context, ids, verification, rest, logprobs)
+                if alone:
+                    yield from self._plain(runner, verification, most + 1, logprobs)
+                elif rest > 0:
+                    yield from self._plain(runner, verification, rest, logprobs)
                 else:
                     yield from self._round(context, ids, verification, most, logprobs)
             runner.end = "interrupted"
         finally:
+            self._kept = self._kept or ids[: began + 1]
             if context.is_open and context.n_past >= len(ids):
                 self._cut(context, len(ids) - 1)
 
+    def _decide(self, ids: list[int], limit: int) -> None:
+        """Decide whether to draft in a text at all.
+
+        In pairs the keys and values of a token are not those of plain decoding, so there it is
+        decided once for all texts that go on from the tokens of another one.
+        """
+        kept = self._kept
+        if not kept or not self._pairs or ids[: len(kept)] != kept:
+            self._kept, self._declined = [], self._pace.declined(limit, len(ids))
+        self.statistics.text(self._declined)
+
     def _plain(
-        self,
-        context: Context,
-        ids: list[int],
-        verification: Verification,
-        count: int,
-        logprobs: bool,
+        self, runner: Runner, verification: Verification, count: int, logprobs: bool
     ) -> Chosen:
         """Choose tokens without a draft, and with no more work than plain decoding."""
+        context, ids = runner.context, runner.ids
+        assert context is not None
         start, done, nothing = time.perf_counter(), 0, Proposal([])
+        imagined = None
+        if self._declined and (most := self._pace.imagines()):
+            imagined = Imagined(self.draft, most, self._pace.imagined)
         try:
-            while done < count:
+            while done < count and not runner.stop_asked:
                 context.step(ids[-1])
                 kept = context.logits(0).copy() if logprobs else None
                 token_id = verification.choose(nothing, 0)
                 done += 1
                 yield token_id, kept
+                if imagined is not None:
+                    imagined.saw(ids)
         finally:
             self.statistics.plain_rounds(done, time.perf_counter() - start)
             self._pace.rested(done)
@@ -170,9 +189,12 @@ class Speculation:
             raise UnsupportedError("its memory cannot be cut", source=context.model.path)
 
     def reset(self) -> None:
-        """Forget every text, and what was learnt and counted: another session begins."""
+        """Forget every text, and what was learnt from it and counted: another session begins.
+
+        What drafting costs, and how much of it was accepted, is not forgotten.
+        """
         self.draft.reset()
-        self._pace = deepcopy(self._first_pace)
+        self._kept = []
         self.statistics = Statistics(self.draft.learning)
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ class Statistics:
     Attributes:
         rounds: Batches that were verified, those without a draft included.
         plain: Of them, those without a draft.
+        declined: Texts in which nothing was drafted at all.
+        reason: Why it was not; empty where there are none.
         drafted: Tokens that were proposed.
         accepted: Of them, those that the target accepted.
         emitted: Tokens that the rounds gave.
@@ -25,10 +27,16 @@ class Statistics:
 
     def __init__(self, learning: Learning | None = None) -> None:
         self.learning = learning
+        self.declined, self.reason = 0, ""
         self.rounds = self.plain = self.drafted = self.accepted = self.emitted = 0
         self.tried: list[int] = []
         self.kept: list[int] = []
         self.draft_seconds = self.verify_seconds = 0.0
+
+    def text(self, declined: str) -> None:
+        """Count a text: why nothing is drafted in it, empty where something may be."""
+        self.declined += bool(declined)
+        self.reason = declined or self.reason
 
     def round(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
         """Count a batch."""
@@ -72,6 +80,8 @@ class Statistics:
         return {
             "rounds": self.rounds,
             "plain_rounds": self.plain,
+            "declined_texts": self.declined,
+            **({"declined": self.reason} if self.reason else {}),
             "drafted": self.drafted,
             "accepted": self.accepted,
             "emitted": self.emitted,
