@@ -99,9 +99,11 @@ def run(
                 len(ids), settings.n_predict, settings.context.n_ctx, runner.model.n_ctx_train
             )
         )
-        draws = not opening.by_rejection(settings)
+        by_rejection = opening.by_rejection(settings)
         with ExitStack() as stack:
-            sampler = stack.enter_context(Sampler(context, settings.sampler, draws=draws))
+            sampler = stack.enter_context(
+                Sampler(context, settings.sampler, distributions=by_rejection)
+            )
             speculation = opening.open_speculation(runner, settings, sampler.seed)
             if speculation is not None:
                 stack.callback(speculation.close)

@@ -35,13 +35,15 @@ class Sampler(Closing):
             where a grammar takes none.
     """
 
-    def __init__(self, context: Context, settings: SamplerSettings, *, draws: bool = True) -> None:
+    def __init__(
+        self, context: Context, settings: SamplerSettings, *, distributions: bool = False
+    ) -> None:
         """Make the samplers.
 
         Args:
             context: Whose logits they see.
             settings: How tokens are chosen.
-            draws: Choose tokens; else ``distribution`` says how likely each would be chosen.
+            distributions: ``distribution`` says how likely each would be chosen.
 
         Raises:
             UsageError: A grammar does not parse, or a bias names no id.
@@ -49,6 +51,7 @@ class Sampler(Closing):
         self._context = context
         model = context.model
         self._chain: Chain | None = None
+        self._cuts: Chain | None = None
         self._grammar: Grammar | None = None
         self.steps: list[str] = []
         seed = settings.seed
@@ -68,7 +71,8 @@ class Sampler(Closing):
         if self._grammar:
             self.steps.append("grammar")
         if not settings.is_greedy or settings.has_penalties:
-            self._chain = _chain(context, settings, self.steps, draws=draws)
+            self._chain = _chain(context, settings, self.steps)
+            self._cuts = cuts(context, settings) if distributions else None
         else:
             self.steps.append("greedy")
         self.sample: Callable[..., int] = self._greedy
@@ -95,15 +99,18 @@ class Sampler(Closing):
     def _sampled(self, row: int = -1) -> int:
         assert self._chain is not None
         self._logits(row)  # the bias goes into the buffer that llama.cpp reads
-        return self._chain.sample(self._context, row)
+        token_id = self._chain.sample(self._context, row)
+        if self._cuts:
+            self._cuts.accept(token_id)
+        return token_id
 
     def distribution(self, row: int = -1) -> tuple[Any, Any]:
-        """Return ids and logits of the tokens that could be chosen, of a sampler that draws none.
+        """Return ids and logits of the tokens that could be chosen.
 
         Their softmax is the distribution that drawing follows. ``accept`` takes what was chosen.
         """
-        assert self._chain is not None
-        return self._chain.cut(self._logits(row))
+        assert self._cuts is not None
+        return self._cuts.cut(self._logits(row))
 
     def _with_grammar(self, row: int = -1) -> int:
         logits = self._logits(row)
@@ -126,21 +133,24 @@ class Sampler(Closing):
 
     def accept(self, ids: Sequence[int]) -> None:
         """Let the penalties know tokens that they did not choose, as those of a prompt."""
-        if self._chain:
+        for chain in self._chains():
             for token_id in ids:
-                self._chain.accept(token_id)
+                chain.accept(token_id)
+
+    def _chains(self) -> list[Chain]:
+        return [chain for chain in (self._chain, self._cuts) if chain]
 
     def reset(self) -> None:
         """Begin anew: no tokens seen, the grammar at its start, the random numbers at theirs."""
-        if self._chain:
-            self._chain.reset()
+        for chain in self._chains():
+            chain.reset()
         if self._grammar:
             self._grammar.reset()
 
     def close(self) -> None:
         """Free the samplers."""
-        if self._chain:
-            self._chain.close()
+        for chain in self._chains():
+            chain.close()
         if self._grammar:
             self._grammar.close()
 

@@ -151,6 +151,18 @@ def test_a_text_that_is_not_drafted_is_that_of_plain_decoding(
     assert forced.drafting.declined == 0
 
 
+def test_random_choices_that_are_not_drafted_are_those_of_plain_decoding() -> None:
+    """Same seed, same text: with penalties, which remember, too."""
+    model, draft = own("target", "q8_0"), own("draft", "q8_0")
+    for more in ({}, {"repeat_penalty": 1.2, "xtc": 0.3}):
+        common: dict[str, Any] = {
+            "model": model, "temperature": 0.8, "seed": 7, "n_predict": 60, "threads": 1, **more,
+        }  # fmt: skip
+        plain = generate("The option", kv_type="bf16", **common)
+        found = generate("The option", draft=draft, draft_max=0, **common)
+        assert found.ids == plain.ids
+
+
 @pytest.mark.parametrize("declined", [True, False])
 def test_what_goes_on_from_a_text_is_decoded_like_it(
     declined: bool, monkeypatch: pytest.MonkeyPatch

@@ -109,7 +109,7 @@ def counted(
         context.decode(PROMPT)
         runner: Any = Runner(context, PROMPT)
         speculation = Speculation(make(table, random), pace(), random=random)
-        sampler: Any = TableSampler(context, temperature, top_k)
+        sampler: Any = TableSampler(context, temperature, top_k, random)
         chosen = speculation.chosen(runner, sampler, length, logprobs=False)
         for token_id, _ in chosen:
             runner.ids.append(token_id)
@@ -196,6 +196,35 @@ def test_correcting_from_the_target_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(verification, "judge", wrong)
     p, _ = counted(SOUND["another"], length=5)
     assert p < UNLIKELY
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_distributions_in_any_order(seed: int) -> None:
+    """Probability, residual and draw follow the ids, as a dictionary would have them."""
+    random = np.random.default_rng(seed)
+
+    def drawn(size: int) -> tuple[Distribution, dict[int, float]]:
+        ids = random.permutation(40)[:size].astype(np.int32)
+        logits = random.normal(0, 3, size).astype(np.float32)
+        weights = {int(i): float(np.exp(np.float64(x))) for i, x in zip(ids, logits, strict=True)}
+        total = sum(weights.values())
+        return Distribution.of_logits(ids, logits), {i: w / total for i, w in weights.items()}
+
+    target, wanted = drawn(int(random.integers(1, 40)))
+    draft, proposed = drawn(int(random.integers(1, 40)))
+    assert [target.of(i) for i in range(40)] == pytest.approx(
+        [wanted.get(i, 0.0) for i in range(40)]
+    )
+    rest = {i: max(chance - proposed.get(i, 0.0), 0.0) for i, chance in wanted.items()}
+    total = sum(rest.values())
+    residual = target.without(draft)
+    if not total:
+        assert residual is target
+        return
+    assert [residual.of(i) for i in range(40)] == pytest.approx(
+        [rest.get(i, 0.0) / total for i in range(40)]
+    )
+    assert {residual.draw(random) for _ in range(50)} <= {i for i, c in rest.items() if c > 0}
 
 
 def test_aligned_by_id_not_by_place() -> None:

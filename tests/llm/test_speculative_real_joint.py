@@ -75,7 +75,7 @@ def test_two_tokens(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             for second, then in zip(*softmax(context.logits(), temperature), strict=True):
                 expected[int(first), int(second)] = chance * then
         context.clear()
-        sampler = Sampler(context, replace(settings.sampler, seed=5), draws=False)
+        sampler = Sampler(context, replace(settings.sampler, seed=5), distributions=True)
         speculation = open_speculation(runner, settings, 5)
         assert speculation is not None
         seen: Counter[tuple[int, ...]] = Counter()

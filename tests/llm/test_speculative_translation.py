@@ -228,7 +228,7 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
         translation: Any = Names(names)
         draft = TranslatedDraft(inner, translation, by_text=False)
         draft.behind = lambda _: 0  # type: ignore[method-assign]
-        sampler: Any = TableSampler(context, 1.0, 0)
+        sampler: Any = TableSampler(context, 1.0, 0, random)
         chosen = Speculation(draft, Steady(3), random=random).chosen(
             runner, sampler, 3, logprobs=False
         )

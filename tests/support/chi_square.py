@@ -116,10 +116,17 @@ class TableContext:
 
 
 class TableSampler:
-    """What the loop needs of a sampler that draws none: temperature and top-k."""
+    """What the loop needs of a sampler: temperature and top-k."""
 
-    def __init__(self, context: TableContext, temperature: float = 1.0, top_k: int = 0) -> None:
+    def __init__(
+        self,
+        context: TableContext,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        random: Any = None,
+    ) -> None:
         self._context, self._temperature, self._top_k = context, temperature, top_k
+        self._random = random
         self.taken: list[int] = []
 
     def distribution(self, row: int = -1) -> tuple[Any, Any]:
@@ -127,8 +134,13 @@ class TableSampler:
         return warped(self._context.logits(row), self._temperature, self._top_k)
 
     def sample(self, row: int = -1) -> int:
-        """Return the most likely id."""
-        return int(self._context.logits(row).argmax())
+        """Draw an id, and remember it; the most likely one without random numbers."""
+        logits = self._context.logits(row)
+        if self._random is None:
+            return int(logits.argmax())
+        found = chances(logits, self._temperature, self._top_k)
+        self.taken.append(int(self._random.choice(len(found), p=found)))
+        return self.taken[-1]
 
     def accept(self, ids: Sequence[int]) -> None:
         """Remember what was chosen."""

@@ -54,9 +54,11 @@ def opened(
         if template is None:
             found = runner.header.file.metadata.get("tokenizer.chat_template")
             template = found if isinstance(found, str) else None
-        draws = not opening.by_rejection(settings)
+        by_rejection = opening.by_rejection(settings)
         context = runner.open_context()
-        sampler = stack.enter_context(Sampler(context, settings.sampler, draws=draws))
+        sampler = stack.enter_context(
+            Sampler(context, settings.sampler, distributions=by_rejection)
+        )
         speculation = opening.open_speculation(runner, settings, sampler.seed)
         if speculation is not None:
             stack.callback(speculation.close)

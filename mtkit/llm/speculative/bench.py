@@ -227,7 +227,7 @@ class Bench:
             settings.drafting, draft=None, draft_lookup=False))  # fmt: skip
         by_rejection = opening.by_rejection(settings)
         sampler = stack.enter_context(
-            Sampler(self._context, settings.sampler, draws=not by_rejection)
+            Sampler(self._context, settings.sampler, distributions=by_rejection)
         )
         script = Script(float(rate)) if rate else None
         if drafting is not None:

@@ -17,7 +17,7 @@ class Distribution:
     """Probabilities of some ids; all others have none.
 
     Attributes:
-        ids: Ascending; int64 of shape (n,).
+        ids: Each once, in any order; of shape (n,).
         chances: Their probabilities, which add up to 1; float64 of shape (n,).
     """
 
@@ -28,13 +28,14 @@ class Distribution:
 
     @classmethod
     def of_logits(cls, ids: Any, logits: Any) -> Distribution:
-        """Return the softmax of logits whose ids may come in any order."""
+        """Return the softmax of logits."""
         import numpy as np
 
-        order = np.argsort(ids, kind="stable")
-        shifted = logits[order].astype(np.float64)
-        chances = np.exp(shifted - shifted.max())
-        return cls(ids[order].astype(np.int64), chances / chances.sum())
+        chances = logits.astype(np.float64)
+        chances -= chances.max()
+        np.exp(chances, out=chances)
+        chances /= chances.sum()
+        return cls(ids, chances)
 
     @classmethod
     def certain(cls, token_id: int) -> Distribution:
@@ -45,9 +46,9 @@ class Distribution:
 
     def of(self, token_id: int) -> float:
         """Return the probability of an id."""
-        at = int(self.ids.searchsorted(token_id))
-        found = at < len(self.ids) and self.ids[at] == token_id
-        return float(self.chances[at]) if found else 0.0
+        found = self.ids == token_id
+        at = int(found.argmax())
+        return float(self.chances[at]) if found[at] else 0.0
 
     def draw(self, random: Any) -> int:
         """Draw an id."""
@@ -64,23 +65,17 @@ class Distribution:
         """
         import numpy as np
 
-        rest = self.chances.copy()
-        at = self.ids.searchsorted(other.ids)
-        at[at == len(self.ids)] = 0
-        known = self.ids[at] == other.ids
-        rest[at[known]] -= other.chances[known]
+        order = other.ids.argsort()
+        at = other.ids.searchsorted(self.ids, sorter=order)
+        at[at == len(order)] = 0
+        at = order[at]
+        rest = np.where(other.ids[at] == self.ids, self.chances - other.chances[at], self.chances)
         np.maximum(rest, 0.0, out=rest)
         total = rest.sum()
-        return Distribution(self.ids, rest / total) if total > 0 else self
-
-
-def drawn(ids: Any, logits: Any, random: Any) -> int:
-    """Draw from the softmax of logits, without making a distribution that can be compared."""
-    import numpy as np
-
-    sums = np.exp(logits.astype(np.float64) - logits.max()).cumsum()
-    at = int(sums.searchsorted(random.random() * sums[-1], side="right"))
-    return int(ids[min(at, len(ids) - 1)])
+        if not total > 0:
+            return self
+        rest /= total
+        return Distribution(self.ids, rest)
 
 
 def judge(target: Distribution, draft: Distribution, drafted: int, random: Any) -> int:

@@ -62,12 +62,8 @@ class TranslatedDraft:
         ours = [int(self._ours[token_id]) for token_id in made.ids]
         if made.distributions is None:
             return Proposal(ours)
-        return Proposal(ours, [self._translated(one) for one in made.distributions])
-
-    def _translated(self, distribution: Distribution) -> Distribution:
-        ids = self._ours[distribution.ids]
-        order = ids.argsort()
-        return Distribution(ids[order], distribution.chances[order])
+        translated = [Distribution(self._ours[one.ids], one.chances) for one in made.distributions]
+        return Proposal(ours, translated)
 
     def saw(self, outcome: Outcome) -> None:
         """Learn nothing."""

@@ -11,7 +11,7 @@ Two ways, both without loss:
 
 from __future__ import annotations
 
-from mtkit.llm.speculative.distribution import Distribution, drawn, judge
+from mtkit.llm.speculative.distribution import Distribution, judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,24 +45,22 @@ class Matching:
 
 
 class Rejection:
-    """Accepts drafted tokens by chance; the sampler is one that draws none."""
+    """Accepts drafted tokens by chance; what is not drafted is drawn as without drafts."""
 
     def __init__(self, sampler: Sampler, random: Any) -> None:
-        """Take a sampler, and numpy's generator."""
+        """Take a sampler that gives distributions, and numpy's generator."""
         self._sampler, self._random = sampler, random
 
     def choose(self, proposal: Proposal, row: int) -> int:
         """Return the drafted token, or one from the residual, or one behind all drafted ones."""
-        ids, logits = self._sampler.distribution(row)
-        if 0 <= row < len(proposal.ids):
-            target = Distribution.of_logits(ids, logits)
-            drafted = proposal.ids[row]
-            if proposal.distributions is None:
-                draft = Distribution.certain(drafted)
-            else:
-                draft = proposal.distributions[row]
-            token_id = judge(target, draft, drafted, self._random)
+        if not 0 <= row < len(proposal.ids):
+            return self._sampler.sample(row)
+        drafted = proposal.ids[row]
+        if proposal.distributions is None:
+            draft = Distribution.certain(drafted)
         else:
-            token_id = drawn(ids, logits, self._random)
+            draft = proposal.distributions[row]
+        target = Distribution.of_logits(*self._sampler.distribution(row))
+        token_id = judge(target, draft, drafted, self._random)
         self._sampler.accept((token_id,))
         return token_id
