@@ -230,6 +230,9 @@ class DraftSettings(Settings, heading="Drafting"):
         None, "Look for ids like an unknown one in this quant_embeddings.bin.", metavar="FILE"
     )
     sx_scales: str | None = setting(None, "Its scales.bin.", metavar="FILE")
+    sx_neighbours: str | None = setting(
+        None, "Instead: take them from this neighbours.bin.", metavar="FILE"
+    )
     sx_topk: int = setting(50, "Neighbours of an id that join it at most.", 0, 65536)
     sx_threshold: float = setting(0.85, "Least cosine of a neighbour.", -1, 1)
     sx_quantile: float | None = setting(

@@ -20,6 +20,7 @@ from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import (
     draft_files,
     frequencies,
+    neighbours,
     semantic_index,
     static_vocabulary,
 )
@@ -320,6 +321,50 @@ def test_files_of_a_table(tmp_path: Path) -> None:
         damaged.write_bytes(kept)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_neighbours_found_before_are_those_of_a_search(seed: int, tmp_path: Path) -> None:
+    """Of every id, with any number and any threshold, ties and rows of zeros included."""
+    random = np.random.default_rng(seed)
+    values = random.normal(0, 1, (300, 24)).astype(np.float32)
+    values[random.random(300) < 0.1] = 0
+    values[20:30] = values[20]
+    values[40:60] = values[41] + random.normal(0, 0.2, (20, 24)).astype(np.float32)
+    table: Any = Table(values)
+    table.tensor = type("T", (), {"name": "token_embd.weight"})
+    about = semantic_index.write(table, "m.gguf", str(tmp_path))
+    most = int(random.choice([1, 7, 50, 400]))
+    said = neighbours.write(table, about, str(tmp_path), most)
+    path = tmp_path / "neighbours.bin"
+    assert path.stat().st_size == 300 * most * 8
+    assert json.loads((tmp_path / "neighbours.json").read_text()) == said
+    rows, _ = semantic_index.quantized(values)
+    for top_k, threshold in ((most, -1.0), (most // 2, 0.1), (most, 0.85), (0, -1.0)):
+        search = semantic_index.SemanticIndex(rows, table, top_k=top_k, threshold=threshold)
+        found = neighbours.Neighbours(str(path), 300, top_k=top_k, threshold=threshold)
+        for token_id in range(300):
+            assert found.neighbours(token_id) == search.neighbours(token_id)
+        assert found.neighbours(300) == []
+    with pytest.raises(UsageError, match=f"holds {most} neighbours of an id, not {most + 1}"):
+        neighbours.Neighbours(str(path), 300, top_k=most + 1)
+    with pytest.raises(UsageError, match="exists already"):
+        neighbours.write(table, about, str(tmp_path), most)
+
+
+def test_damaged_neighbours(tmp_path: Path) -> None:
+    path = tmp_path / "neighbours.bin"
+    for size in (0, 79, 81, 80 * 2 - 8):
+        path.write_bytes(bytes(size))
+        with pytest.raises(FormatError, match=f"has {size} bytes, not 80 times a number"):
+            neighbours.Neighbours(str(path), 10, top_k=1)
+    with pytest.raises(UsageError, match="No such file"):
+        neighbours.Neighbours(str(tmp_path / "none"), 10)
+    for wrong in (10, -2):
+        ids = np.full((10, 1), wrong, "<i4")
+        path.write_bytes(ids.tobytes() + np.ones((10, 1), "<f4").tobytes())
+        with pytest.raises(FormatError, match="names an id that the model does not have, for id 3"):
+            neighbours.Neighbours(str(path), 10, top_k=1).neighbours(3)
+
+
 # -- what they change: the speed, never the text
 
 
@@ -328,7 +373,9 @@ def test_groups(tmp_path: Path) -> None:
     target, draft = own("target"), own("draft")
     (tmp_path / "en.txt").write_text("\n".join(map(str, english(2048))))
     file = open_gguf(target)
-    semantic_index.write(Rows(file, file.names[EMBEDDING]), target, str(tmp_path))
+    table = Rows(file, file.names[EMBEDDING])
+    about = semantic_index.write(table, target, str(tmp_path))
+    neighbours.write(table, about, str(tmp_path), 50)
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "en.txt")}
     search = {
         "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
@@ -339,6 +386,12 @@ def test_groups(tmp_path: Path) -> None:
         "C": static,
         "D": {**static, **search},
         "D, all neighbours": {**static, **search, "sx_threshold": -1.0, "sx_cap": 100},
+        "D, found before": {
+            **static,
+            "sx_neighbours": str(tmp_path / "neighbours.bin"),
+            "sx_threshold": -1.0,
+            "sx_cap": 100,
+        },
         "E": {**static, "sx_seed_prompt": True, "sx_learn": True},
     }
     lines = shared("own/prompts/zh.jsonl").read_text("utf-8").splitlines()
@@ -362,6 +415,7 @@ def test_groups(tmp_path: Path) -> None:
                 assert found["largest"] <= 4096 if name == "D" else 100
                 assert found["added"] >= found["searches"]
     rate = {name: emitted[name] / rounds[name] for name in groups}
+    assert rate["D, found before"] == rate["D, all neighbours"]
     assert rate["C"] < rate["D"] <= rate["B"] * 1.1
     assert rate["E"] - rate["C"] > 0.5 * (rate["B"] - rate["C"])
 
@@ -400,6 +454,17 @@ def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
         ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
         ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
         ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
+        ({"draft_lookup": True, "sx_neighbours": "x"}, UsageError, "without --draft"),
+        (
+            {"draft": draft, "sx_neighbours": "x", "sx_quant_embd": "x", "sx_scales": "y"},
+            UsageError,
+            "takes the place of --sx-quant-embd",
+        ),
+        (
+            {"draft": draft, "sx_neighbours": "x", "sx_quantile": 0.9},
+            UsageError,
+            "without --sx-quant-embd",
+        ),
         ({"draft": draft, "sx_quantile": 0.9}, UsageError, "without --sx-quant-embd"),
         (
             {
@@ -524,7 +589,7 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     assert {8189, 8190, 8191} <= set(ids)
     for argv in (
         ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
-        ("quantize-embeddings", target, "-o", str(tmp_path / "sx")),
+        ("quantize-embeddings", target, "-o", str(tmp_path / "sx"), "--neighbours", "4"),
         ("calibrate", target, "--draft", draft, "--threads", "1"),
     ):
         done = mtkit("sx", *argv)
@@ -536,6 +601,12 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
         "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-quant-embd",
         str(tmp_path / "sx" / "quant_embeddings.bin"), "--sx-scales",
         str(tmp_path / "sx" / "scales.bin"), "-n", "8", "--json", "-q",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]
+    done = mtkit(
+        "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-neighbours",
+        str(tmp_path / "sx" / "neighbours.bin"), "--sx-topk", "4", "-n", "8", "--json", "-q",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]

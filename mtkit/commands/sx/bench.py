@@ -54,6 +54,10 @@ def bench(
     threshold: Annotated[
         str, typer.Option("--sx-threshold", metavar="X", help="Least cosine of D's neighbours.")
     ] = "0.85",
+    neighbours: Annotated[
+        str | None,
+        typer.Option("--sx-neighbours", metavar="FILE", help="D's neighbours, found before."),
+    ] = None,
     no_draft_auto: Annotated[
         bool, typer.Option("--no-draft-auto", help="Always draft as many as allowed.")
     ] = False,
@@ -84,6 +88,7 @@ def bench(
     import tempfile
 
     from mtkit.commands.options import model_named
+    from mtkit.errors import UsageError
     from mtkit.llm.speculative import bench_plot
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
@@ -98,7 +103,9 @@ def bench(
             draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
         )  # fmt: skip
         if vocabulary is not None:
-            drafting = _with_search(drafting, path, folder, threshold)
+            drafting = _with_search(drafting, path, folder, threshold, neighbours)
+        elif neighbours is not None:
+            raise UsageError("does nothing without --sx-static-vocab", field="--sx-neighbours")
         settings = GenerateSettings(
             path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
         )
@@ -119,9 +126,9 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
 
 
 def _with_search(
-    drafting: DraftSettings, target: str, folder: str, threshold: str
+    drafting: DraftSettings, target: str, folder: str, threshold: str, neighbours: str | None
 ) -> DraftSettings:
-    """Write the table that group D searches."""
+    """Give group D its neighbours, or write the table that it searches."""
     import os
 
     from mtkit.base.record import replace
@@ -133,14 +140,14 @@ def _with_search(
 
     if drafting.draft is None:
         raise UsageError("does nothing without --draft", field="--sx-static-vocab")
+    drafting = replace(drafting, sx_threshold=_numbers(threshold, "--sx-threshold", -1, 1)[0])
+    if neighbours is not None:
+        return replace(drafting, sx_neighbours=neighbours)
     file = open_gguf(target)
     semantic_index.write(Rows(file, file.names[EMBEDDING]), target, folder)
-    return replace(
-        drafting,
-        sx_quant_embd=os.path.join(folder, semantic_index.EMBEDDINGS),
-        sx_scales=os.path.join(folder, semantic_index.SCALES),
-        sx_threshold=_numbers(threshold, "--sx-threshold", -1, 1)[0],
-    )
+    names = semantic_index.EMBEDDINGS, semantic_index.SCALES
+    rows, scales = (os.path.join(folder, name) for name in names)
+    return replace(drafting, sx_quant_embd=rows, sx_scales=scales)
 
 
 def _run(
@@ -154,6 +161,7 @@ def _run(
     *,
     as_json: bool,
 ) -> None:
+    from mtkit.base.record import replace
     from mtkit.commands import output
     from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
@@ -175,8 +183,6 @@ def _run(
     prompts = list(_prompts(files, count))
     lookup = library.groups_of(drafting)[library.LOOKUP]
     assert lookup is not None
-    from mtkit.base.record import replace
-
     prepared = opening.prepared(replace(settings, drafting=lookup))
     n_predict = settings.n_predict
     with open_model(prepared, Progress("loading").show) as runner:

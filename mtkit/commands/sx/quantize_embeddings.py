@@ -14,24 +14,34 @@ def quantize_embeddings(
     folder: Annotated[
         str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ],
+    neighbours: Annotated[
+        int | None,
+        typer.Option(
+            "--neighbours", metavar="N", min=1, max=65536, help="Also of each id, so many."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Write quant_embeddings.bin (int8, n_vocab x n_embd) and scales.bin (float32 a row).
 
-    quant_embeddings.json beside them says what they were made of, with hashes.
+    quant_embeddings.json beside them says what they were made of, with hashes. --neighbours finds
+    those of every id now, which takes minutes for large vocabularies, and writes neighbours.bin
+    (int32 ids, then float32 cosines, n_vocab x N each): it takes the place of the other two.
 
     \b
     Examples:
       mtkit sx quantize-embeddings model.gguf -o model-sx/
       mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt \\
         --sx-quant-embd model-sx/quant_embeddings.bin --sx-scales model-sx/scales.bin
+      mtkit sx quantize-embeddings model.gguf -o model-sx/ --neighbours 50
     """
     from mtkit.commands import output
     from mtkit.commands.options import model_named
     from mtkit.errors import UnsupportedError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.rows import Rows
+    from mtkit.llm.speculative import neighbours as before
     from mtkit.llm.speculative import semantic_index
     from mtkit.llm.speculative.prune import EMBEDDING
 
@@ -39,7 +49,14 @@ def quantize_embeddings(
     file = open_gguf(path)
     if EMBEDDING not in file.names:
         raise UnsupportedError(f"has no {EMBEDDING}", source=path)
-    about = semantic_index.write(Rows(file, file.names[EMBEDDING]), path, folder, force=force)
+    table = Rows(file, file.names[EMBEDDING])
+    about = semantic_index.write(table, path, folder, force=force)
+    if neighbours is not None:
+        from mtkit.commands.progress import Progress
+
+        about["neighbours"] = before.write(
+            table, about, folder, neighbours, force=force, progress=Progress("searching").show
+        )
     if as_json:
         output.write_json(about)
     else:

@@ -7,18 +7,17 @@ from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
 from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import calibration, draft_files, exactness, semantic_index
-from mtkit.llm.speculative.draft_vocabulary import Dynamic, Shared, Static, Whole, finishers
+from mtkit.llm.speculative import calibration, draft_files, exactness
+from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
 from mtkit.llm.speculative.drafts import FirstOf
-from mtkit.llm.speculative.learning import Learning
+from mtkit.llm.speculative.growth import is_dynamic, open_learning
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.pace import Adaptive, Steady
-from mtkit.llm.speculative.prune import EMBEDDING, HEAD
+from mtkit.llm.speculative.prune import EMBEDDING
 from mtkit.llm.speculative.rounds import Speculation
 from mtkit.llm.speculative.translated_draft import TranslatedDraft
 from mtkit.llm.speculative.translation import Translation
-from mtkit.llm.speculative.trigger import Trigger
 from mtkit.settings import ModelSettings
 from mtkit.sources.locate import MODEL, locate
 
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
 MOST_INEXACT = 63
 _LONGER = 3
 """Times the target's context that a draft of another vocabulary has: it may need more tokens."""
-_SEARCH = ("sx_scales", "sx_topk", "sx_threshold", "sx_quantile", "sx_trigger", "sx_position")
+_TABLE = ("sx_scales", "sx_quantile")
+_SEARCH = ("sx_topk", "sx_threshold", "sx_trigger", "sx_position")
 
 
 def is_wanted(settings: DraftSettings) -> bool:
@@ -60,6 +60,8 @@ def prepared(settings: S) -> S:
 
 def _check_used(drafting: DraftSettings) -> None:
     model, lookup = drafting.draft is not None, drafting.draft_lookup
+    table = drafting.sx_quant_embd is not None
+    searches = table or drafting.sx_neighbours is not None
     needed = {
         "draft_p_min": ("--draft", model),
         "draft_lookup_min": ("--draft-lookup", lookup),
@@ -68,19 +70,23 @@ def _check_used(drafting: DraftSettings) -> None:
             ("--draft or --draft-lookup", model or lookup),
         ),
         **dict.fromkeys(
-            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)
+            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn", "sx_neighbours"),
+            ("--draft", model),
         ),
-        **dict.fromkeys(_SEARCH, ("--sx-quant-embd", drafting.sx_quant_embd is not None)),
+        **dict.fromkeys(_TABLE, ("--sx-quant-embd", table)),
+        **dict.fromkeys(_SEARCH, ("--sx-quant-embd or --sx-neighbours", searches)),
         "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
         "sx_cap": (
-            "--sx-quant-embd, --sx-seed-prompt or --sx-learn",
-            drafting.sx_quant_embd is not None or drafting.sx_seed_prompt or drafting.sx_learn,
+            "--sx-quant-embd, --sx-neighbours, --sx-seed-prompt or --sx-learn",
+            is_dynamic(drafting),
         ),
     }
     for name, (what, given) in needed.items():
         declared = drafting.declared[name]
         if not given and getattr(drafting, name) != declared.default:
             raise UsageError(f"does nothing without {what}", field=declared.options[-1])
+    if table and drafting.sx_neighbours is not None:
+        raise UsageError("takes the place of --sx-quant-embd", field="--sx-neighbours")
     given_threshold = drafting.sx_threshold != drafting.declared["sx_threshold"].default
     if drafting.sx_quantile is not None and given_threshold:
         raise UsageError("takes the place of --sx-threshold", field="--sx-quantile")
@@ -176,8 +182,8 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[D
             f"can propose id {max(ids)}, which the model does not have", source=whole.name,
             hint="mtkit sx vocab -t MODEL counts the model's ids",
         )  # fmt: skip
-    is_dynamic = _is_dynamic(settings.drafting)
-    if is_dynamic and ids is None:
+    grows = is_dynamic(settings.drafting)
+    if grows and ids is None:
         raise UsageError(
             "every id can be proposed: nothing is left to add",
             source=path,
@@ -186,7 +192,7 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[D
     by_text = settings.drafting.draft_by_text
     if differs or by_text:
         n_ctx *= _LONGER
-    context_settings = replace(settings.context, n_ctx=n_ctx, embeddings=is_dynamic)
+    context_settings = replace(settings.context, n_ctx=n_ctx, embeddings=grows)
     load = replace(settings.load, trial=settings.load.trial and ids is None)
     small = open_model(ModelSettings(path, context_settings, load), n_ctx=n_ctx)
     try:
@@ -196,8 +202,8 @@ def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[D
         if differs or by_text:
             translation = _translation(runner, small)
             vocabulary = Whole(context) if by_text else Shared(context, list(translation.shared))
-        elif ids is not None and is_dynamic:
-            vocabulary, learning = _learning(runner, settings.drafting, context, ids, whole)
+        elif ids is not None and grows:
+            vocabulary, learning = open_learning(runner, settings.drafting, context, ids, whole)
         elif ids is not None:
             vocabulary = Static(context, ids, Rows(whole, whole.names[EMBEDDING]))
         chain = random = None
@@ -226,38 +232,6 @@ def _translation(runner: Runner, draft: Runner) -> Translation:
     if not found.shared:
         raise UsageError("has no token that the model has", source=draft.model.path)
     return found
-
-
-def _is_dynamic(drafting: DraftSettings) -> bool:
-    return bool(drafting.sx_quant_embd or drafting.sx_seed_prompt or drafting.sx_learn)
-
-
-def _learning(
-    runner: Runner, drafting: DraftSettings, context: Context, ids: list[int], whole: GgufFile
-) -> tuple[Dynamic, Learning]:
-    """Return a vocabulary that grows, and what makes it grow."""
-    embedding = Rows(whole, whole.names[EMBEDDING])
-    head = Rows(whole, whole.names[HEAD]) if HEAD in whole.names else embedding
-    vocabulary = Dynamic(context, ids, embedding, head, finishers(whole.metadata), drafting.sx_cap)
-    trigger = search = None
-    if drafting.sx_quant_embd is not None:
-        assert drafting.sx_scales is not None
-        target = runner.header.file
-        table = Rows(target, target.names[EMBEDDING])
-        rows = semantic_index.read(drafting.sx_quant_embd, drafting.sx_scales, table)
-        trigger = Trigger(vocabulary, position=drafting.sx_position, which=drafting.sx_trigger)
-        search = semantic_index.SemanticIndex(
-            rows, table, top_k=drafting.sx_topk, threshold=drafting.sx_threshold,
-            quantile=drafting.sx_quantile,
-        )  # fmt: skip
-    learning = Learning(
-        vocabulary,
-        trigger=trigger,
-        search=search,
-        seed_prompt=drafting.sx_seed_prompt,
-        learn=drafting.sx_learn,
-    )
-    return vocabulary, learning
 
 
 def _without_penalties(sampler: SamplerSettings) -> SamplerSettings:
