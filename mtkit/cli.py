@@ -27,6 +27,10 @@ COMMANDS = {
     "edit": ("mtkit.commands.edit", "Write a GGUF with other metadata."),
     "split": ("mtkit.commands.split", "Cut a GGUF into several files."),
     "merge": ("mtkit.commands.merge", "Join the files of a GGUF."),
+    "convert-endian": (
+        "mtkit.commands.convert_endian",
+        "Write a GGUF in the other byte order.",
+    ),
     "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "count": ("mtkit.commands.count", "Count the tokens of texts."),

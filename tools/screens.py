@@ -74,6 +74,14 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("merge", PARTS, "-o", "whole.gguf"),
         ),
     ),
+    "convert-endian": (
+        "a model for big-endian machines",
+        (
+            ("convert-endian", MODEL, "-o", "big-endian.gguf"),
+            ("convert-endian", "big-endian.gguf", "-o", "back.gguf"),
+            ("diff", MODEL, "back.gguf"),
+        ),
+    ),
     "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
     "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
     "corpus": (

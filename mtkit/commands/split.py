@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands import output
 from mtkit.commands.options import AS_JSON, application
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mtkit.gguf.draft import Draft
 
 app = application()
 merging = application()
@@ -55,6 +48,7 @@ def split(
     """
     import os
 
+    from mtkit.commands.new_files import NewFile, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shard_files import numbered
@@ -71,10 +65,13 @@ def split(
         first_without_tensors=no_tensor_first,
     )
     names = numbered(os.path.basename(file), len(drafts))
-    made = {os.path.join(out, name): draft for name, draft in zip(names, drafts, strict=True)}
+    files = [
+        NewFile.of(os.path.join(out, name), draft)
+        for name, draft in zip(names, drafts, strict=True)
+    ]
     if not dry_run:
         os.makedirs(out, exist_ok=True)
-    _write(made, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
+    write(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
 @merging.command()
@@ -96,6 +93,7 @@ def merge(
     """
     import os
 
+    from mtkit.commands.new_files import NewFile, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shard_files import merge as join
@@ -108,36 +106,8 @@ def merge(
     for shard in shards.shards if shards else ():
         if os.path.exists(out) and os.path.samefile(shard.path, out):
             raise UsageError("is one of the files that are joined", source=out)
-    _write({out: join(first)}, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
-
-
-def _write(
-    drafts: Mapping[str, Draft], schema: str, *, dry_run: bool, force: bool, as_json: bool
-) -> None:
-    from mtkit.base.binary import write_files
-
-    rows = [
-        (path, len(draft.tensors), sum(len(t.data) for t in draft.tensors.values()))
-        for path, draft in drafts.items()
-    ]
-    if not dry_run:
-        write_files({path: draft.chunks() for path, draft in drafts.items()}, force=force)
-    if as_json:
-        names = ("path", "tensors", "bytes")
-        files = [dict(zip(names, row, strict=True)) for row in rows]
-        output.write_json({"schema": schema, "written": not dry_run, "files": files})
-    elif output.is_terminal():
-        from mtkit.commands.terminal import Screen, count, part, size
-
-        screen = Screen()
-        for path, tensors, n_bytes in rows:
-            said = [output.Escaped(" · "), count(tensors, "tensor"), " · ", size(n_bytes)]
-            if dry_run:
-                screen.line(part("name", path), *said)
-            else:
-                screen.verdict(part("name", path), *said, good=True)
-    else:
-        output.write_rows(rows)
+    files = [NewFile.of(out, join(first))]
+    write(files, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
 def _bytes(text: str) -> int:

@@ -1,4 +1,4 @@
-"""``mtkit edit``, ``split``, ``merge`` and ``hash``: files, rows, refusals."""
+"""``mtkit edit``, ``split``, ``merge``, ``convert-endian``, ``hash``: files, rows, refusals."""
 
 from __future__ import annotations
 
@@ -129,6 +129,23 @@ def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
     assert bent.stdout.count(b"differs") == 5  # the last tensor by two hashes, the whole by three
     (tmp_path / "wrong").write_text("sha256 only\n")
     assert "line 1" in one_line(mtkit("hash", MODEL, "--check", "wrong"), 3)
+
+
+def test_the_other_byte_order_and_back(mtkit: Run, tmp_path: Path) -> None:
+    done = mtkit("convert-endian", MODEL, "-o", "big.gguf", "--json")
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["written"]) == ("mtkit.convert-endian/1", True)
+    assert b"header\tbyte_order\tbig\n" in mtkit("inspect", "big.gguf").stdout
+    assert "exists already" in one_line(mtkit("convert-endian", MODEL, "-o", "big.gguf"), 2)
+    row = mtkit("convert-endian", "big.gguf", "-o", "back.gguf").stdout.split(b"\t")
+    assert (row[0], int(row[1])) == (b"back.gguf", len(open_gguf(MODEL).tensors))
+    assert (tmp_path / "back.gguf").read_bytes() == Path(MODEL).read_bytes()
+    same = tmp_path / "back.gguf"
+    assert mtkit("convert-endian", same, "-o", same, "--force").returncode == 0
+    assert same.read_bytes() == (tmp_path / "big.gguf").read_bytes()
+    assert not mtkit("convert-endian", MODEL, "-o", "none.gguf", "--dry-run").stderr
+    assert not (tmp_path / "none.gguf").exists()
+    assert "-o NEW.gguf" in one_line(mtkit("convert-endian", MODEL, "-o", "-"), 2)
 
 
 def test_a_tokenizer_has_one_hash(mtkit: Run, tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""``mtkit convert-endian``: a GGUF in the other byte order."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON, application
+
+app = application()
+
+
+@app.command()
+def convert_endian(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF.")],
+    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Write a GGUF in the other byte order: for big-endian machines, or back from one.
+
+    Twice gives the same file. The IQ1, IQ2 and IQ3 types are refused: llama.cpp decodes them on
+    little-endian machines alone. In a pipe one row: path, tensors, bytes of tensors. The file
+    appears whole or not at all.
+
+    \b
+    Examples:
+      mtkit convert-endian model.gguf -o model-big-endian.gguf
+      mtkit convert-endian model-big-endian.gguf -o model.gguf --dry-run
+    """
+    from mtkit.commands.new_files import NewFile, write
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.byte_order import in_other_order
+
+    if out in ("", "-"):
+        raise UsageError("where is the new file to be?", hint="-o NEW.gguf")
+    source = open_gguf(file)
+    size = sum(tensor.n_bytes for tensor in source.tensors)
+    made = NewFile(out, len(source.tensors), size, in_other_order(source))
+    write([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)

@@ -1,0 +1,71 @@
+"""GGUF files that a command writes: all or none, and a row for each."""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+from mtkit.commands import output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mtkit.base.binary import Buffer
+    from mtkit.gguf.draft import Draft
+
+
+class NewFile(Record):
+    """A file to write.
+
+    Attributes:
+        path: Where.
+        tensors: How many it has.
+        n_bytes: Of the data of the tensors.
+        chunks: The whole file, piece by piece.
+    """
+
+    path: str
+    tensors: int
+    n_bytes: int
+    chunks: Iterable[Buffer]
+
+    @staticmethod
+    def of(path: str, draft: Draft) -> NewFile:
+        """Return a file as drafted.
+
+        Raises:
+            UsageError: A key or tensor cannot be written.
+        """
+        size = sum(memoryview(one.data).nbytes for one in draft.tensors.values())
+        return NewFile(path, len(draft.tensors), size, draft.chunks())
+
+
+def write(
+    files: Sequence[NewFile], schema: str, *, dry_run: bool, force: bool, as_json: bool
+) -> None:
+    """Write files and show them: path, tensors, bytes of tensors.
+
+    Raises:
+        UsageError: One exists and ``force`` is not given, or its folder is missing.
+        ResourceError: The disk is full.
+    """
+    if not dry_run:
+        from mtkit.base.binary import write_files
+
+        write_files({file.path: file.chunks for file in files}, force=force)
+    rows = [(file.path, file.tensors, file.n_bytes) for file in files]
+    if as_json:
+        names = ("path", "tensors", "bytes")
+        document = [dict(zip(names, row, strict=True)) for row in rows]
+        output.write_json({"schema": schema, "written": not dry_run, "files": document})
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, count, part, size
+
+        screen = Screen()
+        for path, tensors, n_bytes in rows:
+            said = [output.Escaped(" · "), count(tensors, "tensor"), " · ", size(n_bytes)]
+            if dry_run:
+                screen.line(part("name", path), *said)
+            else:
+                screen.verdict(part("name", path), *said, good=True)
+    else:
+        output.write_rows(rows)
