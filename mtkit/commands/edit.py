@@ -1,13 +1,14 @@
-"""``mtkit edit``: a GGUF with other metadata, as a new file."""
+"""``mtkit edit``: a GGUF with other metadata, as a new file or in its place."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from mtkit.gguf import GgufFile
     from mtkit.gguf.draft import Draft
+    from mtkit.gguf.in_place import InPlace
     from mtkit.gguf.writer import Key
 
     Change = tuple[str, str, str, str]
@@ -47,6 +49,15 @@ def edit(
         list[str] | None,
         typer.Option("--rename-tensor", metavar="OLD=NEW", help="Rename a tensor."),
     ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option("--tokenizer", metavar="NAME", help="Describe this tokenizer: a file."),
+    ] = None,
+    allow_loss: ALLOW_LOSS = None,
+    in_place: Annotated[
+        bool,
+        typer.Option("--in-place", help="Change FILE itself, where its header keeps its size."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes and write nothing.")
     ] = False,
@@ -57,38 +68,53 @@ def edit(
 
     TYPE is u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool or string, with [] behind it an array, given
     as JSON; a key that is there keeps its type where none is named. The new file appears whole or
-    not at all. In a pipe a row for each change: what, key or tensor, before, after.
+    not at all. --in-place writes the header alone, however large the model: padding in front of the
+    data takes up a few bytes, otherwise it is refused. What is cut short in between is finished by
+    the next mtkit edit of that file, from FILE.journal. --tokenizer replaces what the file says of
+    its tokenizer, once the new one gave its own ids from there. In a pipe a row for each change:
+    what, key or tensor, before, after.
 
     \b
     Examples:
       mtkit edit model.gguf --set general.name=renamed -o new.gguf
       mtkit edit model.gguf --set-file tokenizer.chat_template=chat.jinja -o new.gguf
+      mtkit edit model.gguf --set tokenizer.ggml.eos_token_id=2 --in-place
+      mtkit edit model.gguf --tokenizer tokenizer.json -o new.gguf
       mtkit edit model.gguf --unset general.url --set llama.vocab_size=u32:32000 --dry-run
     """
+    from contextlib import nullcontext
+
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.draft import Draft
+    from mtkit.gguf.in_place import InPlace, was_interrupted
 
-    if out in ("", "-") or (out is None and not dry_run):
-        raise UsageError("where is the new file to be?", hint="-o NEW.gguf, or --dry-run")
-    source = open_gguf(file)
-    draft = Draft.of(source)
-    steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], Change]]] = [
-        (rename_key, _rename_key),
-        (rename_tensor, _rename_tensor),
-        (unset, _unset),
-        (set_keys, _set),
-        (set_files, _set_file),
-    ]
-    changes = [step(source, draft, text) for texts, step in steps for text in texts or ()]
-    if not changes:
-        raise UsageError("nothing is to be changed", hint="--set KEY=TYPE:VALUE")
-    chunks = draft.chunks()
-    if out is not None and not dry_run:
-        from mtkit.base.binary import write_files
-
-        write_files({out: chunks}, force=force)
-    written = out if not dry_run else None
+    if in_place and (out is not None or file == "-"):
+        raise UsageError("--in-place changes the file that is named", hint="leave out -o")
+    if not in_place and (out in ("", "-") or (out is None and not dry_run)):
+        raise UsageError("where is the new file to be?", hint="-o NEW.gguf, --in-place, --dry-run")
+    interrupted = file != "-" and was_interrupted(file)
+    if interrupted and dry_run:
+        hint = "mtkit edit FILE --in-place finishes it"
+        raise UsageError("an edit of it was cut short", source=file, hint=hint)
+    with InPlace(file) if interrupted or (in_place and not dry_run) else nullcontext() as place:
+        source = open_gguf(file)
+        draft = Draft.of(source)
+        steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
+            ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
+            (rename_key, _rename_key),
+            (rename_tensor, _rename_tensor),
+            (unset, _unset),
+            (set_keys, _set),
+            (set_files, _set_file),
+        ]
+        changes: list[Change] = [("finished", "an edit that was cut short", "", "")] * interrupted
+        for texts, step in steps:
+            changes += [one for text in texts or () for one in step(source, draft, text)]
+        if not changes and not tokenizer:
+            raise UsageError("nothing is to be changed", hint="--set KEY=TYPE:VALUE")
+        _write(source, draft, place, out, in_place=in_place, dry_run=dry_run, force=force)
+    written = None if dry_run else file if in_place else out
     if as_json:
         rows = [dict(zip(("what", "name", "before", "after"), one, strict=True)) for one in changes]
         output.write_json({"schema": "mtkit.edit/1", "written": written, "changes": rows})
@@ -101,6 +127,30 @@ def edit(
         screen.table(("change", "name:name", "before", "after"), map(_short, changes), elastic=3)
     else:
         output.write_rows(changes)
+
+
+def _write(
+    source: GgufFile,
+    draft: Draft,
+    place: InPlace | None,
+    out: str | None,
+    *,
+    in_place: bool,
+    dry_run: bool,
+    force: bool,
+) -> None:
+    from mtkit.gguf.in_place import check
+
+    if in_place:
+        check(source, draft)
+        if place is not None:
+            place.write(source, draft)
+        return
+    chunks = draft.chunks()
+    if out is not None and not dry_run:
+        from mtkit.base.binary import write_files
+
+        write_files({out: chunks}, force=force)
 
 
 def _short(change: Change) -> Sequence[str]:
@@ -128,16 +178,16 @@ def _shown(source: GgufFile, key: str) -> str:
     return shortened(source.metadata[key], source.metadata.type_name(key))
 
 
-def _set(source: GgufFile, draft: Draft, text: str) -> Change:
+def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
     from mtkit.gguf.typed_values import typed
 
     name, value = _halves(text, "--set")
     key = typed(name, value, source.metadata)
     draft.set(key)
-    return _changed(source, key, output.cell(str(key.value)))
+    return [_changed(source, key, output.cell(str(key.value)))]
 
 
-def _set_file(source: GgufFile, draft: Draft, text: str) -> Change:
+def _set_file(source: GgufFile, draft: Draft, text: str) -> list[Change]:
     from mtkit.base.binary import Source
     from mtkit.base.escape import shown
     from mtkit.errors import UsageError
@@ -149,7 +199,7 @@ def _set_file(source: GgufFile, draft: Draft, text: str) -> Change:
         what = f"is of type {source.metadata.type_name(name)}; a file's text is a string"
         raise UsageError(what, field=shown(name), hint="--unset it first, or use --set")
     draft.set(Key(name, "string", value))
-    return "set", name, _shown(source, name), f"{path}, {len(value)} bytes"
+    return [("set", name, _shown(source, name), f"{path}, {len(value)} bytes")]
 
 
 def _changed(source: GgufFile, key: Key, after: str) -> Change:
@@ -161,18 +211,37 @@ def _changed(source: GgufFile, key: Key, after: str) -> Change:
     return "set", key.name, before, after
 
 
-def _unset(source: GgufFile, draft: Draft, text: str) -> Change:
+def _unset(source: GgufFile, draft: Draft, text: str) -> list[Change]:
     draft.unset(text)
-    return "unset", text, _shown(source, text), ""
+    return [("unset", text, _shown(source, text), "")]
 
 
-def _rename_key(_: GgufFile, draft: Draft, text: str) -> Change:
+def _rename_key(_: GgufFile, draft: Draft, text: str) -> list[Change]:
     old, new = _halves(text, "--rename-key")
     draft.rename_key(old, new)
-    return "rename key", old, old, new
+    return [("rename key", old, old, new)]
 
 
-def _rename_tensor(_: GgufFile, draft: Draft, text: str) -> Change:
+def _rename_tensor(_: GgufFile, draft: Draft, text: str) -> list[Change]:
     old, new = _halves(text, "--rename-tensor")
     draft.rename_tensor(old, new)
-    return "rename tensor", old, old, new
+    return [("rename tensor", old, old, new)]
+
+
+def _tokenizer(
+    allow_loss: Sequence[str], source: GgufFile, draft: Draft, path: str
+) -> list[Change]:
+    from mtkit.commands.options import load_named, loss_codes
+    from mtkit.commands.values import shortened
+    from mtkit.conversion.vocabulary_of_model import replace_vocabulary
+    from mtkit.gguf.writer import Key, key_bytes
+
+    old = dict(draft.keys)
+    made = replace_vocabulary(draft, source, load_named(path), loss_codes(allow_loss))
+    changes = [("unset", name, _shown(source, name), "") for name in old if name not in made]
+    for name, key in draft.keys.items():
+        if isinstance(key, Key):
+            before = old.get(name)
+            if isinstance(before, Key) or before is None or key_bytes(key) != before.data:
+                changes.append(_changed(source, key, shortened(made[name], key.type)))
+    return changes

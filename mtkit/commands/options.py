@@ -45,6 +45,15 @@ FILES = Annotated[
     typer.Option("-f", "--file", metavar="FILE", help="Read the text from it. Repeatable."),
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ALLOW_LOSS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-loss",
+        metavar="CODE",
+        help="Convert although CODE is lost.",
+        autocompletion=lambda: ["ids", "ids-possible"],
+    ),
+]
 
 
 def application() -> typer.Typer:
@@ -131,6 +140,22 @@ def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
             yield [line.removesuffix(b"\r") for line in lines]
     if any(begun):
         yield [b"".join(begun).removesuffix(b"\r")]
+
+
+def loss_codes(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the codes of losses that may happen.
+
+    Raises:
+        UsageError: One is not known.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.formats.contract import LOSS_CODES
+
+    for code in given or ():
+        if code not in LOSS_CODES:
+            what = f"--allow-loss: no loss is called {code!r}"
+            raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
+    return tuple(given or ())
 
 
 def whole(given: str | int) -> int:

@@ -13,7 +13,7 @@ from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.rules import ALIGNMENT
-from mtkit.gguf.writer import VERSION, Key, NewTensor, key_bytes, laid_out
+from mtkit.gguf.writer import VERSION, Key, NewTensor, header, key_bytes, laid_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,8 +120,23 @@ class Draft:
         Raises:
             UsageError: A key or tensor cannot be written.
         """
-        keys = [key.data if isinstance(key, Kept) else key_bytes(key) for key in self.keys.values()]
-        return laid_out(keys, list(self.tensors.values()), self.alignment, self.version)
+        keys, tensors = self._parts()
+        return laid_out(keys, tensors, self.alignment, self.version)
+
+    def header(self) -> tuple[bytes, list[int]]:
+        """Return what stands in front of the data, and where in it each tensor begins.
+
+        Raises:
+            UsageError: A key or tensor cannot be written.
+        """
+        head, offsets = header(*self._parts(), self.alignment, self.version)
+        return b"".join(head), offsets
+
+    def _parts(self) -> tuple[list[Buffer], list[NewTensor]]:
+        keys: list[Buffer] = [
+            key.data if isinstance(key, Kept) else key_bytes(key) for key in self.keys.values()
+        ]
+        return keys, list(self.tensors.values())
 
 
 def kept_keys(file: GgufFile) -> Iterator[Kept]:

@@ -110,24 +110,35 @@ def laid_out(
     Raises:
         UsageError: The alignment is none, or a shape does not go with its data.
     """
+    head, _ = header(keys, tensors, alignment, version)
+    assert isinstance(alignment, int)
+    return _pieces(head, tensors, alignment)
+
+
+def header(
+    keys: Sequence[Buffer], tensors: Sequence[NewTensor], alignment: object, version: int
+) -> tuple[list[Buffer], list[int]]:
+    """Return what stands in front of the data, padding included, and where each tensor's begins.
+
+    Raises:
+        UsageError: As for ``laid_out``.
+    """
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
         raise UsageError(f"is {alignment!r}, not a power of two from 8 on", field=ALIGNMENT)
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
-    offset = 0
+    offset, offsets = 0, []
     for tensor in tensors:
         size = memoryview(tensor.data).nbytes
         head.append(tensor_row(tensor, offset, size))
+        offsets.append(offset)
         offset += -(-size // alignment) * alignment
-    padding = -sum(memoryview(part).nbytes for part in head) % alignment
-    return _pieces(head, tensors, alignment, padding)
-
-
-def _pieces(
-    head: list[Buffer], tensors: Sequence[NewTensor], alignment: int, padding: int
-) -> Iterator[Buffer]:
-    yield from head
     if tensors:
-        yield bytes(padding)
+        head.append(bytes(-sum(memoryview(part).nbytes for part in head) % alignment))
+    return head, offsets
+
+
+def _pieces(head: list[Buffer], tensors: Sequence[NewTensor], alignment: int) -> Iterator[Buffer]:
+    yield from head
     for tensor in tensors:
         data = memoryview(tensor.data)
         yield data

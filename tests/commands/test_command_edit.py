@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,123 @@ def test_the_file_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
     done = mtkit("edit", path, "-o", path, "--force", "--set", "general.name=itself")
     assert done.returncode == 0
     assert open_gguf(path).metadata["general.name"] == "itself"
+
+
+def copied(tmp_path: Path, name: str = "model.gguf") -> Path:
+    path = tmp_path / name
+    path.write_bytes(Path(MODEL).read_bytes())
+    return path
+
+
+def test_an_edit_in_place(mtkit: Run, tmp_path: Path) -> None:
+    path = copied(tmp_path)
+    size = path.stat().st_size
+    dry = mtkit("edit", path, "--set", "llama.block_count=u32:5", "--in-place", "--dry-run")
+    assert dry.stdout == b"set\tllama.block_count\t4\t5\n"
+    assert path.read_bytes() == Path(MODEL).read_bytes()
+    done = mtkit("edit", path, "--set", "llama.block_count=u32:5", "--in-place", "--json")
+    assert json.loads(done.stdout)["written"] == str(path)
+    assert (open_gguf(path).metadata["llama.block_count"], path.stat().st_size) == (5, size)
+    long = "general.name=" + "long" * 40
+    assert "not in place" in one_line(mtkit("edit", path, "--set", long, "--in-place"), 2)
+    assert "not in place" in one_line(
+        mtkit("edit", path, "--set", long, "--in-place", "--dry-run"), 2
+    )
+    for args in (["-o", "new.gguf"], []):
+        done = mtkit("edit", *([path] if args else ["-"]), "--set", "a=u8:1", "--in-place", *args)
+        assert "--in-place changes the file" in one_line(done, 2)
+    assert "nothing is to be changed" in one_line(mtkit("edit", path, "--in-place"), 2)
+    assert [one.name for one in tmp_path.glob("model*")] == ["model.gguf"]
+
+
+def test_the_next_edit_finishes_one_that_was_cut_short(mtkit: Run, tmp_path: Path) -> None:
+    path = copied(tmp_path)
+    old = path.read_bytes()
+    script = (
+        "import os, sys\n"
+        "from mtkit.cli import main\n"
+        "os.lseek = lambda *_: os._exit(9)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    change = ["edit", str(path), "--set", "llama.block_count=u32:5", "--in-place"]
+    done = subprocess.run([sys.executable, "-c", script, *change], check=False)
+    assert done.returncode == 9
+    assert path.read_bytes() == old
+    assert Path(f"{path}.journal").exists()
+    dry = mtkit("edit", path, "--set", "a=u8:1", "--dry-run")
+    assert "cut short" in one_line(dry, 2)
+    done = mtkit("edit", path, "--in-place")
+    assert done.stdout == b"finished\tan edit that was cut short\t\t\n"
+    assert open_gguf(path).metadata["llama.block_count"] == 5
+    assert not Path(f"{path}.journal").exists()
+
+
+LIMITED = """
+import os, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+from mtkit.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["edit", "model.gguf", "--set", "llama.block_count=u32:5", "-o", "new.gguf"],
+        ["edit", "model.gguf", "--set", "llama.block_count=u32:5", "-o", "model.gguf", "--force"],
+        ["edit", "model.gguf", "--set", "llama.block_count=u32:5", "--in-place"],
+        ["split", "model.gguf", "--max-tensors", "9", "-o", "."],
+        ["convert-endian", "model.gguf", "-o", "new.gguf"],
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 100, 100_000])
+def test_a_full_disk_leaves_what_was(tmp_path: Path, args: list[str], limit: int) -> None:
+    """A file may grow to so many bytes; the journal of an edit in place is below a hundred."""
+    path = copied(tmp_path)
+    argv = [sys.executable, "-c", LIMITED, str(limit), *args]
+    done = subprocess.run(argv, capture_output=True, check=False, cwd=tmp_path)
+    if "--in-place" in args and limit:
+        assert done.returncode == (0 if limit > 100 else 5), done.stderr
+        subprocess.run([sys.executable, "-m", "mtkit", *args], check=True, cwd=tmp_path)
+    else:
+        assert b"cannot be written: File too large" in done.stderr
+        assert done.returncode == 5
+        assert path.read_bytes() == Path(MODEL).read_bytes()
+    assert [one.name for one in tmp_path.iterdir()] == ["model.gguf"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["edit", "model.gguf", "--set", "llama.block_count=u32:5", "-o", "new.gguf"],
+        ["edit", "model.gguf", "--set", "llama.block_count=u32:5", "--in-place"],
+        ["split", "model.gguf", "--max-tensors", "9", "-o", "."],
+        ["convert-endian", "model.gguf", "-o", "new.gguf"],
+    ],
+)
+def test_a_folder_that_cannot_be_written(tmp_path: Path, args: list[str]) -> None:
+    """The file itself can. Root is asked like anybody, without its right to pass over modes."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = copied(folder)
+    folder.chmod(0o555)
+    argv = [sys.executable, "-c", AS_ANYBODY, *args]
+    done = subprocess.run(argv, capture_output=True, check=False, cwd=folder)
+    folder.chmod(0o755)
+    assert b"Permission denied" in done.stderr, done.stderr
+    assert done.returncode in (2, 5)
+    assert path.read_bytes() == Path(MODEL).read_bytes()
+    assert [one.name for one in folder.iterdir()] == ["model.gguf"]
+
+
+AS_ANYBODY = """
+import ctypes, os, sys
+drop, dac_override = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+if os.getuid() == 0:
+    assert ctypes.CDLL(None).prctl(drop, dac_override, 0, 0, 0) == 0
+os.execv(sys.executable, [sys.executable, "-m", "mtkit", *sys.argv[1:]])
+"""
 
 
 def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:

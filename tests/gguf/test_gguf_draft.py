@@ -25,6 +25,7 @@ from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import ALGORITHMS, digests
 from mtkit.gguf.draft import Draft
+from mtkit.gguf.in_place import InPlace, was_interrupted
 from mtkit.gguf.shard_files import merge, numbered, split
 from mtkit.gguf.typed_values import typed
 from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
@@ -220,6 +221,7 @@ def test_hashes_are_those_of_the_gguf_package(tmp_path: Path) -> None:
     assert len(found) > 70
 
 
+KILLS = int(os.environ.get("MTKIT_KILLS") or 8)
 KILLED = """
 import sys
 from mtkit.cli import main
@@ -227,18 +229,21 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("command", ["edit", "split", "merge"])
+@pytest.mark.parametrize("command", ["edit", "edit --in-place", "split", "merge", "convert-endian"])
 def test_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, command: str) -> None:
-    """Whatever carries the final name is whole."""
+    """Whatever carries the final name is whole; ``MTKIT_KILLS`` says how often."""
     big = tmp_path / "big.gguf"
     tensors = [NewTensor(f"t{n}", (1 << 18,), F32, bytes([n]) * (1 << 20)) for n in range(24)]
     big.write_bytes(gguf_bytes([Key("a", "u32", 1)], tensors))
     out = tmp_path / "out"
     out.mkdir()
+    new = out / "new.gguf"
     args = {
-        "edit": ["edit", big, "--set", "a=2", "-o", out / "new.gguf", "--force"],
+        "edit": ["edit", big, "--set", "a=2", "-o", new, "--force"],
+        "edit --in-place": ["edit", new, "--set", "a=2", "--in-place"],
         "split": ["split", big, "--max-tensors", 8, "-o", out, "--force"],
-        "merge": ["merge", tmp_path / "big-00001-of-00003.gguf", "-o", out / "new.gguf", "--force"],
+        "merge": ["merge", tmp_path / "big-00001-of-00003.gguf", "-o", new, "--force"],
+        "convert-endian": ["convert-endian", big, "-o", new, "--force"],
     }[command]  # fmt: skip
     run = partial(
         subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
@@ -246,21 +251,29 @@ def test_killed_at_any_moment_leaves_the_old_or_the_new(tmp_path: Path, command:
     if command == "merge":
         cut = [sys.executable, "-c", KILLED, "split", str(big), "--max-tensors", "8"]
         assert run(cut).wait() == 0
+    if "--in-place" in args:
+        new.write_bytes(big.read_bytes())
     argv = [sys.executable, "-c", KILLED, *map(str, args)]
     began = time.monotonic()
     assert run(argv).wait() == 0
     took = time.monotonic() - began
-    whole = {p.name: hashlib.sha256(p.read_bytes()).digest() for p in out.iterdir()}
+    whole = {p.name: {hashlib.sha256(p.read_bytes()).digest()} for p in out.iterdir()}
+    if "--in-place" in args:
+        whole[new.name].add(hashlib.sha256(big.read_bytes()).digest())
     rng = random.Random(command)
     killed = 0
-    for _ in range(12):
+    for _ in range(KILLS):
+        if "--in-place" in args:
+            new.write_bytes(big.read_bytes())
         process = run(argv)
         time.sleep(rng.uniform(0.2, 1.1) * took)
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
+        if was_interrupted(str(new)):
+            InPlace(str(new)).close()
         for path in out.iterdir():
             if path.name.endswith(".gguf"):
-                assert hashlib.sha256(path.read_bytes()).digest() == whole[path.name]
+                assert hashlib.sha256(path.read_bytes()).digest() in whole[path.name]
             else:
                 assert path.name.endswith(".part")
                 path.unlink()

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, spelled
+from mtkit.commands.options import (
+    ALLOW_LOSS,
+    AS_JSON,
+    DOWNLOAD,
+    application,
+    load_named,
+    loss_codes,
+    spelled,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,15 +59,7 @@ def convert(
         str | None,
         typer.Option("-o", "--output", metavar="DST", help="File or folder/; else beside SRC."),
     ] = None,
-    allow_loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-loss",
-            metavar="CODE",
-            help="Convert although CODE is lost.",
-            autocompletion=lambda: ["ids", "ids-possible"],
-        ),
-    ] = None,
+    allow_loss: ALLOW_LOSS = None,
     bos: Annotated[
         bool | None,
         typer.Option("--bos/--no-bos", help="BOS before a text; else as in SRC."),
@@ -101,12 +101,9 @@ def convert(
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
     from mtkit.formats import FORMATS
-    from mtkit.formats.contract import LOSS_CODES, WriteOptions
+    from mtkit.formats.contract import WriteOptions
 
-    for code in allow_loss or ():
-        if code not in LOSS_CODES:
-            what = f"--allow-loss: no loss is called {code!r}"
-            raise UsageError(what, hint=f"known: {', '.join(LOSS_CODES)}")
+    allowed = loss_codes(allow_loss)
     if dst is not None and target is not None:
         raise UsageError(f"where to, {dst} or {target}?", hint="give DST or -o")
     target = dst if target is None else target
@@ -126,7 +123,6 @@ def convert(
         extension=not no_extension,
         values=() if tables is None else (("tables", "yes" if tables else "no"),),
     )
-    allowed = tuple(allow_loss or ())
     done = _run(
         source,
         tokenizer,

@@ -1,0 +1,180 @@
+"""Changing the header of a GGUF in its file: ``mtkit edit --in-place``.
+
+What is to be written lies in a journal beside the file before the file is touched, and leaves when
+the disk has it. A process that ends in between leaves the journal, with which the next one that
+opens the file for editing finishes the write: the file is the old one, the new one, or has a
+journal that says how it becomes the new one. One process at a time: the file is locked.
+
+The journal: magic, size of the file, offset, what stands there before and after (a length and the
+bytes of both), SHA-256 of all of that.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from hashlib import sha256
+
+from mtkit.base.binary import write_files
+from mtkit.base.closing import Closing
+from mtkit.errors import ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.gguf.draft import Draft
+    from mtkit.gguf.file import GgufFile
+
+SUFFIX = ".journal"
+_MAGIC = b"mtkit journal 1\n"
+_HEAD = struct.Struct("<16sQQQ")
+
+
+class InPlace(Closing):
+    """A file that is edited where it is; locked until it is closed.
+
+    Attributes:
+        path: Its path, behind links.
+        finished: Whether an edit that another process had begun was finished.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Lock a file, and finish what was begun.
+
+        Raises:
+            UsageError: There is no such file, it cannot be written, another process edits it, or
+                the journal beside it is another file's.
+            ResourceError: The disk does not take it.
+        """
+        self.path = os.path.realpath(path)
+        self._journal = self.path + SUFFIX
+        try:
+            self._file = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        except OSError as error:
+            raise UsageError(f"cannot be edited: {error.strerror}", source=path) from None
+        try:
+            _lock(self._file, path)
+            self.finished = os.path.exists(self._journal)
+            if self.finished:
+                self._finish()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Unlock the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def write(self, file: GgufFile, draft: Draft) -> None:
+        """Change the header of the file.
+
+        Raises:
+            UsageError: As for ``check``.
+            ResourceError: The disk does not take it; once the journal is there, the next edit
+                finishes this one.
+        """
+        new = check(file, draft)
+        old = bytes(file.data[: len(new)])
+        if old == new:
+            return
+        start = _common(old, new)
+        end = len(new) - _common(old[::-1], new[::-1])
+        old, new = old[start:end], new[start:end]
+        body = _HEAD.pack(_MAGIC, len(file.data), start, len(new)) + old + new
+        write_files({self._journal: body + sha256(body).digest()})
+        _sync_folder(self.path)
+        self._put(start, new)
+
+    def _put(self, offset: int, data: bytes) -> None:
+        try:
+            os.lseek(self._file, offset, os.SEEK_SET)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise ResourceError(
+                f"cannot be written: {error.strerror}",
+                source=self.path,
+                hint=f"{self._journal} has what is missing: the next mtkit edit writes it",
+            ) from None
+        os.unlink(self._journal)
+        _sync_folder(self.path)
+
+    def _finish(self) -> None:
+        with open(self._journal, "rb") as journal:
+            data = journal.read()
+        body, digest = data[:-32], data[-32:]
+        if sha256(body).digest() != digest or body[:16] != _MAGIC:
+            raise self._strange("is not a journal of mtkit edit")
+        _, size, offset, length = _HEAD.unpack_from(body)
+        old, new = body[_HEAD.size : -length], body[-length:]
+        os.lseek(self._file, offset, os.SEEK_SET)
+        now = os.read(self._file, length)
+        half_written = all(byte in pair for byte, *pair in zip(now, old, new, strict=False))
+        if os.fstat(self._file).st_size != size or len(now) != length or not half_written:
+            raise self._strange("belongs to another file than the one beside it")
+        self._put(offset, new)
+
+    def _strange(self, what: str) -> UsageError:
+        return UsageError(
+            what, source=self._journal, hint="remove it if the model is as you want it"
+        )
+
+
+def check(file: GgufFile, draft: Draft) -> bytes:
+    """Return the new header of a file.
+
+    Raises:
+        UsageError: It does not fit into the place of the old one, or tensors would move.
+    """
+    head, offsets = draft.header()
+    room = file.data_offset if file.tensors else file.metadata_end
+    hint = "-o NEW.gguf writes a new file"
+    if len(head) != room:
+        what = f"the new header takes {len(head)} bytes, the old one {room}: not in place"
+        raise UsageError(what, source=file.name, hint=hint)
+    if offsets != [tensor.offset for tensor in file.tensors]:
+        raise UsageError("tensors would move: not in place", source=file.name, hint=hint)
+    return head
+
+
+def was_interrupted(path: str) -> bool:
+    """Whether an edit of this file was begun and not finished."""
+    return os.path.exists(os.path.realpath(path) + SUFFIX)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts of one length, which differ, begin with alike."""
+    low, high = 0, len(one)
+    while low < high:
+        middle = (low + high + 1) // 2
+        same = one[low:middle] == other[low:middle]
+        low, high = (middle, high) if same else (low, middle - 1)
+    return low
+
+
+def _lock(file: int, path: str) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows keeps others from a file that is open for writing
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise UsageError("is being edited by another process", source=path) from None
+
+
+def _sync_folder(path: str) -> None:
+    """Let a file that appeared or left be on the disk before what follows."""
+    try:
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    except OSError:  # not a file on Windows
+        return
+    try:
+        os.fsync(folder)
+    except OSError:  # some file systems refuse it
+        return
+    finally:
+        os.close(folder)

@@ -1,0 +1,227 @@
+"""A header changed in its file: old or new at any moment, or a journal that says how to go on."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mtkit
+from mtkit.errors import ResourceError, UsageError
+from mtkit.gguf import in_place, open_gguf
+from mtkit.gguf.draft import Draft
+from mtkit.gguf.in_place import SUFFIX, InPlace, was_interrupted
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
+F32 = TENSOR_TYPES[0]
+NAME = "general.name"
+
+
+def change(path: Path, *keys: Key) -> None:
+    with InPlace(str(path)) as place:
+        file = open_gguf(path)
+        draft = Draft.of(file)
+        for key in keys:
+            draft.set(key)
+        place.write(file, draft)
+
+
+def renamed(path: Path) -> Key:
+    """Return another name of the same length."""
+    return Key(NAME, "string", "#" * len(open_gguf(path).metadata[NAME]))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return Path(shutil.copy(MODEL, tmp_path / "model.gguf"))
+
+
+def test_the_header_alone_changes(model: Path) -> None:
+    before, start = model.read_bytes(), open_gguf(model).data_offset
+    inode = model.stat().st_ino
+    change(model, renamed(model))
+    after = model.read_bytes()
+    assert after[start:] == before[start:]
+    assert len(after) == len(before)
+    assert set(open_gguf(model).metadata[NAME]) == {"#"}
+    assert model.stat().st_ino == inode
+    assert [path.name for path in model.parent.iterdir()] == ["model.gguf"]
+    change(model, renamed(model))  # nothing to do
+    assert model.read_bytes() == after
+
+
+@given(st.integers(0, 80), st.integers(0, 80), st.sampled_from([32, 64, 128]), st.booleans())
+def test_padding_takes_up_what_it_can(
+    tmp_path_factory: pytest.TempPathFactory, before: int, after: int, alignment: int, whole: bool
+) -> None:
+    """In place the file is what a new one would be, or it is refused and stays."""
+    path = tmp_path_factory.mktemp("place") / "model.gguf"
+    tensors = [NewTensor("t", (5,), F32, bytes(range(20)))] if whole else []
+    keys = [Key("a", "string", "x" * before), Key("general.alignment", "u32", alignment)]
+    data = gguf_bytes(keys, tensors)
+    path.write_bytes(data)
+    wanted = gguf_bytes([Key("a", "string", "x" * after), keys[1]], tensors)
+    if len(wanted) == len(data):
+        change(path, Key("a", "string", "x" * after))
+        assert path.read_bytes() == wanted
+    else:
+        with pytest.raises(UsageError, match="not in place"):
+            change(path, Key("a", "string", "x" * after))
+        assert path.read_bytes() == data
+
+
+def test_tensors_that_would_move_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    tensors = [NewTensor(name, (4,), F32, bytes(16)) for name in "ab"]
+    path.write_bytes(gguf_bytes([Key("general.alignment", "u32", 32)], tensors))
+    data = path.read_bytes()
+    with pytest.raises(UsageError, match=r"would move|not in place"):
+        change(path, Key("general.alignment", "u32", 16))
+    assert path.read_bytes() == data
+
+
+def dies_at(number: int, seed: int, work: Callable[[], None]) -> bool:
+    """Do something in a child that ends at one of its calls of the system; whether it did."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    calls = 0
+
+    def ending(name: str) -> Callable[..., Any]:
+        call = getattr(os, name)
+
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == number:
+                if name == "write":
+                    call(args[0], args[1][: random.Random(seed).randrange(len(args[1]))])
+                os._exit(9)
+            return call(*args, **kwargs)
+
+        return wrapped
+
+    for name in ("open", "write", "fsync", "replace", "unlink", "lseek"):
+        setattr(os, name, ending(name))
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_process_that_ends_at_any_call(tmp_path: Path, seed: int) -> None:
+    """Old, new or a journal; the next edit finishes it, and may end anywhere as well."""
+    path = Path(shutil.copy(MODEL, tmp_path / "model.gguf"))
+    old, key = path.read_bytes(), renamed(path)
+    change(path, key)
+    new = path.read_bytes()
+    rng = random.Random(seed)
+    seen = set()
+    number = 1
+    while True:
+        path.write_bytes(old)
+        died = dies_at(number, seed, lambda: change(path, key))
+        while was_interrupted(str(path)):
+            seen.add("journal")
+            if rng.random() < 0.5:
+                dies_at(rng.randrange(1, 8), seed, lambda: InPlace(str(path)).close())
+                continue
+            with InPlace(str(path)) as place:
+                assert place.finished
+            assert path.read_bytes() == new
+        assert path.read_bytes() in (old, new)
+        seen.add("old" if path.read_bytes() == old else "new")
+        left = [one for one in tmp_path.iterdir() if one != path]
+        assert all(one.name.endswith(".part") for one in left)
+        for one in left:
+            one.unlink()
+        if not died:
+            break
+        number += 1
+    assert seen == {"old", "new", "journal"}
+    assert number > 6
+
+
+def test_a_disk_that_fails_in_the_middle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal stays, and the next edit is the one that was begun."""
+    key = renamed(model)
+    write = os.write
+    with monkeypatch.context() as patched:
+
+        def full(file: int, data: bytes) -> int:
+            if len(data) < 3:
+                raise OSError(28, "No space left on device")
+            return write(file, data[:2])
+
+        patched.setattr(os, "write", full)
+        with pytest.raises(ResourceError, match=r"No space left on device.*next mtkit edit"):
+            change(model, key)
+    assert was_interrupted(str(model))
+    change(model, Key("general.file_type", "u32", 7))
+    assert set(open_gguf(model).metadata[NAME]) == {"#"}
+    assert open_gguf(model).metadata["general.file_type"] == 7
+    assert not was_interrupted(str(model))
+
+
+def test_no_room_for_the_journal_changes_nothing(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = model.read_bytes()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ResourceError("cannot be written: No space left on device")
+
+    monkeypatch.setattr(in_place, "write_files", refuse)
+    with pytest.raises(ResourceError):
+        change(model, renamed(model))
+    assert model.read_bytes() == before
+    assert not was_interrupted(str(model))
+
+
+@pytest.mark.parametrize("damage", ["cut", "bent", "empty", "another file", "longer"])
+def test_a_journal_that_does_not_belong_here(model: Path, damage: str) -> None:
+    key = renamed(model)
+    before = model.read_bytes()
+    assert any(dies_at(n, 0, lambda: change(model, key)) and was_interrupted(str(model))
+               for n in range(1, 20))  # fmt: skip
+    journal = Path(f"{model}{SUFFIX}")
+    data = bytearray(journal.read_bytes())
+    model.write_bytes(before)
+    if damage == "another file":
+        model.write_bytes(bytes(len(before)))
+    elif damage == "longer":
+        model.write_bytes(before + b"x")
+    else:
+        data[-40] ^= 1
+        journal.write_bytes({"cut": data[:-1], "bent": data, "empty": b""}[damage])
+    now = model.read_bytes()
+    with pytest.raises(UsageError, match=r"journal.*remove it"):
+        InPlace(str(model))
+    assert model.read_bytes() == now
+
+
+def test_one_process_at_a_time(model: Path) -> None:
+    with InPlace(str(model)), pytest.raises(UsageError, match="another process"):
+        InPlace(str(model))
+    InPlace(str(model)).close()
+
+
+def test_a_link_leads_to_the_file(model: Path) -> None:
+    link = model.parent / "link.gguf"
+    link.symlink_to(model)
+    change(link, renamed(model))
+    assert link.is_symlink()
+    assert set(open_gguf(model).metadata[NAME]) == {"#"}
