@@ -31,6 +31,7 @@ COMMANDS = {
         "mtkit.commands.convert_endian",
         "Write a GGUF in the other byte order.",
     ),
+    "quantize": ("mtkit.commands.quantize", "Write a model in fewer bits."),
     "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "count": ("mtkit.commands.count", "Count the tokens of texts."),

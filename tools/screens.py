@@ -82,6 +82,13 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("diff", MODEL, "back.gguf"),
         ),
     ),
+    "quantize": (
+        "a model in other bits",
+        (
+            ("quantize", MODEL, "--type", "Q4_1", "-o", "new.gguf"),
+            ("quantize", MODEL, "--type", "Q4_1", "--allow-requantize", "-o", "new.gguf"),
+        ),
+    ),
     "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
     "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
     "corpus": (

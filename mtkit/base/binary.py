@@ -281,3 +281,17 @@ def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = 
         for temporary in waiting:
             if os.path.exists(temporary):
                 os.unlink(temporary)
+
+
+def move_whole(temporary: str, path: str) -> None:
+    """Give a file that another program has written its name, once the disk has it.
+
+    Raises:
+        ResourceError: The disk does not take it.
+    """
+    try:
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, os.path.realpath(path) if os.path.islink(path) else path)
+    except OSError as error:
+        raise ResourceError(f"cannot be written: {error.strerror}", source=path) from None

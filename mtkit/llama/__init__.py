@@ -12,6 +12,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``settings``        its parameters
 * ``sampler``         samplers and grammars
 * ``trial``           what the child process does that tries a model file
+* ``quantizer``       what the child process does that quantises one
 
 Whatever is opened closes what depends on it first: closing a model closes its contexts.
 Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.

@@ -42,26 +42,25 @@ def main(path: str, backends: str, weights: str, threads: str, seconds: str, roo
     try:
         _try(path, backends or None, threads=int(threads), weights=bool(weights))
     except MemoryError:
-        _leave(ResourceError("out of memory", source=path))
+        leave(ResourceError("out of memory", source=path))
     except MtkitError as error:
-        _leave(error.located(path))
+        leave(error.located(path))
     _at("done")  # a host that ignores SIGCHLD gets no exit code
     os._exit(0)
 
 
-def _leave(error: MtkitError) -> None:
+def leave(error: MtkitError) -> None:
+    """End the process with an error: its message on stderr, its exit code."""
     os.write(2, str(error).encode("utf-8", "surrogateescape"))
     os._exit(error.exit_code)
 
 
 def _limit(seconds: int, room: int) -> None:
-    """Bound what the process takes, and let it not outlive its parent.
+    """Bound what the process takes.
 
     The address space is not a measure: the file is mapped into it.
     """
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    die_with_parent()
     with suppress(ImportError):  # not on Windows
         import resource
 
@@ -71,9 +70,14 @@ def _limit(seconds: int, room: int) -> None:
             soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
             with suppress(ValueError, OSError):
                 resource.setrlimit(number, (soft, hard))
-    if sys.platform == "linux":
-        import signal
 
+
+def die_with_parent() -> None:
+    """Let this process not outlive its parent, which alone is told of Ctrl-C."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 """Of what the child does: with another one, every file is tried again."""
-_CHILD = (
-    "import sys; sys.path[:] = sys.argv[7:]; "
-    "from mtkit.llama.trial import main; main(*sys.argv[1:7])"
-)
 _SECONDS, _BYTES_A_SECOND = 10, 50_000_000
 """CPU time that a child may take: some 20 times what it does take."""
 _WALL = 20
@@ -36,7 +32,7 @@ _WALL = 20
 _ROOM = 1 << 30
 """Memory that it may take besides the size of the file, for vocabulary, context and computing."""
 _MOST_REMEMBERED = 1000
-_KINDS = {
+KINDS = {
     kind.exit_code: kind for kind in (UsageError, FormatError, UnsupportedError, ResourceError)
 }
 _HINT = "the file is damaged, or this version of llama.cpp cannot run it"
@@ -155,8 +151,8 @@ def _passes(header: ModelHeader, backends: str | None, *, weights: bool) -> bool
         raise _endless(header.path, _WALL * seconds)
     code, stages, raw = ended
     said = raw.decode("utf-8", "replace").strip()
-    if code in _KINDS:
-        raise _KINDS[code](said.removeprefix("mtkit: "))
+    if code in KINDS:
+        raise KINDS[code](said.removeprefix("mtkit: "))
     stage = stages.decode("ascii", "replace").split("\n")[-2:][0]
     if code not in (0, 1) or (code == 0 and stage != "done"):
         raise _ended(header.path, code, stage, said, seconds)
@@ -172,11 +168,9 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     """
     import subprocess
 
-    isolated = ["-I"] * sys.flags.isolated
-    paths = [path for path in sys.path if isinstance(path, str)]
     try:
         done = subprocess.run(  # noqa: S603  this interpreter
-            [sys.executable, *isolated, "-c", _CHILD, *arguments, *paths],
+            child("mtkit.llama.trial", arguments),
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )  # fmt: skip
@@ -185,6 +179,18 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     except subprocess.TimeoutExpired:
         return None
     return done.returncode, done.stdout, done.stderr
+
+
+def child(module: str, arguments: tuple[str, ...]) -> list[str]:
+    """Return the command line of a new process that runs ``main`` of a module."""
+    isolated = ["-I"] * sys.flags.isolated
+    paths = [path for path in sys.path if isinstance(path, str)]
+    end = len(arguments) + 1
+    script = (
+        f"import sys; sys.path[:] = sys.argv[{end}:]; "
+        f"from {module} import main; main(*sys.argv[1:{end}])"
+    )
+    return [sys.executable, *isolated, "-c", script, *arguments, *paths]
 
 
 def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:

@@ -1,0 +1,135 @@
+"""``mtkit quantize``: a model in fewer bits, by llama.cpp's own quantizer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import AS_JSON, application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.inspection.difference import TensorChange
+
+app = application()
+
+
+@app.command()
+def quantize(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF of floats.")],
+    kind: Annotated[
+        str, typer.Option("--type", metavar="TYPE", help="Q4_K_M, Q8_0, IQ4_XS, BF16 …")
+    ],
+    out: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The new file.")
+    ] = None,
+    pure: Annotated[
+        bool, typer.Option("--pure", help="All matrices in one type, without the mix.")
+    ] = False,
+    imatrix: Annotated[
+        str | None,
+        typer.Option("--imatrix", metavar="FILE", help="An importance matrix, as GGUF."),
+    ] = None,
+    allow_requantize: Annotated[
+        bool, typer.Option("--allow-requantize", help="Quantise what is quantised already.")
+    ] = False,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=0, help="0: one for each core.")
+    ] = 0,
+    report: Annotated[
+        bool, typer.Option("--report", help="Measure how far each tensor is from the original.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let llama.cpp try it, and write nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Quantise a model with llama.cpp's own quantizer, in a process of its own.
+
+    A model that is quantised already is refused without --allow-requantize: twice loses more than
+    once. The file appears whole or not at all. In a pipe a row: path, bytes of tensors before,
+    after; with --report one for each tensor that changed: name, type before, after, largest error,
+    root of the mean squared error, cosine, all after dequantisation.
+
+    \b
+    Examples:
+      mtkit quantize model-f16.gguf --type Q4_K_M -o model-q4.gguf
+      mtkit quantize model-bf16.gguf --type IQ3_XXS --imatrix imatrix.gguf -o small.gguf --report
+      mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
+    """
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.inspection.difference import difference
+    from mtkit.llm.quantization import file_type, quantised_types
+    from mtkit.llm.quantization import quantize as run
+
+    if file == "-" or out in ("", "-") or (out is None and not dry_run):
+        raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
+    number = file_type(kind)
+    before = open_gguf(file)
+    run(
+        file, out or file, number, pure=pure, imatrix=imatrix, threads=threads, dry_run=dry_run,
+        allow_requantize=allow_requantize, force=force, progress=Progress(f"quantize {kind}").show,
+    )  # fmt: skip
+    again = quantised_types(before)
+    if again:
+        output.warn(file, [f"was quantised already ({', '.join(again)}): errors add up"])
+    if dry_run:
+        if as_json:
+            output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantised": again})
+        return
+    assert out is not None
+    after = open_gguf(out)
+    done = difference(before, after, values=True).tensors if report else ()
+    sizes = [sum(tensor.n_bytes for tensor in one.tensors) for one in (before, after)]
+    if as_json:
+        output.write_json(
+            {
+                "schema": "mtkit.quantize/1",
+                "written": out,
+                "requantised": again,
+                "bytes_before": sizes[0],
+                "bytes": sizes[1],
+                "tensors": [_record(one) for one in done],
+            }
+        )
+    elif output.is_terminal():
+        _show(out, sizes, done)
+    else:
+        output.write_rows([(out, *sizes), *map(_row, done)])
+
+
+def _row(change: TensorChange) -> Sequence[str]:
+    found = change.errors
+    errors = (f"{found.largest:.6g}", f"{found.rmse:.6g}", f"{found.cosine:.8f}") if found else ()
+    return (change.name, *change.types, *errors)
+
+
+def _record(change: TensorChange) -> dict[str, object]:
+    from mtkit.base.escape import printable
+
+    errors = change.errors
+    return {
+        "name": printable(change.name),
+        "types": list(change.types),
+        "errors": errors
+        and {"largest": errors.largest, "rmse": errors.rmse, "cosine": errors.cosine},
+    }
+
+
+def _show(path: str, sizes: Sequence[int], done: Sequence[TensorChange]) -> None:
+    from mtkit.commands.terminal import Screen, part, size
+
+    screen = Screen()
+    said = [output.Escaped(" · "), size(sizes[0]), " → ", size(sizes[1])]
+    screen.verdict(part("name", path), *said, good=True)
+    if done:
+        heads = ("tensor:name", "before", "after", "largest error>", "rmse>", "cosine>")
+        rows = [[*_row(one), *[""] * 3][:6] for one in done]
+        screen.table(heads, rows, elastic=0)

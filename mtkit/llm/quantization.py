@@ -1,0 +1,182 @@
+"""A model quantised by llama.cpp, in a process of its own: ``mtkit quantize``."""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import check_target, move_whole
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.types import FILE_TYPES
+from mtkit.llm.trial import KINDS, child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mtkit.gguf import GgufFile
+
+TYPES = {name: number for number, name in FILE_TYPES.items() if " " not in name}
+"""Name of a mix -> its number."""
+SHORT = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
+"""Names of llama-quantize besides -> ours."""
+_FLOATS = frozenset({"F32", "F16", "BF16", "F64"})
+
+
+def file_type(name: str) -> int:
+    """Return the number of a mix.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    from difflib import get_close_matches
+
+    wanted = SHORT.get(name.upper(), name.upper())
+    if wanted not in TYPES:
+        near = get_close_matches(wanted, TYPES, n=1)
+        known = f"is it {near[0]}?" if near else f"one of {' '.join(TYPES)}"
+        raise UsageError(f"--type {name!r} is not known", hint=known)
+    return TYPES[wanted]
+
+
+def quantised_types(file: GgufFile) -> list[str]:
+    """Return the types of matrices that are quantised already, by name."""
+    found = {t.type.name for t in file.tensors if t.type.block > 1 and len(t.shape) > 1}
+    return sorted(found)
+
+
+def quantize(
+    source: str,
+    target: str,
+    kind: int,
+    *,
+    pure: bool = False,
+    imatrix: str | None = None,
+    allow_requantize: bool = False,
+    threads: int = 0,
+    dry_run: bool = False,
+    force: bool = False,
+    progress: Callable[[float], object] = lambda _: None,
+) -> None:
+    """Write a quantised model; it appears whole or not at all.
+
+    Args:
+        source: The model, one file.
+        target: Where to write.
+        kind: The mix, as ``general.file_type`` numbers them.
+        pure: All matrices in one type, without the mix.
+        imatrix: A GGUF of llama-imatrix.
+        allow_requantize: Quantise what is quantised already.
+        threads: 0 for as many as there are cores.
+        dry_run: Let llama.cpp go through the model and write nothing.
+        force: Replace a file that exists.
+        progress: Is told how much is done, 0 to 1.
+
+    Raises:
+        UsageError: The model is quantised already or one of several files, or the target exists.
+        FormatError: The model or the importance matrix is damaged.
+        UnsupportedError: llama.cpp cannot quantise it so.
+        ResourceError: The disk is full.
+    """
+    file = open_gguf(source)
+    _check(file, source, allow_requantize=allow_requantize)
+    if imatrix is not None:
+        open_gguf(imatrix)
+    if not dry_run:
+        check_target(target, force=force)
+    temporary = f"{target}.{os.getpid()}.part"
+    job = {
+        "source": source, "target": temporary, "path": target, "type": kind, "pure": pure,
+        "imatrix": imatrix, "requantize": allow_requantize, "dry_run": dry_run,
+        "threads": threads or os.cpu_count() or 1,
+    }  # fmt: skip
+    try:
+        if not dry_run:
+            _touch(temporary, target)
+        _run(job, progress)
+        if not dry_run:
+            _compare(file, open_gguf(temporary))
+            move_whole(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
+    count = file.metadata.get("split.count")
+    if type(count) is int and count > 1:
+        hint = "mtkit merge joins them first"
+        raise UsageError(f"is one of {count} files", source=source, hint=hint)
+    if not file.tensors:
+        raise UsageError("holds no tensors to quantise", source=source)
+    found = quantised_types(file)
+    if found and not allow_requantize:
+        raise UsageError(
+            f"is quantised already ({', '.join(found)}): once more loses more than from the"
+            " original",
+            source=source,
+            hint="take the original, or --allow-requantize",
+        )
+
+
+def _touch(temporary: str, target: str) -> None:
+    """Make the file, so that a folder which takes none is named before the work."""
+    try:
+        with open(temporary, "xb"):
+            pass
+    except OSError as error:
+        kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
+        what = f"cannot be written: {error.strerror}"
+        raise (kind or ResourceError)(what, source=target) from None
+
+
+def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
+    """Run the child.
+
+    Raises:
+        MtkitError: It fails.
+    """
+    import json
+    import subprocess
+    import tempfile
+
+    source = str(job["source"])
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603  this interpreter
+            child("mtkit.llama.quantizer", (json.dumps(job),)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+            env={"OMP_WAIT_POLICY": "passive", **os.environ},
+        ) as process,
+    ):  # fmt: skip
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                done, total = map(int, line.split())
+                progress(min(done - 1, total) / max(total, 1))
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            progress(1)
+        errors.seek(0)
+        said = " ".join(errors.read().decode("utf-8", "replace").split())
+    if code in KINDS:
+        raise KINDS[code](said.removeprefix("mtkit: "))
+    if code < 0 or code:
+        raise FormatError(
+            f"ends llama.cpp's quantizer (code {code}){': ' * bool(said)}{said}", source=source,
+            hint="mtkit check FILE --deep says what is wrong with it",
+        )  # fmt: skip
+
+
+def _compare(before: GgufFile, after: GgufFile) -> None:
+    """Check that the new model has the tensors of the old one.
+
+    Raises:
+        UnsupportedError: It has others.
+    """
+    shapes = [{t.name: t.shape for t in file.tensors} for file in (before, after)]
+    if shapes[0] != shapes[1]:
+        raise UnsupportedError("llama.cpp's quantizer left out tensors", source=before.name)
