@@ -37,7 +37,7 @@ _MEANT = {
     "spm": "model tokenizer.model sentencepiece sp",
     "gguf": "llama.cpp llama-cpp ggml",
     "mtok": "mnn mnn-llm",
-    "llama2c": "bin tokenizer.bin llama2.c run.c",
+    "llama2c": "bin tokenizer.bin llama2.c run.c executorch",
     "tekken": "mistral mistral-common",
     "tiktoken": "openai ranks bpe",
     "vocab-merges": "vocab.json merges.txt gpt2",

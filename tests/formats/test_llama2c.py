@@ -1,4 +1,7 @@
-"""tokenizer.bin: ids and text are run.c's, files come back byte for byte, damage is told."""
+"""tokenizer.bin: ids and text are run.c's, files come back byte for byte, damage is told.
+
+ExecuTorch's header in front of the same tokens changes the ids of BOS and EOS and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import struct
 import pytest
 from support import FIXTURES, shared, shared_json_lines, shared_tokenizer
 
+from mtkit import formats
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import llama2c, spm
@@ -161,3 +165,82 @@ def test_what_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="Unigram"):
         llama2c.write(spm.read(Source.open(str(unigram)), {}).spec, WriteOptions())
     assert spec.vocabulary.type_of(3) is TokenType.BYTE
+
+
+def long(tokens: list[tuple[bytes, float]], bos: int = 1, eos: int = 2, more: int = 0) -> bytes:
+    """Lay out what ExecuTorch's exporter writes."""
+    return struct.pack("<III", len(tokens) + more, bos, eos) + packed(tokens)
+
+
+def rows(data: bytes) -> list[tuple[bytes, float]]:
+    """Return the tokens of a llama2.c file, BOS and EOS as ExecuTorch spells them."""
+    spec = llama2c.read(memory(data), {}).spec
+    scores = spec.vocabulary.scores or ()
+    found = [
+        (piece.strip(b"\n"), s) for piece, s in zip(spec.vocabulary.pieces, scores, strict=True)
+    ]
+    return [*found[:3], *zip(list(spec.vocabulary.pieces)[3:], list(scores)[3:], strict=True)]
+
+
+def test_executorch_file_gives_the_ids_of_the_file_without_its_header() -> None:
+    plain = (shared_tokenizer("llama-2") / "tokenizer.bin").read_bytes()
+    data = long(rows(plain))
+    assert llama2c.sniff(memory(data))
+    assert formats.recognise(memory(data)) is llama2c
+    reading = llama2c.read(memory(data), {})
+    assert reading.assumptions[:1] == ("id 0 is the unknown token",)
+    first, second = Pipeline(llama2c.read(memory(plain), {}).spec), Pipeline(reading.spec)
+    inputs = json.loads(shared("tokenizers/golden/inputs.json").read_text("utf-8"))["inputs"]
+    for text in inputs[:200]:
+        if not isinstance(text, str):
+            continue
+        ids = first.encode_ids(text)
+        assert second.encode_ids(text) == ids, text
+        assert first.decode_bytes(ids) == second.decode_bytes(ids), text
+
+
+def test_executorch_bos_and_eos_are_those_of_the_header() -> None:
+    tokens = [*rows(small(b" a")), (b"b a", 9.0)]
+    tokens[1:3] = [(b"</s>", 0.0), (b"<s>", 0.0)]
+    spec = llama2c.read(memory(long(tokens, bos=2, eos=1)), {}).spec
+    assert (spec.special_ids.bos, spec.special_ids.eos, spec.special_ids.unk) == (2, 1, 0)
+    assert Pipeline(spec).encode_ids("a") == [2, 3 + 256 + 4]
+    assert Pipeline(spec).decode_bytes([2, 3 + 256 + 4]) == b"a"
+    with pytest.raises(UnsupportedError, match="bos"):
+        llama2c.write(spec, WriteOptions())
+
+
+def test_executorch_counts_by_the_header() -> None:
+    tokens = rows(small(b" a", b"ab"))
+    fewer = struct.pack("<III", len(tokens) - 1, 1, 2) + packed(tokens)
+    reading = llama2c.read(memory(fewer), {})
+    assert len(reading.spec.vocabulary) == len(tokens) - 1
+    assert any("10 bytes behind token" in text for text in reading.assumptions)
+    padded = llama2c.read(memory(long(tokens, more=3)), {}).spec
+    assert padded.vocabulary.pieces[-4:] == [b"ab", *[b"<pad>"] * 3]
+    with pytest.raises(FormatError, match="count at offset 0"):
+        llama2c.read(memory(long(tokens, more=1 << 23)), {})
+    assert not llama2c.sniff(memory(long(tokens, more=1 << 30)))
+
+
+def test_executorch_padding_in_front_is_kept() -> None:
+    tokens = [(b"<pad>", -1.0), *rows(small(b"ab"))]
+    data = struct.pack("<III", len(tokens) - 1, 1, 2) + packed(tokens)
+    assert llama2c.sniff(memory(data))
+    assert llama2c.read(memory(data), {}).spec.vocabulary.pieces[:3] == [b"<pad>", b"<unk>", b"<s>"]
+
+
+def test_executorch_damage_is_told() -> None:
+    data = long(rows(small(b" a", b"ab")))
+    for size in range(len(data)):
+        try:
+            llama2c.read(memory(data[:size]), {})
+        except FormatError:
+            continue
+    for at in range(64):
+        for value in (0, 0x7F, 0xFF):
+            changed = data[:at] + bytes((value,)) + data[at + 1 :]
+            try:
+                llama2c.read(memory(changed), {})
+            except FormatError:
+                continue

@@ -1,15 +1,20 @@
-"""llama2.c ``tokenizer.bin``.
+"""llama2.c ``tokenizer.bin``, and ExecuTorch's, which has a longer header.
 
 Layout, little-endian, no padding: u32 max_token_length, then per token until the file ends: f32
 score, i32 length, u8[length] bytes. No magic, no number of tokens, no roles. Tokens are spelled
 with plain spaces, BOS and EOS between newlines, byte tokens as ``<0xHH>``.
+
+ExecuTorch puts u32 count, u32 BOS, u32 EOS in front and spells BOS and EOS without newlines. Ids
+that the file has no token for are ``<pad>``; tokens behind the count are not read. Only llama2.c's
+layout is written.
 
 What the program that uses the file takes for granted is supplied and listed as assumed: BOS is 1,
 EOS 2, byte tokens begin at 3, every text that is not empty gets a space and BOS in front. Of tokens
 with the same text the first counts; the program finds any of them.
 
 Source: karpathy/llama2.c, run.c (``build_tokenizer``, ``encode``, ``decode``), tokenizer.py
-(``export``).
+(``export``); meta-pytorch/tokenizers, llama2c_tokenizer.cpp; pytorch/executorch,
+extension/llm/tokenizer/tokenizer.py (``export``).
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import struct
 
 from mtkit.base.binary import Reader, Source
 from mtkit.base.packed import Numbers, Pieces
+from mtkit.base.record import Record
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.llama2c.losses import RULES, by_score
@@ -28,6 +34,7 @@ from mtkit.spec.models import ScoreBPE
 from mtkit.spec.normalizers import Prepend
 from mtkit.spec.post_processors import Slot, Template
 from mtkit.spec.text import MARK_BYTES
+from mtkit.spec.vocabulary import is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,16 +57,60 @@ ASSUMED = (
     "ids 0, 1 and 2 are unknown, BOS and EOS",
     "a space and BOS stand in front of every text",
 )
+ASSUMED_LONG = ("id 0 is the unknown token", ASSUMED[1])
+
+
+class Header(Record):
+    """What stands before the tokens.
+
+    Attributes:
+        longest: Bytes of the longest token.
+        count: Number of tokens; None: as many as there are.
+        bos: Id of BOS.
+        eos: Id of EOS.
+    """
+
+    longest: int
+    count: int | None = None
+    bos: int = BOS
+    eos: int = EOS
 
 
 def sniff(source: Source) -> bool:
-    """Tell by the first three tokens: they fit, and none is longer than the header says."""
+    """Tell by the first tokens: they fit, and none is longer than the header says."""
+    return _is_plain(source) or _is_executorch(source)
+
+
+def _is_plain(source: Source) -> bool:
     try:
-        tokens = _tokens(Reader(source.data))
+        reader = Reader(source.data)
+        tokens = _tokens(reader, Header(reader.u32("max_token_length")))
         found = [raw for _, (_, raw) in zip(range(3), tokens, strict=False)]
     except FormatError:
         return False
     return len(found) == 3 and b"<unk>" in found[0] and b"<s>" in found[1] and b"</s>" in found[2]
+
+
+def _is_executorch(source: Source) -> bool:
+    """Tell by BOS and EOS, which the exporter spells alike whatever their ids; padding may lead."""
+    try:
+        reader = Reader(source.data)
+        header = _long_header(reader)
+        last = max(header.bos, header.eos)
+        if not last < (header.count or 0) <= MOST_TOKENS:
+            return False
+        tokens = _tokens(reader, header)
+        found = [raw for _, (_, raw) in zip(range(last + 2), tokens, strict=False)]
+    except FormatError:
+        return False
+    first = found[:1] == [b"<pad>"]
+    places = (header.bos + first, b"<s>"), (header.eos + first, b"</s>")
+    return all(found[place : place + 1] == [text] for place, text in places)
+
+
+def _long_header(reader: Reader) -> Header:
+    count, bos, eos = reader.u32("count"), reader.u32("BOS"), reader.u32("EOS")
+    return Header(reader.u32("max_token_length"), count, bos, eos)
 
 
 def read(source: Source, overrides: Mapping[str, object]) -> Reading:
@@ -70,19 +121,26 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
             would overflow a buffer of the reference.
     """
     reader = Reader(source.data)
-    tokens = list(_tokens(reader))
-    if len(tokens) <= EOS:
+    if _is_executorch(source):
+        header, assumed = _long_header(reader), [*ASSUMED_LONG]
+    else:
+        header, assumed = Header(reader.u32("max_token_length")), [*ASSUMED]
+    tokens = list(_tokens(reader, header))
+    if len(tokens) <= max(header.bos, header.eos):
         raise FormatError(
-            f"there are {len(tokens)}, BOS and EOS are ids 1 and 2",
+            f"there are {len(tokens)}, BOS and EOS are ids {header.bos} and {header.eos}",
             field="tokens",
             offset=len(source.data),
             hint="the file is cut",
         )
-    longest = Reader(source.data).u32("max_token_length")
+    if header.count is not None:
+        tokens += [(0.0, b"<pad>")] * _missing(header.count, len(tokens))
+        if reader.left:
+            assumed.append(f"{reader.left} bytes behind token {header.count - 1} do not count")
     pieces = [raw for _, raw in tokens]
     types = bytearray([TokenType.NORMAL]) * len(pieces)
     types[UNK] = TokenType.UNKNOWN
-    types[BOS] = types[EOS] = TokenType.CONTROL
+    types[header.bos] = types[header.eos] = TokenType.CONTROL
     byte_ids = range(FIRST_BYTE, FIRST_BYTE + 256)
     found = [i for i in byte_ids if i < len(pieces) and pieces[i] == _byte_piece(i)]
     for token_id in found:
@@ -91,27 +149,39 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     vocabulary = Vocabulary(
         Pieces.of(pieces), Numbers("B", bytes(types)), Numbers.of("f", [s for s, _ in tokens])
     )
-    exact = longest == max(map(len, pieces))
-    spec = _frame(vocabulary, byte_fallback=complete)
+    exact = header.longest == max(map(len, pieces))
+    spec = _frame(vocabulary, header, byte_fallback=complete)
     if not exact:
-        spec = replace(spec, extras=((KEPT, {"max_token_length": longest}),))
-    bytes_assumed = (
+        spec = replace(spec, extras=((KEPT, {"max_token_length": header.longest}),))
+    assumed.append(
         "bytes are the ids 3 to 258"
         if complete
         else "unknown characters are the unknown token: ids 3 to 258 are not the bytes"
     )
-    return Reading(spec, (*ASSUMED, bytes_assumed))
+    return Reading(spec, tuple(assumed))
 
 
-def _tokens(reader: Reader) -> Iterator[tuple[float, bytes]]:
+def _missing(count: int, there: int) -> int:
+    """Return how many ids have no token.
+
+    Raises:
+        FormatError: There are too many to be meant.
+    """
+    if is_sparse(count, there):
+        what = f"is {count}, there are {there} tokens"
+        raise FormatError(what, field="count", offset=0, hint="the file is cut")
+    return count - there
+
+
+def _tokens(reader: Reader, header: Header) -> Iterator[tuple[float, bytes]]:
     """Yield (score, bytes) of each token.
 
     Raises:
         FormatError: The file ends inside a token, or a length or their number is out of range.
     """
-    longest = reader.u32("max_token_length")
-    for _ in range(MOST_TOKENS):
-        if not reader.left:
+    longest = header.longest
+    for number in range(MOST_TOKENS):
+        if not reader.left or number == header.count:
             return
         score = reader.f32("score")
         at = reader.offset
@@ -128,7 +198,7 @@ def _byte_piece(token_id: int) -> bytes:
     return b"<0x%02X>" % (token_id - FIRST_BYTE)
 
 
-def _frame(vocabulary: Vocabulary, *, byte_fallback: bool) -> TokenizerSpec:
+def _frame(vocabulary: Vocabulary, header: Header, *, byte_fallback: bool) -> TokenizerSpec:
     """Return the specification of a file with these tokens."""
     model = ScoreBPE(
         unk=UNK,
@@ -139,7 +209,7 @@ def _frame(vocabulary: Vocabulary, *, byte_fallback: bool) -> TokenizerSpec:
         missing="before",
         score_above=LOWEST_SCORE,
     )
-    bos = Slot(ids=(BOS,), name="<s>")
+    bos = Slot(ids=(header.bos,), name="<s>")
     return TokenizerSpec(
         vocabulary,
         model,
@@ -147,7 +217,7 @@ def _frame(vocabulary: Vocabulary, *, byte_fallback: bool) -> TokenizerSpec:
         post_processor=Template((bos, Slot(text=0))),
         decoder=AfterBos(),
         added_tokens=AddedTokens(parse_special=False),
-        special_ids=SpecialIds(unk=UNK, bos=BOS, eos=EOS),
+        special_ids=SpecialIds(unk=UNK, bos=header.bos, eos=header.eos),
         invalid_utf8="keep",
     )
 
