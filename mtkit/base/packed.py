@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import eq
 
 from mtkit.errors import FormatError
 
@@ -125,10 +127,8 @@ class Pieces(Sequence[bytes]):
         return bytes(self.blob[ends[index - 1] if index else 0 : ends[index]])
 
     def __iter__(self) -> Iterator[bytes]:
-        blob, start = bytes(self.blob), 0
-        for end in self.ends.view:
-            yield blob[start:end]
-            start = end
+        ends = self.ends.view.tolist()
+        return map(bytes(self.blob).__getitem__, map(slice, chain((0,), ends), ends))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pieces):
@@ -144,12 +144,20 @@ class Pieces(Sequence[bytes]):
     def __repr__(self) -> str:
         return f"Pieces({len(self)} of them)"
 
+    def has_empty(self) -> bool:
+        """Tell whether a byte string has no bytes."""
+        ends = self.ends.view.tolist()
+        return any(map(eq, chain((0,), ends), ends))
+
     @property
     def ids(self) -> dict[bytes, int]:
         """Piece -> id, made on first use; of equal pieces the first counts."""
         if self._ids is None:
-            found: dict[bytes, int] = {}
-            for number, piece in enumerate(self):
-                found.setdefault(piece, number)
+            items = list(self)
+            found = dict(zip(items, range(len(items)), strict=True))
+            if len(found) < len(items):
+                found = {}
+                for number, piece in enumerate(items):
+                    found.setdefault(piece, number)
             self._ids = found
         return self._ids

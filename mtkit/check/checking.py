@@ -23,9 +23,11 @@ RULES = (
     *loader.MODEL,
     *gguf_keys.PARTS.values(),
     *gguf_keys.KEYS,
+    *gguf_keys.MERGES,
     READABLE,
     SUPPORTED,
     *vocabulary.VOCABULARY,
+    *vocabulary.TOKENIZER,
     *vocabulary.RUN,
     *templates.TEMPLATE,
     *templates.AGAINST,
@@ -54,7 +56,8 @@ class _Checking:
         """Hold a specification and its chat templates to the rules."""
         from mtkit.tokenizer.tokenizer import Tokenizer
 
-        self.findings += surveyed(vocabulary.VOCABULARY, spec)
+        self.findings += surveyed(vocabulary.VOCABULARY, spec.vocabulary)
+        self.findings += surveyed(vocabulary.TOKENIZER, spec)
         tokenizer = Tokenizer(spec)
         broken = list(surveyed(vocabulary.RUN, tokenizer))
         if broken:
@@ -75,7 +78,8 @@ def check(path: str, *, deep: bool = False, against: str | None = None) -> Repor
 
     Args:
         path: A GGUF, a tokenizer file or a folder with one.
-        deep: Read the data of tensors, too.
+        deep: Read the data of the tensors of a GGUF, too, and all of its tokenizer: merges, a
+            trial of it, chat templates.
         against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
 
     Raises:
@@ -144,7 +148,7 @@ def _gguf(
     else:
         _model(file, shards, found)
         if loader.has_tokenizer(file):
-            _vocabulary(file, found, other, name)
+            _vocabulary(file, found, other, name, deep=deep)
         else:
             found.skipped.append(("tokenizer", "there is none"))
     if deep:
@@ -163,22 +167,32 @@ def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
         found.findings += surveyed(loader.MODEL, file, tensors)
 
 
-def _vocabulary(file: GgufFile, found: _Checking, other: TokenizerSpec | None, name: str) -> None:
+def _vocabulary(
+    file: GgufFile, found: _Checking, other: TokenizerSpec | None, name: str, *, deep: bool
+) -> None:
+    """Hold the tokenizer's keys to the rules; all of it where that was asked for.
+
+    Reading half a million merges takes seconds; what a glance at the columns shows does not.
+    """
     from mtkit.formats.contract import Reading
     from mtkit.formats.gguf.keys import Keys
-    from mtkit.formats.gguf.reader import read_parts
+    from mtkit.formats.gguf.reader import read_parts, read_spec
 
     keys = Keys(file, {})
     try:
-        spec, errors = read_parts(keys)
+        columns, errors = read_parts(keys)
         for part, error in errors:
             found.hold(gguf_keys.PARTS[part], error)
         found.findings += surveyed(gguf_keys.KEYS, keys)
-        if spec is None:
+        if columns is None:
             found.skipped.append(("tokenizer", "its keys could not all be read"))
+        elif deep or other is not None:
+            found.findings += surveyed(gguf_keys.MERGES, keys)
+            found.tokenizer(Reading(read_spec(keys)).spec, other, name)
         else:
-            found.tokenizer(Reading(spec).spec, other, name)
-    except FormatError as error:  # a rule of specifications
+            found.findings += surveyed(vocabulary.VOCABULARY, columns)
+            found.skipped.append(("merges, chat templates", "--deep reads and tries them"))
+    except FormatError as error:
         found.hold(gguf_keys.PARTS["vocabulary"], error)
         found.skipped.append(("tokenizer", "its keys contradict each other"))
     except UnsupportedError as error:

@@ -8,6 +8,7 @@ Source: llama-vocab.cpp of llama.cpp.
 from __future__ import annotations
 
 from mtkit.base.escape import shown
+from mtkit.base.packed import Pieces
 from mtkit.base.rules import Rule
 from mtkit.check.report import survey
 from mtkit.formats.gguf.kinds import ID_KEYS
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _TOKENS, _SCORES, _TYPES, _MERGES = (
     f"{PREFIX}{name}" for name in ("tokens", "scores", "token_type", "merges")
 )
+_ROLES = frozenset(range(7))
+_NOT_INSIDE = bytes({*range(256)} - {*range(0x80, 0xC0)})
+"""Bytes that do not stand inside a character of UTF-8."""
 PARTS = {
     part: Rule(f"gguf-{part}", "error", LLAMA_CPP, field)
     for part, field in (
@@ -54,20 +58,47 @@ def _array(keys: Keys, key: str, *elements: ValueType) -> GgufArray | None:
     return found
 
 
+def _texts(keys: Keys, key: str) -> Pieces:
+    found = _array(keys, key, STRING)
+    return Pieces.of(()) if found is None else found.pieces()
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _all_utf8(texts: Pieces) -> bool:
+    """Tell whether the texts are, asking all at once: none may begin inside a character."""
+    blob = texts.blob.tobytes()
+    starts = bytes(map((blob + b"\0").__getitem__, texts.ends.view))
+    return _is_utf8(blob) and not starts.translate(None, _NOT_INSIDE)
+
+
 def _at(keys: Keys, key: str) -> int:
     return keys.file.metadata.entries[key].value_offset
 
 
 def _token_nul(keys: Keys) -> Iterator[Place]:
-    tokens = _array(keys, _TOKENS, STRING)
-    for number, raw in enumerate(tokens.raws() if tokens else ()):
+    texts = _texts(keys, _TOKENS)
+    if b"\0" not in texts.blob.tobytes():
+        return
+    for number, raw in enumerate(texts):
         if b"\0" in raw:
             yield _TOKENS, f"token {number} has a NUL byte, where llama.cpp ends it", None
 
 
 def _token_text(keys: Keys) -> Iterator[Place]:
     tokens = _array(keys, _TOKENS, STRING)
-    for number, raw in enumerate(tokens.raws() if tokens else ()):
+    if tokens is None or _is_utf8(tokens.raw_bytes()):  # lengths among them are ASCII below 128
+        return
+    texts = tokens.pieces()
+    if _all_utf8(texts):
+        return
+    for number, raw in enumerate(texts):
         if not raw.isascii():
             try:
                 raw.decode()
@@ -99,8 +130,10 @@ def _scores_type(keys: Keys) -> Iterator[Place]:
 
 def _types_known(keys: Keys) -> Iterator[Place]:
     types = _array(keys, _TYPES, I32, U32)
+    if types and {*types.numbers()} <= _ROLES:
+        return
     for number, role in enumerate(types.numbers() if types else ()):
-        if not 0 <= role <= 6:
+        if role not in _ROLES:
             yield _TYPES, f"token {number} has type {role}, known are 0 to 6", None
 
 
@@ -114,8 +147,7 @@ def _id_range(keys: Keys) -> Iterator[Place]:
 
 
 def _merge_form(keys: Keys) -> Iterator[Place]:
-    merges = _array(keys, _MERGES, STRING)
-    for number, raw in enumerate(merges.raws() if merges else ()):
+    for number, raw in enumerate(_texts(keys, _MERGES)):
         if raw.count(b" ", 1) != 1:
             what = f"merge {number}, {shown(raw.decode('utf-8', 'surrogateescape'))!r}, "
             yield _MERGES, f"{what}is not two parts with a space between", None
@@ -137,6 +169,7 @@ KEYS = (
     survey("gguf-scores-type", "warning", LLAMA_CPP, _SCORES, _scores_type),
     survey("gguf-types-known", "warning", LLAMA_CPP, _TYPES, _types_known),
     survey("gguf-id-range", "warning", LLAMA_CPP, "special ids", _id_range),
-    survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES, _merge_form),
     survey("gguf-pre-missing", "warning", LLAMA_CPP, f"{PREFIX}pre", _pre_named),
 )
+MERGES = (survey("gguf-merge-form", "warning", LLAMA_CPP, _MERGES, _merge_form),)
+"""Held against the keys where the tokenizer is looked at as a whole."""

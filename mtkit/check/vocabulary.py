@@ -10,6 +10,7 @@ from collections import Counter
 from math import isnan
 
 from mtkit.base.escape import as_text, escape
+from mtkit.base.packed import Numbers
 from mtkit.check.report import survey
 from mtkit.errors import FormatError, NoToken
 from mtkit.spec import TokenType, models, normalizers, post_processors, pre_tokenizers
@@ -21,8 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtkit.base.packed import Pieces
     from mtkit.check.report import Place
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import TokenizerSpec, Vocabulary
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 LLAMA_CPP = "llama.cpp"
@@ -34,6 +36,7 @@ _NEVER = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _BYTE_LETTERS = frozenset(
     letter.encode() for byte, letter in enumerate(LETTERS) if byte not in _NEVER
 )
+_BYTE_SPELLINGS = frozenset(BYTE_TOKENS)
 _MOST_SHOWN = 60
 
 
@@ -42,9 +45,8 @@ def _shown(piece: bytes) -> str:
     return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")
 
 
-def _present(spec: TokenizerSpec) -> Iterator[tuple[int, bytes, int]]:
+def _present(vocabulary: Vocabulary) -> Iterator[tuple[int, bytes, int]]:
     """Yield id, piece and type of every id that is a token."""
-    vocabulary = spec.vocabulary
     for number, (piece, kind) in enumerate(
         zip(vocabulary.pieces, vocabulary.all_types(), strict=True)
     ):
@@ -52,28 +54,44 @@ def _present(spec: TokenizerSpec) -> Iterator[tuple[int, bytes, int]]:
             yield number, piece, kind
 
 
-def _token_twice(spec: TokenizerSpec) -> Iterator[Place]:
-    pieces = [piece for _, piece, _ in _present(spec) if piece]
+def _all_differ(pieces: Pieces) -> bool:
+    """Tell whether no piece stands twice; the core's table of words has a slot for each."""
+    try:
+        from mtkit.base.native import native
+    except ImportError:
+        return len(pieces.ids) == len(pieces)
+    table = native.build_words(pieces.blob, pieces.ends.data, b"", b"", b"")
+    slots = Numbers("Q", table).view.tolist()[1:]
+    return bool(len(slots) - slots.count(0) == len(pieces))
+
+
+def _token_twice(vocabulary: Vocabulary) -> Iterator[Place]:
+    if _all_differ(vocabulary.pieces):
+        return
+    pieces = [piece for _, piece, _ in _present(vocabulary) if piece]
     if len(set(pieces)) == len(pieces):
         return
     several = {piece for piece, count in Counter(pieces).items() if count > 1}
     first: dict[bytes, int] = {}
-    for number, piece, _ in _present(spec):
+    for number, piece, _ in _present(vocabulary):
         if piece in several and first.setdefault(piece, number) != number:
             what = f"token {number} is {_shown(piece)}, as is token {first[piece]}"
             yield "vocabulary", what, None
 
 
-def _token_empty(spec: TokenizerSpec) -> Iterator[Place]:
-    for number, piece, _ in _present(spec):
+def _token_empty(vocabulary: Vocabulary) -> Iterator[Place]:
+    if not vocabulary.pieces.has_empty():
+        return
+    for number, piece, _ in _present(vocabulary):
         if not piece:
             yield "vocabulary", f"token {number} has no text", None
 
 
-def _byte_form(spec: TokenizerSpec) -> Iterator[Place]:
-    spellings = frozenset(BYTE_TOKENS)
-    for number, piece, kind in _present(spec):
-        if kind == TokenType.BYTE and piece not in spellings:
+def _byte_form(vocabulary: Vocabulary) -> Iterator[Place]:
+    types, number = vocabulary.all_types(), -1
+    while (number := types.find(TokenType.BYTE, number + 1)) >= 0:
+        piece = vocabulary.pieces[number]
+        if piece not in _BYTE_SPELLINGS:
             yield "vocabulary", f"token {number} is a byte token and spelled {_shown(piece)}", None
 
 
@@ -136,18 +154,21 @@ def _unreachable(spec: TokenizerSpec) -> Iterator[Place]:
     marks = spec.model.continuing_subword_prefix, spec.model.end_of_word_suffix
     found = [
         number
-        for number, piece, kind in _present(spec)
+        for number, piece, kind in _present(spec.vocabulary)
         if kind == TokenType.NORMAL and number not in added and piece not in made
         if len(as_text(piece).removeprefix(marks[0]).removesuffix(marks[1])) > 1
-        if piece not in BYTE_TOKENS
+        if piece not in _BYTE_SPELLINGS
     ]
     if found:
         first = f"{_shown(spec.vocabulary.pieces[found[0]])} (id {found[0]})"
         yield "vocabulary", f"no merge makes {len(found)} of its tokens, as {first}", None
 
 
-def _scores(spec: TokenizerSpec) -> Iterator[Place]:
-    for number, score in enumerate(spec.vocabulary.scores or ()):
+def _scores(vocabulary: Vocabulary) -> Iterator[Place]:
+    scores = vocabulary.scores or ()
+    if not isnan(sum(scores)):
+        return
+    for number, score in enumerate(scores):
         if isnan(score):
             yield "scores", f"the score of token {number} is not a number", None
 
@@ -210,14 +231,18 @@ VOCABULARY = (
     survey("token-twice", "warning", LLAMA_CPP, "vocabulary", _token_twice),
     survey("token-empty", "note", LLAMA_CPP, "vocabulary", _token_empty),
     survey("byte-token-form", "warning", LLAMA_CPP, "vocabulary", _byte_form),
+    survey("score-number", "warning", LLAMA_CPP, "scores", _scores),
+)
+"""Held against a vocabulary: pieces, types and scores alone."""
+TOKENIZER = (
     survey("byte-tokens", "warning", LLAMA_CPP, "vocabulary", _bytes_missing),
     survey("byte-letters", "note", LLAMA_CPP, "vocabulary", _letters_missing),
     survey("merge-product", "note", TOKENIZERS, "merges", _merge_product),
     survey("merge-twice", "note", TOKENIZERS, "merges", _merge_twice),
     survey("token-unreachable", "note", TOKENIZERS, "vocabulary", _unreachable),
-    survey("score-number", "warning", LLAMA_CPP, "scores", _scores),
     survey("special-range", "warning", TOKENIZERS, "special ids", _special_range),
     survey("special-type", "note", LLAMA_CPP, "special ids", _special_type),
     survey("added-token-twice", "warning", TOKENIZERS, "added tokens", _added_twice),
     survey("added-id-range", "warning", TOKENIZERS, "post-processor", _added_missing),
 )
+"""Held against a whole specification."""

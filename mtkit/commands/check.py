@@ -27,7 +27,7 @@ def check(
         list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders.")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read tensor data: NaN, Inf, all zero.")
+        bool, typer.Option("--deep", help="Of a GGUF, too: tensor data, merges, templates.")
     ] = False,
     against: Annotated[
         str | None,
@@ -48,6 +48,10 @@ def check(
     Rules of the format, of llama.cpp's loader, of the tokenizer and its chat templates. In a pipe a
     row for each finding: file, severity, code, field, offset, what; and one "skipped" for each part
     that was not looked at. Exit code 3: damaged; 1: a program refuses or misreads it; 0: neither.
+
+    Of a GGUF the header, keys, tokens and tensor table are checked in an instant. --deep reads all
+    of it: NaN, Inf and zeros in tensors, merges, and a trial of the tokenizer and its chat
+    templates, which --against does, too.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from support import SHARED, VOCABULARIES, absent, reference, shared
 import mtkit
 from mtkit.check import check
 from mtkit.check.checking import RULES
-from mtkit.check.gguf_keys import KEYS, PARTS
+from mtkit.check.gguf_keys import KEYS, MERGES, PARTS
 from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL
 from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
 from mtkit.gguf import open_gguf
@@ -240,11 +241,74 @@ def test_other_kinds_of_files_are_no_models(tmp_path: Path) -> None:
     assert found(path, bare(b"model", [])) == ["loader-empty"]
 
 
+def test_without_deep_the_tokens_are_looked_at_and_what_is_not_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(model())
+    skipped = [part for part, _ in check(str(path)).skipped]
+    assert skipped == ["merges, chat templates", "tensor data"]
+    for changes, code in (
+        (with_token(1, TOKENS[0]), "token-twice"),
+        (with_token(COUNT - 2, b"he\0x"), "gguf-token-nul"),
+        (with_token(COUNT - 2, b"h\xff"), "gguf-token-text"),
+        (column(b"token_type", lay.I32, [6] + [1] * (END - 1) + [3]), "byte-token-form"),
+        (column(b"token_type", lay.I32, [1 << 8] + [1] * (END - 1) + [3]), "gguf-types-known"),
+    ):
+        assert found(path, model(changes), deep=False) == [code]
+    assert found(path, model(drop=TOKENIZER + b"merges"), deep=False) == ["gguf-vocabulary"]
+    changed = {b"tokenizer.chat_template": (lay.STRING, b"{% if %}")}
+    assert found(path, model(changed), deep=False) == []
+    assert found(path, model(changed)) == ["template-syntax"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tokens_are_asked_at_once_as_one_by_one(tmp_path: Path, seed: int) -> None:
+    """NUL, invalid UTF-8 and equal texts, in long and short tokens, some cut in a character."""
+    rng = random.Random(seed)
+    alphabet = "a\u00e9\u2581\U0001f600".encode()
+    tokens = []
+    for number in range(rng.choice((300, 5000))):
+        text = "".join(rng.choices("ab\u00e9\u2581\U0001f600", k=rng.choice((1, 3, 200)))).encode()
+        tokens.append(b"%d:" % number + text)
+    for _ in range(seed % 4):
+        place = rng.randrange(1, len(tokens))
+        whole = tokens[place - 1] + alphabet[-4:] + tokens[place]
+        cut = len(tokens[place - 1]) + rng.randrange(5)
+        tokens[place - 1 : place + 1] = [whole[:cut], whole[cut:]]
+        if rng.random() < 0.5:
+            tokens[rng.randrange(len(tokens))] = tokens[rng.randrange(len(tokens))]
+            tokens[rng.randrange(len(tokens))] += b"\0x"
+    changes = {
+        **column(b"tokens", lay.STRING, tokens),
+        **column(b"token_type", lay.I32, [1] * len(tokens)),
+    }
+    path = tmp_path / "model.gguf"
+    path.write_bytes(model({**changes, TOKENIZER + b"eos_token_id": (lay.U32, 0)}, TENSORS[1:]))
+    report = check(str(path))
+    said = {
+        code: [f.what.split(" ")[1] for f in report.findings if f.rule.code == code]
+        for code in ("gguf-token-nul", "gguf-token-text", "token-twice")
+    }
+    seen = [token.split(b"\0")[0] for token in tokens]
+    assert said == {
+        "gguf-token-nul": [str(at) for at, token in enumerate(tokens) if b"\0" in token],
+        "gguf-token-text": [f"{at}," for at, token in enumerate(tokens) if not decodes(token)],
+        "token-twice": [str(at) for at, token in enumerate(seen) if token in seen[:at]],
+    }
+
+
+def decodes(token: bytes) -> bool:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def test_every_rule_about_a_gguf_is_tried() -> None:
-    rows = (*CONTAINER, *ARCHITECTURES_RULE, *MODEL, *KEYS, *PARTS.values(), *DATA)
+    rows = (*CONTAINER, *ARCHITECTURES_RULE, *MODEL, *KEYS, *MERGES, *PARTS.values(), *DATA)
     bare_files = {"loader-tokenizer", "loader-empty"}
     assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED | bare_files
-    assert {row.code for row in (*CONTAINER, *MODEL, *KEYS)} <= {row.code for row in RULES}
+    assert {row.code for row in (*CONTAINER, *MODEL, *KEYS, *MERGES)} <= {row.code for row in RULES}
 
 
 @pytest.mark.parametrize("name", sorted({t.name for t in TENSOR_TYPES.values()} & set(_FLOATS)))
@@ -341,5 +405,5 @@ def test_what_llama_cpp_refuses_is_found_and_valid_oddities_pass(
 
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_llama_cpps_own_vocabularies_are_sound(name: str) -> None:
-    report = check(str(shared(f"gguf-vocab/ggml-vocab-{name}.gguf")))
+    report = check(str(shared(f"gguf-vocab/ggml-vocab-{name}.gguf")), deep=True)
     assert report.exit_code == 0, report.findings

@@ -14,7 +14,7 @@ from mtkit.check.checking import RULES
 from mtkit.check.explanations import EXPLANATIONS, explain, rules
 from mtkit.check.report import surveyed
 from mtkit.check.templates import AGAINST, TEMPLATE, Trial
-from mtkit.check.vocabulary import RUN, VOCABULARY
+from mtkit.check.vocabulary import RUN, TOKENIZER, VOCABULARY
 from mtkit.errors import UsageError
 from mtkit.spec import (
     AddedToken,
@@ -107,7 +107,8 @@ BROKEN: list[tuple[str, TokenizerSpec]] = [
 
 
 def codes(spec: TokenizerSpec) -> set[str]:
-    return {finding.rule.code for finding in surveyed(VOCABULARY, spec)}
+    found = (*surveyed(VOCABULARY, spec.vocabulary), *surveyed(TOKENIZER, spec))
+    return {finding.rule.code for finding in found}
 
 
 @pytest.mark.parametrize("spec", [SOUND, UNIGRAM])
@@ -167,8 +168,8 @@ def test_bos_of_the_template_and_of_encoding() -> None:
 
 def test_every_rule_about_tokenizers_is_tried() -> None:
     tried = {code for code, _ in (*BROKEN, *TEMPLATES)} | {"template-bos-twice", "tokenizer-runs"}
-    assert {row.code for row in (*VOCABULARY, *RUN, *TEMPLATE)} == tried
-    assert {row.code for row in (*VOCABULARY, *RUN, *TEMPLATE, *AGAINST)} <= {
+    assert {row.code for row in (*VOCABULARY, *TOKENIZER, *RUN, *TEMPLATE)} == tried
+    assert {row.code for row in (*VOCABULARY, *TOKENIZER, *RUN, *TEMPLATE, *AGAINST)} <= {
         row.code for row in RULES
     }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mtkit.formats.gguf.keys import Keys
+    from mtkit.gguf import GgufArray
     from mtkit.spec import Vocabulary
 
 KEY = "tokenizer.ggml.merges"
@@ -27,13 +28,11 @@ def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges
     Raises:
         FormatError: There are none, though the kind of vocabulary needs them.
     """
-    found = keys.array(KEY, "string")
-    if found is None and required:
-        raise FormatError("is missing", field=KEY, hint="the vocabulary cannot be used without")
+    listed = merges_of(keys, required=required)
     ids, size = vocabulary.pieces.ids, len(vocabulary)
     unlisted: dict[bytes, int] = {}
     pairs: dict[tuple[int, int], None] = {}
-    for line in found.raws() if found is not None else ():
+    for line in listed.pieces() if listed is not None else ():
         line = line.split(b"\0", 1)[0]
         at = line.find(b" ", 1)
         left, right = (line[:at], line[at + 1 :]) if at > 0 else (b"", b"")
@@ -47,6 +46,18 @@ def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges
         Numbers.of("I", (number for pair in pairs for number in pair)),
         Pieces.of(unlisted),
     )
+
+
+def merges_of(keys: Keys, *, required: bool) -> GgufArray | None:
+    """Return the merges as the file spells them.
+
+    Raises:
+        FormatError: There are none, though the kind of vocabulary needs them.
+    """
+    found = keys.array(KEY, "string")
+    if found is None and required:
+        raise FormatError("is missing", field=KEY, hint="the vocabulary cannot be used without")
+    return found
 
 
 def fits(merges: Merges, vocabulary: Vocabulary, alphabet: Iterable[bytes]) -> bool:

@@ -187,6 +187,11 @@ class Pre(Record):
     default_bos: bool = True
     forced_bos: bool = False
 
+    @property
+    def needs_merges(self) -> bool:
+        """Whether llama.cpp refuses a vocabulary without merges."""
+        return self.rule != "kimi-k2"
+
 
 _GROUPS: tuple[tuple[Pre, str], ...] = (
     (Pre("default"), "default"),

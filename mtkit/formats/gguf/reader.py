@@ -7,6 +7,8 @@ Source: llama.cpp, src/llama-vocab.cpp (``llama_vocab::impl::load``).
 
 from __future__ import annotations
 
+from functools import partial
+
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.gguf import text as gguf_text
@@ -20,6 +22,7 @@ from mtkit.formats.gguf.kinds import (
     STAND_IN,
     default_ids,
 )
+from mtkit.formats.gguf.merges import merges_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
 from mtkit.formats.gguf.stages import Frame, stages
@@ -46,6 +49,8 @@ PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
 MAX_DUMMY_TOKENS = 1 << 26
 """More than a model without a vocabulary can have."""
+_KNOWN_TYPES = bytes(range(TokenType.BYTE + 1)).ljust(256, b"\0")
+"""Lowest byte of a type -> role; the host is little-endian wherever mtkit runs."""
 
 
 def read_spec(keys: Keys) -> TokenizerSpec:
@@ -102,12 +107,12 @@ def read_spec(keys: Keys) -> TokenizerSpec:
     )
 
 
-def read_parts(keys: Keys) -> tuple[TokenizerSpec | None, tuple[tuple[str, FormatError], ...]]:
+def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatError], ...]]:
     """Read a vocabulary part by part, where ``read_spec`` ends at the first that is wrong.
 
     Returns:
-        The specification, where nothing is wrong, and each part that is with its error;
-        ``vocabulary`` is for what only the parts together can have.
+        Texts, types and scores as the file has them, where nothing is wrong, and each part that is
+        with its error; ``vocabulary`` is for what only the parts together can have.
 
     Raises:
         UnsupportedError: The file holds no vocabulary.
@@ -124,14 +129,17 @@ def read_parts(keys: Keys) -> tuple[TokenizerSpec | None, tuple[tuple[str, Forma
     tried("name", Keys.text, "general.name")
     kind = tried("tokenizer-model", _kind, tried("architecture", _architecture) or "")
     _, pre = (kind and tried("pre-tokenizer", _pre, kind)) or ("", None)
-    size = len(tried("tokens", _texts) or ())
-    tried("token-types", _types, size)
-    tried("scores", _scores, size)
+    texts = tried("tokens", _texts) or Pieces.of(())
+    size = len(texts)
+    types = tried("token-types", _types, size)
+    scores = tried("scores", _scores, size)
     tried("special-ids", _ids, size)
     if kind:
         tried("added-ends", _added_ends, kind, pre)
     tried("chat-template", _templates)
-    return None if errors else tried("vocabulary", read_spec), tuple(errors)
+    if pre and not errors:
+        tried("vocabulary", partial(merges_of, required=pre.needs_merges))
+    return None if errors else Vocabulary(texts, Numbers("B", types), scores), tuple(errors)
 
 
 def _architecture(keys: Keys) -> str:
@@ -185,9 +193,7 @@ def _texts(keys: Keys) -> Pieces:
     if not len(found):
         raise keys.error(key, "is empty")
     texts = found.pieces()
-    blob = bytes(texts.blob)
-    ends = texts.ends.view.tolist()
-    if b"\0" not in blob and len(set(ends)) == len(ends) and ends[0]:
+    if b"\0" not in bytes(texts.blob) and not texts.has_empty():
         return texts
     cut = (text.split(b"\0", 1)[0] for text in texts)
     return Pieces.of(text or b"[EMPTY_%d]" % number for number, text in enumerate(cut))
@@ -198,12 +204,20 @@ def _types(keys: Keys, size: int) -> bytes:
     found = keys.array(PREFIX + "token_type", "i32", at_least=size)
     if found is None:
         return bytes((TokenType.NORMAL,)) * size
-    return bytes(number if 0 < number <= TokenType.BYTE else 0 for number in found.numbers()[:size])
+    data = found.numbers().data[: 4 * size].tobytes()
+    if any(data[place::4].strip(b"\0") for place in (1, 2, 3)):
+        return bytes(role if 0 < role <= TokenType.BYTE else 0 for role in found.numbers()[:size])
+    return data[::4].translate(_KNOWN_TYPES)
 
 
 def _scores(keys: Keys, size: int) -> Numbers:
     found = keys.array(PREFIX + "scores", "f32", "i32", at_least=size)
-    return Numbers.of("f", [0.0] * size if found is None else found.numbers()[:size])
+    if found is None:
+        return Numbers("f", bytes(4 * size))
+    numbers = found.numbers()
+    return (
+        numbers if numbers.code == "f" and len(numbers) == size else Numbers.of("f", numbers[:size])
+    )
 
 
 def _ids(keys: Keys, size: int) -> dict[str, int]:

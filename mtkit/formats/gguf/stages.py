@@ -125,7 +125,7 @@ def _bpe(frame: Frame) -> dict[str, Any]:
         parts.append(normalizers.Replace(SPACE, MARK))
     if lower and whitespace:
         parts.append(normalizers.Lowercase("simple"))
-    merges = read_merges(frame.keys, frame.vocabulary, required=pre.rule != "kimi-k2")
+    merges = read_merges(frame.keys, frame.vocabulary, required=pre.needs_merges)
     alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TOKENS
     words = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps))
     bpe = models.BPE(
