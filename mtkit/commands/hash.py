@@ -23,10 +23,13 @@ def hash_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF, or a tokenizer.")],
     sha256: Annotated[bool, typer.Option("--sha256", help="SHA-256, the default.")] = False,
     sha1: Annotated[bool, typer.Option("--sha1", help="SHA-1.")] = False,
+    xxh64: Annotated[
+        bool, typer.Option("--xxh64", help="xxHash, 64 bits, fast; extra hash.")
+    ] = False,
     uuid: Annotated[
         bool, typer.Option("--uuid", help="A UUID (version 5) of the whole model.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All that can be computed here.")] = False,
     no_layer: Annotated[
         bool, typer.Option("--no-layer", help="The whole model only, not each tensor.")
     ] = False,
@@ -54,10 +57,10 @@ def hash_(
     """
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.digests import ALGORITHMS, line
+    from mtkit.gguf.digests import ALGORITHMS, available, line
     from mtkit.gguf.shards import all_files
 
-    if tokenizer and (check is not None or sha256 or sha1 or uuid or every or no_layer):
+    if tokenizer and (check is not None or sha256 or sha1 or xxh64 or uuid or every or no_layer):
         raise UsageError("--tokenizer is one hash, without --check and the algorithms")
     if tokenizer:
         _tokenizer(file, as_json=as_json)
@@ -71,8 +74,9 @@ def hash_(
     if check is not None:
         _check(source, check, as_json=as_json)
         return
-    asked = {"sha256": sha256, "sha1": sha1, "uuid": uuid}
-    names = [name for name in ALGORITHMS if every or asked[name]] or ["sha256"]
+    asked = {"sha256": sha256, "sha1": sha1, "xxh64": xxh64, "uuid": uuid}
+    named = [name for name in ALGORITHMS if asked[name]]
+    names = available() if every else named or ["sha256"]
     rows = list(_digests(source, names, tensors=not no_layer))
     if as_json:
         hashes = [dict(zip(("algorithm", "hash", "tensor"), row, strict=True)) for row in rows]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import uuid
 
-from mtkit.errors import FormatError
+from mtkit.base.escape import shown
+from mtkit.errors import FormatError, MissingExtra, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from mtkit.gguf.file import GgufFile
 
-ALGORITHMS = ("sha256", "sha1", "uuid")
+ALGORITHMS = ("sha256", "sha1", "xxh64", "uuid")
+_PACKAGE = "xxhash"
 NAMESPACE = uuid.UUID("ef001206-dadc-5f6d-a15f-3359e577d4e5")
 """Of the UUID (version 5) that stands for the data of a whole model."""
 _LEFT_OUT = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
@@ -44,6 +46,9 @@ def digests(
 
     Yields:
         Algorithm, hash, name of the tensor or nothing for the whole.
+
+    Raises:
+        MissingExtra: ``xxh64`` is asked for, and its package is not installed.
     """
     whole = {name: _start(name) for name in algorithms}
     every = ((one, tensor) for one in files for tensor in one.tensors)
@@ -64,14 +69,35 @@ def digests(
         yield name, str(uuid.UUID(said[:32], version=5)) if name == "uuid" else said, ""
 
 
+def available() -> list[str]:
+    """Return the algorithms that can be computed here."""
+    from importlib.util import find_spec
+
+    return [name for name in ALGORITHMS if name != "xxh64" or find_spec(_PACKAGE)]
+
+
 def _start(algorithm: str) -> Any:
+    if algorithm == "xxh64":
+        try:
+            import xxhash
+        except ImportError:
+            what, hint = f"xxh64 needs {_PACKAGE}", 'pip install "mtkit[hash]"'
+            raise MissingExtra(what, hint=hint) from None
+        return xxhash.xxh64()
     if algorithm == "uuid":
         return hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
 def line(algorithm: str, digest: str, file: str, tensor: str) -> str:
-    """Return a line of a manifest, without its end."""
+    """Return a line of a manifest, without its end.
+
+    Raises:
+        UnsupportedError: The name of the file or the tensor does not fit on a line.
+    """
+    if "\n" in file + tensor or "\r" in file + tensor:
+        what = "has a line break in a name, which a manifest cannot hold"
+        raise UnsupportedError(what, source=shown(file), field=shown(tensor), hint="--json can")
     return f"{algorithm:{_WIDTH}}{digest}  {file}{':' * bool(tensor)}{tensor}"
 
 
@@ -82,11 +108,11 @@ def manifest(text: str, source: str) -> list[tuple[str, str, str]]:
         FormatError: A line is something else.
     """
     found = []
-    for number, row in enumerate(text.splitlines(), 1):
+    for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if not row.strip():
             continue
         parts = row.split(None, 2)
-        if len(parts) != 3 or parts[0] not in (*ALGORITHMS, "xxh64"):
+        if len(parts) != 3 or parts[0] not in ALGORITHMS:
             what = "is not algorithm, hash and name"
             raise FormatError(what, source=source, field=f"line {number}")
         found.append((parts[0], parts[1].lower(), parts[2]))

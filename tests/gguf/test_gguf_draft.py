@@ -23,7 +23,7 @@ import mtkit
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.digests import ALGORITHMS, digests
+from mtkit.gguf.digests import digests
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.in_place import InPlace, was_interrupted
 from mtkit.gguf.shard_files import merge, numbered, split
@@ -215,7 +215,7 @@ def test_hashes_are_those_of_the_gguf_package(tmp_path: Path) -> None:
     wanted = {tuple(line.split(None, 2)) for line in done.stdout.splitlines() if MODEL in line}
     found = {
         (algorithm, digest, f"{MODEL}{':' * bool(tensor)}{tensor}")
-        for algorithm, digest, tensor in digests([open_gguf(MODEL)], ALGORITHMS)
+        for algorithm, digest, tensor in digests([open_gguf(MODEL)], ("sha256", "sha1", "uuid"))
     }
     assert found == wanted
     assert len(found) > 70
