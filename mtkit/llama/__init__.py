@@ -8,6 +8,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``model``           a model with its vocabulary
 * ``text``            what its tokenizer can be given
 * ``context``         a context: batches, logits, hidden states
+* ``slots``           a context of several sequences
 * ``memory``          its memory and state
 * ``settings``        its parameters
 * ``sampler``         samplers and grammars
@@ -24,6 +25,7 @@ from mtkit.llama.context import Context, Interrupted
 from mtkit.llama.model import Model
 from mtkit.llama.sampler import Chain, Grammar, schema_grammar
 from mtkit.llama.shared_library import Device, devices, library, library_file, log, system_info
+from mtkit.llama.slots import SlotContext
 from mtkit.settings import ContextSettings, LoadSettings
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Interrupted",
     "LoadSettings",
     "Model",
+    "SlotContext",
     "devices",
     "library",
     "library_file",

@@ -13,28 +13,32 @@ if TYPE_CHECKING:
 class Batch:
     """Room for a number of tokens, each with its position and whether its logits count.
 
+    Its tokens are those of the first sequence, or what ``add`` put behind each other.
+
     Attributes:
         struct: What llama.cpp takes.
         outputs: 1 where logits are wanted; int8 of shape (size,).
         embeddings: What enters in the place of ids; float32 of shape (size, width).
     """
 
-    def __init__(self, lib: Any, size: int, width: int = 0) -> None:
+    def __init__(self, lib: Any, size: int, width: int = 0, sequences: int = 1) -> None:
         """Make room.
 
         Args:
             lib: llama.cpp's library.
             size: Tokens.
             width: Of an embedding, for a batch that takes embeddings instead of ids.
+            sequences: How many sequences tokens can be of.
         """
         import numpy as np
 
         self._tokens = np.zeros(size, np.int32)
         self._positions = np.zeros(size, np.int32)
         self._counts = np.ones(size, np.int32)
-        self._sequence = np.zeros(1, np.int32)
-        # For every token a list of sequences; here always of one, the first.
-        self._lists = np.full(size, self._sequence.ctypes.data, np.uintp)
+        self._sequences = np.arange(sequences, dtype=np.int32)
+        # For every token a list of sequences; here always of one, the first where nothing is added.
+        self._first = self._sequences.ctypes.data
+        self._lists = np.full(size, self._first, np.uintp)
         self.outputs = np.zeros(size, np.int8)
         self.embeddings = np.zeros((size if width else 0, width), np.float32)
 
@@ -66,6 +70,29 @@ class Batch:
         self._positions[:size] = range(position, position + size)
         self.outputs[:size] = outputs
         self.struct.n_tokens = size
+
+    def clear(self) -> None:
+        """Take all tokens out."""
+        self.struct.n_tokens = 0
+
+    def add(self, sequence: int, ids: Sequence[int], position: int, *, output: bool) -> int:
+        """Put tokens of a sequence behind the others; returns the row of the last.
+
+        Args:
+            sequence: Whose they are.
+            ids: The tokens.
+            position: Of the first in its sequence.
+            output: The logits of the last are wanted.
+        """
+        start: int = self.struct.n_tokens
+        end = start + len(ids)
+        self._tokens[start:end] = ids
+        self._positions[start:end] = range(position, position + len(ids))
+        self._lists[start:end] = self._first + sequence * self._sequences.itemsize
+        self.outputs[start:end] = 0
+        self.outputs[end - 1] = output
+        self.struct.n_tokens = end
+        return end - 1
 
     def one(self, token_id: int, position: int) -> Any:
         """Set one token whose logits are wanted; returns the struct."""

@@ -68,9 +68,9 @@ class Memory(Closing):
         self.n_past = end
         return True
 
-    def _has_hole(self, end: int) -> bool:
+    def _has_hole(self, end: int, sequence: int = 0) -> bool:
         """Whether tokens are gone that a window before ``end`` would need."""
-        first = self._library.llama_memory_seq_pos_min(self._memory, 0)
+        first = self._library.llama_memory_seq_pos_min(self._memory, sequence)
         window = self._library.llama_model_n_swa(self.model.handle)
         return bool(window and first > max(0, end - window))
 

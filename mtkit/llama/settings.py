@@ -39,6 +39,7 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
     """Return llama.cpp's parameters of a context; nothing may be open."""
     params = lib.llama_context_default_params()
     params.n_ctx = settings.n_ctx
+    params.n_seq_max = settings.n_seq
     params.n_batch = min(settings.n_batch, params.n_ctx)
     params.n_ubatch = min(settings.n_ubatch, params.n_batch)
     params.n_threads = params.n_threads_batch = settings.threads

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.preflight import ModelHeader
     from mtkit.llm.sampling import Sampler
-    from mtkit.settings import ModelSettings
+    from mtkit.settings import ContextSettings, ModelSettings
 
     End = Literal["", "eog", "length", "stop", "grammar", "interrupted", "context"]
     Chosen = Generator[tuple[int, Any], None, None]
@@ -107,7 +107,9 @@ class Runner(Closing):
         self.prompt_seconds = 0.0
         self.computed = 0
 
-    def open_context(self, n_ctx: int | None = None) -> Context:
+    def open_context(
+        self, n_ctx: int | None = None, kind: Callable[[Model, ContextSettings], Context] = Context
+    ) -> Context:
         """Make the context, of so many tokens or as many as the model was opened for.
 
         Raises:
@@ -127,7 +129,7 @@ class Runner(Closing):
             if settings.flash_attention == "on":
                 settings = replace(settings, flash_attention="auto")
         self.close_context()
-        self.context = context = Context(model, settings)
+        self.context = context = kind(model, settings)
         if settings.threads is None:
             threads = measure(context, model.bos if model.bos >= 0 else 0)
             context.settings = replace(context.settings, threads=threads)

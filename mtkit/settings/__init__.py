@@ -22,7 +22,7 @@ MOST_THREADS = 512
 _MOST = (1 << 31) - 1
 """Greatest number of a C int."""
 _ANY = 1 << 20
-HEADINGS = ("Text", "Sampling", "Drafting", "Context", "Computing", "Session")
+HEADINGS = ("Serving", "Text", "Sampling", "Drafting", "Context", "Computing", "Session")
 """In the order in which they are shown."""
 
 
@@ -61,6 +61,7 @@ class ContextSettings(Settings, heading="Context"):
 
     Attributes:
         embeddings: Give hidden states as well.
+        n_seq: Sequences that share ``n_ctx`` equally.
     """
 
     n_ctx: int | None = setting(
@@ -85,6 +86,7 @@ class ContextSettings(Settings, heading="Context"):
         None, "Threads; none: measured.", 1, MOST_THREADS, also="-t", heading="Computing"
     )
     embeddings: bool = False
+    n_seq: int = 1
 
     def __post_init__(self) -> None:
         """Check what goes together."""
@@ -303,3 +305,30 @@ class GenerateSettings(AnswerSettings, heading="Text"):
         None, "Write a session at the end.", metavar="FILE", heading="Session"
     )
     force: bool = setting(False, "Replace the session file.", heading="Session")
+
+
+class ServeSettings(ModelSettings, heading="Serving"):
+    """What a model is served with; the sampler's are what a request does not say."""
+
+    host: str = setting("127.0.0.1", "Address to listen on; others than this machine's need a key.")
+    port: int = setting(8080, "Port; 0: any free one.", 0, 65535)
+    slots: int = setting(
+        4, "Answers given at the same time, which share --ctx.", 1, 256, option="-np --slots",
+        also="--parallel",
+    )  # fmt: skip
+    queue: int = setting(64, "Requests that wait for a slot at most.", 0, 1 << 16)
+    api_key: str | None = setting(None, "Key that requests have to carry.", metavar="KEY")
+    api_key_file: str | None = setting(None, "File with such keys, one a line.", metavar="FILE")
+    allow_host: tuple[str, ...] = setting(
+        (), "Name that this server may be called by. Repeatable.", metavar="NAME"
+    )
+    allow_origin: tuple[str, ...] = setting(
+        (), "Web page that may ask (https://…). Repeatable.", metavar="URL"
+    )
+    grace: int = setting(
+        10, "Seconds that running answers have to end when the server does.", 0, 3600
+    )
+    exact: bool = setting(
+        False, "Greedy answers do not depend on what else is computed, to the bit."
+    )
+    sampler: SamplerSettings = SamplerSettings()

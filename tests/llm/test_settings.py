@@ -201,11 +201,11 @@ def test_no_two_settings_share_a_spelling(kind: type[Settings]) -> None:
 
 
 def test_every_field_of_a_record_is_declared() -> None:
-    """Hidden states alone are not setting: a program asks for them."""
+    """Hidden states and sequences alone are no settings: a program asks for them."""
     known = set(SETTINGS) | {"context", "load", "sampler", "drafting"}
     kinds = LoadSettings, ContextSettings, SamplerSettings, DraftSettings, GenerateSettings
     own = map(fields, kinds)
-    assert {name for names in own for name in names} - known == {"embeddings"}
+    assert {name for names in own for name in names} - known == {"embeddings", "n_seq"}
     assert [setting.name for setting in SETTINGS.values() if not setting.options] == ["logprobs"]
 
 

@@ -21,6 +21,8 @@ LAYERS = [
     {"llama"},
     {"hf"},
     {"bench", "check", "conversion", "corpus", "llm"},
+    {"check", "conversion", "llm"},
+    {"serve"},
     {"commands"},
     {"cli"},
     {"__main__"},

@@ -1,0 +1,98 @@
+"""A context of several sequences, whose tokens are computed in one batch.
+
+Each sequence, a slot, has cells of its own (``kv_unified`` is off): the order in which attention
+adds up a slot's tokens is that of their positions, whatever the others do, which keeps an answer
+the same to the bit. llama.cpp computes neighbouring slots together, so parts go in by slot number.
+"""
+
+from __future__ import annotations
+
+from mtkit.errors import ResourceError, UsageError
+from mtkit.llama.batch import Batch
+from mtkit.llama.context import Context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.llama.model import Model
+    from mtkit.settings import ContextSettings
+
+MOST_SLOTS = 256
+"""llama.cpp's LLAMA_MAX_SEQ."""
+
+
+class SlotContext(Context):
+    """A context of ``settings.n_seq`` slots; close it, or use it in ``with``.
+
+    Attributes:
+        n_slots: How many.
+        n_slot: Tokens that fit each.
+    """
+
+    def __init__(self, model: Model, settings: ContextSettings) -> None:
+        """Make a context.
+
+        Raises:
+            UsageError: The settings make no sense.
+            ResourceError: llama.cpp cannot make it, mostly for want of memory.
+        """
+        if not 1 <= settings.n_seq <= MOST_SLOTS:
+            raise UsageError(f"is {settings.n_seq}, not 1 to {MOST_SLOTS}", field="slots")
+        super().__init__(model, settings)
+        self.n_slots = settings.n_seq
+        self.n_slot: int = min(
+            self.n_ctx // self.n_slots, self._library.llama_n_ctx_seq(self.handle)
+        )
+        self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)
+
+    def compute(self, parts: Sequence[tuple[int, int, Sequence[int], bool]]) -> list[int]:
+        """Compute tokens of several slots together.
+
+        Args:
+            parts: Slot, position of the first token, the tokens, and whether the logits of the last
+                are wanted; by slot, each slot once.
+
+        Returns:
+            The row of each part's last token, as ``logits`` takes it.
+
+        Raises:
+            UsageError: A token is not in the vocabulary, or they are more than a batch takes.
+            ResourceError: They do not fit their slot.
+            Interrupted: ``interrupt`` was called; the slots have to be cleared.
+        """
+        self.check_open()
+        size = sum(len(ids) for _, _, ids, _ in parts)
+        if not 0 < size <= self.n_batch:
+            raise UsageError(f"{size} tokens, a batch takes 1 to {self.n_batch}")
+        self._parts.clear()
+        rows = []
+        for slot, position, ids, output in parts:
+            self._check_slot(slot)
+            self.model.check_ids(ids)
+            if position + len(ids) > self.n_slot:
+                raise ResourceError(f"a slot holds {self.n_slot} tokens", hint="raise --ctx")
+            rows.append(self._parts.add(slot, ids, position, output=output))
+        self._run(batch=self._parts)
+        return rows
+
+    def clear_slot(self, slot: int) -> None:
+        """Forget all tokens of a slot."""
+        self._check_slot(slot)
+        self._library.llama_memory_seq_rm(self._memory, slot, -1, -1)
+
+    def cut(self, slot: int, end: int) -> bool:
+        """Forget the tokens of a slot from a position on.
+
+        Returns:
+            False where the memory cannot do that, as in ``truncate``; the slot is as before then.
+        """
+        self._check_slot(slot)
+        if not self.settings.swa_full and self._has_hole(end, slot):
+            return False
+        return bool(self._library.llama_memory_seq_rm(self._memory, slot, end, -1))
+
+    def _check_slot(self, slot: int) -> None:
+        self.check_open()
+        if not 0 <= slot < self.n_slots:
+            raise UsageError(f"there is no slot {slot}, there are {self.n_slots}")

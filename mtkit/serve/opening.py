@@ -1,0 +1,72 @@
+"""Load a model and make the context whose slots answer."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from mtkit.base.record import replace
+from mtkit.errors import UnsupportedError
+from mtkit.llama import SlotContext
+from mtkit.llm.open_model import open_model
+from mtkit.llm.speculative import exactness
+from mtkit.serve.scheduler import Scheduler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mtkit.llm.runner import Runner
+    from mtkit.settings import ServeSettings
+
+_TOKENS = 4096
+"""Of each slot where the settings do not say, if the model was trained with as many."""
+_EXACT_ROWS = 63
+
+
+@contextmanager
+def opened(
+    settings: ServeSettings, on_progress: Callable[[float], None] | None = None
+) -> Iterator[tuple[Runner, Scheduler]]:
+    """Load a model, and give it with the scheduler of its slots, which is not started yet.
+
+    Raises:
+        UnsupportedError: The model cannot be served, or not exactly.
+        ResourceError: It does not fit the memory.
+    """
+    from mtkit.llm.preflight import ModelHeader
+    from mtkit.sources.locate import MODEL, locate
+
+    context = replace(settings.context, n_seq=settings.slots)
+    if settings.exact:
+        context = exactness.exact_context(context)
+    if context.n_ctx is None:
+        trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
+        context = replace(context, n_ctx=min(trained, _TOKENS) * settings.slots)
+    settings = replace(settings, context=context)
+    with open_model(settings, on_progress) as runner:
+        if runner.model.has_encoder:
+            raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
+        if settings.exact:
+            _check_exact(runner, settings)
+        made = runner.open_context(kind=SlotContext)
+        assert isinstance(made, SlotContext)
+        scheduler = Scheduler(made, settings.queue)
+        try:
+            yield runner, scheduler
+        finally:
+            scheduler.close()
+
+
+def _check_exact(runner: Runner, settings: ServeSettings) -> None:
+    """See that a batch of any size gives the bits of single rows.
+
+    Raises:
+        UnsupportedError: It does not, with these weights.
+    """
+    found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
+    if found.pairs or found.rows < _EXACT_ROWS:
+        raise UnsupportedError(
+            "with these weights an answer depends on what else is computed",
+            source=runner.model.path,
+            hint="--exact takes weights in Q8_0, Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL",
+        )

@@ -1,0 +1,232 @@
+"""The thread that owns the context and answers all jobs together.
+
+Each round puts the next tokens of all slots into one batch: of an answer its last token, of a
+prompt a chunk. While answers run, the prompts share at most ``PROMPT_ROWS`` rows, so that a long
+prompt does not hold up the others' text. Jobs beyond the slots wait in a queue of bounded length.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from mtkit.errors import ResourceError, UsageError, counted
+from mtkit.serve.job import Busy, Closed, Failed
+from mtkit.serve.slot import Slot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.llama import SlotContext
+    from mtkit.serve.job import Job
+
+PROMPT_ROWS = 128
+
+
+class Scheduler:
+    """Answers jobs; ``start`` it, ``close`` it.
+
+    Attributes:
+        slots: The slots of the context.
+        n_slot: Tokens that fit each.
+        computed: Tokens computed since the start, prompts included.
+        rounds: Batches computed since the start.
+    """
+
+    def __init__(self, context: SlotContext, queue: int = 64) -> None:
+        """Serve a context, which no other thread may use from now on.
+
+        Args:
+            context: Where answers are computed.
+            queue: Jobs that wait for a slot at most.
+
+        Raises:
+            UsageError: A batch does not hold a token of every slot.
+        """
+        if context.n_batch <= context.n_slots:
+            what = f"{counted(context.n_slots, 'slot')} need batches of more tokens"
+            raise UsageError(what, field="--batch")
+        self._context = context
+        self.n_slot = context.n_slot
+        self.slots = [Slot(context, number) for number in range(context.n_slots)]
+        self.computed = self.rounds = 0
+        self._most = queue
+        self._queue: deque[Job] = deque()
+        self._change = threading.Condition()
+        self._taken = 0
+        self._closing = self._stopping = False
+        self._mean_seconds = 1.0
+        self._thread = threading.Thread(target=self._run, name="mtkit-scheduler", daemon=True)
+
+    # -- called from any thread
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    @property
+    def queued(self) -> int:
+        """How many jobs wait."""
+        return len(self._queue)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether jobs are taken."""
+        return not self._closing and self._thread.is_alive()
+
+    def room(self, n_prompt: int) -> int:
+        """Return how many tokens can follow a prompt; the last one need not be computed.
+
+        Raises:
+            UsageError: The prompt is empty.
+            ResourceError: It does not fit a slot.
+        """
+        if not n_prompt:
+            raise UsageError("the prompt is empty", hint="this model adds no token of its own")
+        if n_prompt > self.n_slot:
+            raise ResourceError(
+                f"a slot holds {counted(self.n_slot, 'token')}, the prompt has {n_prompt}",
+                hint="shorten it, or start the server with a higher --ctx or fewer --slots",
+            )
+        return self.n_slot - n_prompt + 1
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Take jobs, all or none.
+
+        Raises:
+            Busy: There are no slots and no places in the queue for them.
+            Closed: The server is ending.
+        """
+        with self._change:
+            if not self.is_open:
+                raise Closed("the server is ending")
+            free = sum(slot.job is None for slot in self.slots)
+            if len(self._queue) + len(jobs) > free + self._most:
+                turns = (len(self._queue) + len(jobs)) / len(self.slots)
+                seconds = min(max(round(turns * self._mean_seconds), 1), 600)
+                raise Busy(
+                    f"all {counted(len(self.slots), 'slot')} and the queue are full", seconds
+                )
+            self._queue.extend(jobs)
+            self._change.notify()
+
+    def drain(self) -> None:
+        """Take no more jobs; those that wait fail, those that run go on."""
+        with self._change:
+            self._closing = True
+            waiting, self._queue = self._queue, deque()
+            self._change.notify()
+        for job in waiting:
+            job.emit(Failed(Closed("the server is ending")))
+
+    def close(self) -> None:
+        """End all jobs, wait for the thread, and leave the context to the caller."""
+        self.drain()
+        self._stopping = True
+        self._context.interrupt()
+        with self._change:
+            self._change.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # -- the scheduler's thread
+
+    def _run(self) -> None:
+        while self._admit():
+            try:
+                self._round()
+            except Exception as error:  # noqa: BLE001  a thread that ends would leave all waiting
+                self._fail(error)
+        self._fail(Closed("the server is ending"))
+
+    def _admit(self) -> bool:
+        """Give waiting jobs to free slots; waits where there is nothing to do.
+
+        Returns:
+            False once everything shall end.
+        """
+        for slot in self.slots:
+            if slot.job is not None and slot.job.cancelled:
+                slot.free()
+        while not self._stopping:
+            with self._change:
+                free = [slot for slot in self.slots if slot.job is None]
+                if not self._queue or not free:
+                    if len(free) < len(self.slots):
+                        return True
+                    if self._closing:
+                        return False
+                    self._change.wait()
+                    continue
+                job = self._queue.popleft()
+                if job.cancelled:
+                    continue
+                self._taken += 1
+                # The longest prefix; of equals the one that was not used for longest.
+                slot = max(free, key=lambda slot: (slot.common(job.ids), -slot.used))
+            try:
+                slot.begin(job, self._taken)
+            except Exception as error:  # noqa: BLE001  one bad job does not end the others
+                if slot.job is not None:
+                    slot.forget()
+                job.emit(Failed(error))
+        return False
+
+    def _round(self) -> None:
+        """Compute a batch, and choose the tokens that it leads to."""
+        busy = [slot for slot in self.slots if slot.job is not None]
+        shares = _shares([slot.waiting for slot in busy], self._context.n_batch)
+        active = [(slot, share) for slot, share in zip(busy, shares, strict=True) if share]
+        if not active:
+            return
+        rows = self._context.compute(
+            [
+                (slot.number, slot.past, slot.ids[slot.past : slot.past + share],
+                 share == slot.waiting)
+                for slot, share in active
+            ]
+        )  # fmt: skip
+        self.rounds += 1
+        for (slot, share), row in zip(active, rows, strict=True):
+            slot.past += share
+            self.computed += share
+            job = slot.job
+            if slot.waiting or job is None or job.cancelled:
+                continue
+            taken = time.perf_counter() - slot.started
+            try:
+                slot.choose(row)
+            except Exception as error:  # noqa: BLE001  as above
+                slot.forget()
+                job.emit(Failed(error))
+            if slot.job is None:
+                self._mean_seconds += (taken - self._mean_seconds) / 8
+
+    def _fail(self, error: Exception) -> None:
+        """End all answers: nothing says how far a batch that failed was computed."""
+        for slot in self.slots:
+            job = slot.job
+            slot.forget()
+            if job is not None and not job.cancelled:
+                job.emit(Failed(Closed("the server is ending") if self._stopping else error))
+
+
+def _shares(waiting: Sequence[int], most: int) -> list[int]:
+    """Divide the rows of a batch: answers get their one, prompts what is left, in equal parts.
+
+    Args:
+        waiting: Tokens that each slot has to compute.
+        most: Rows of a batch.
+    """
+    running = sum(count == 1 for count in waiting)
+    left = most - running
+    if running:
+        left = min(left, PROMPT_ROWS)
+    shares = [int(count == 1) for count in waiting]
+    prompts = sorted((count, at) for at, count in enumerate(waiting) if count > 1)
+    for place, (count, at) in enumerate(prompts):  # the shortest leave the rest to the others
+        shares[at] = min(count, left // (len(prompts) - place))
+        left -= shares[at]
+    return shares

@@ -1,0 +1,251 @@
+"""The slots of one context answer together, each as if it were alone."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any
+
+import pytest
+from llm_models import own, reciting, tiny
+from serving import Asked, serving
+
+from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.llm.generate import generate
+from mtkit.serve.job import Begun, Busy, Closed, Done, Failed
+from mtkit.serve.scheduler import _shares
+
+TEXTS = (
+    "The quick brown fox",
+    "To list files, use",
+    "Hello " * 90,
+    "print(1)",
+    "你好 and 😀",
+    "a",
+    "Once upon a time there was a directory with many files in it.",
+)
+
+
+def alone(model: Any, ids: list[int], limit: int, **given: Any) -> list[int]:
+    made = generate(
+        ids, model=model, n_predict=limit, threads=1, trial=False, kv_type="bf16", **given
+    )
+    return made.ids
+
+
+@pytest.mark.parametrize(
+    "name", ["own/model/mtkit-docs-target-q8_0.gguf", "own/model/mtkit-docs-target-q4_0.gguf"]
+)
+def test_greedy_answers_are_those_of_generate(name: str) -> None:
+    check_exact(own(name), 40)
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3", "gemma3"])
+def test_greedy_answers_of_random_models(arch: str) -> None:
+    check_exact(tiny(arch, wtype="Q8_0"), 25)
+
+
+def check_exact(model: Any, limit: int) -> None:
+    with serving(model, exact=True) as (runner, scheduler):
+        prompts = [runner.model.tokenize(text) for text in TEXTS]
+        expected = [alone(model, ids, limit) for ids in prompts]
+        for ids, wanted in zip(prompts, expected, strict=True):  # one after the other
+            asked = Asked(ids, limit)
+            scheduler.submit([asked.job])
+            asked.all()
+            assert asked.ids == wanted
+        chance = random.Random(3)
+        for _ in range(3):  # all at once, in any order: slots come and go
+            order = list(range(len(prompts)))
+            chance.shuffle(order)
+            many = [Asked(prompts[at], limit) for at in order]
+            before = scheduler.rounds
+            for asked in many:
+                scheduler.submit([asked.job])
+            for asked in many:
+                asked.all()
+            assert [asked.ids for asked in many] == [expected[at] for at in order]
+            assert scheduler.rounds - before < sum(map(len, expected)) * 0.7  # they shared batches
+
+
+def test_float_weights_are_not_called_exact() -> None:
+    with (
+        pytest.raises(UnsupportedError, match="depends on what else"),
+        serving(tiny("llama"), exact=True),
+    ):
+        pass
+
+
+def test_random_answers_follow_their_own_seed() -> None:
+    given = {"temperature": 1.0, "seed": 7, "top_k": 0, "repeat_penalty": 1.3}
+    model = tiny("llama", wtype="Q8_0")
+    with serving(model, exact=True) as (runner, scheduler):
+        ids = runner.model.tokenize("Hello")
+        wanted = alone(model, ids, 15, **given)
+        many = [Asked(ids, 15, **given), Asked(ids, 15), Asked(ids, 15, **{**given, "seed": 8})]
+        for asked in many:
+            scheduler.submit([asked.job])
+        for asked in many:
+            asked.all()
+        assert many[0].ids == wanted
+        assert many[1].ids == alone(model, ids, 15)
+        assert many[2].ids != wanted
+
+
+def test_an_answer_ends() -> None:
+    with serving(reciting()) as (runner, scheduler):
+
+        def asked(limit: int = 50, **options: Any) -> tuple[Done, Asked]:
+            one = Asked([runner.model.bos], limit, **options)
+            scheduler.submit([one.job])
+            return one.all(), one
+
+        done, one = asked()
+        assert (done.end, one.text.strip()) == ("eog", "Hello world, you read me.")
+        done, one = asked(stops=["you", "read"])
+        assert (done.end, done.stop, one.text.strip()) == ("stop", "you", "Hello world,")
+        done, one = asked(3)
+        assert (done.end, done.generated, len(one.ids)) == ("length", 3, 3)
+        done, one = asked(4, grammar='root ::= "yes"')
+        assert one.text == "yes"
+        done, one = asked(3, top=4)
+        for event in one.events[1:-1]:
+            chances = event.chances
+            assert chances.top[0] == (event.id, pytest.approx(chances.logprob))
+            assert len(chances.top) == 4
+            assert sorted(chances.top, key=lambda pair: -pair[1]) == chances.top
+
+
+def test_a_prompt_that_was_there_is_not_computed_again() -> None:
+    model = tiny("llama", wtype="Q8_0")
+    with serving(model, exact=True, slots=2) as (_, scheduler):
+        chance = random.Random(1)
+        first = [chance.randrange(300, 900) for _ in range(150)]
+        second = [chance.randrange(300, 900) for _ in range(150)]
+
+        def ask(ids: list[int]) -> tuple[Begun, list[int]]:
+            asked = Asked(ids, 5)
+            scheduler.submit([asked.job])
+            asked.all()
+            return asked.events[0], asked.ids
+
+        begun, answer = ask(first)
+        assert (begun.cached, begun.broken.cached) == (0, None)
+        begun, _ = ask(second)
+        assert begun.cached == 0
+        begun, again = ask(first)  # finds its slot, and the last token is computed again
+        assert (begun.cached, again) == (149, answer)
+        begun, _ = ask([*first, *answer, 400])
+        assert begun.cached == 154  # the last token of the answer never was computed
+        assert (begun.broken.position, begun.broken.cached) == (154, None)
+        changed = [*first[:100], 299, *first[101:]]
+        begun, found = ask(changed)
+        assert (begun.cached, begun.broken.position) == (100, 100)
+        assert (begun.broken.cached, begun.broken.prompt) == (first[100], 299)
+        assert found == alone(model, changed, 5)
+
+
+def test_recurrent_memory_is_kept_where_a_prompt_goes_on() -> None:
+    model = tiny("mamba")
+    with serving(model, slots=2) as (runner, scheduler):
+        ids = runner.model.tokenize("Hello world, you read me.")
+        for text in (ids, ids, [*ids, *ids], ids[:-3]):
+            asked = Asked(text, 8)
+            scheduler.submit([asked.job])
+            asked.all()
+            assert asked.ids == generate(text, model=model, n_predict=8, threads=1, trial=False).ids
+
+
+def test_the_queue_is_bounded_and_cancelled_jobs_leave() -> None:
+    with serving(tiny("llama"), slots=2, queue=2, n_ctx=8192) as (_, scheduler):
+        running = [Asked([1, 5, 9], 3000, ignore_eos=True) for _ in range(2)]
+        waiting = [Asked([1, 5, 9], 3) for _ in range(2)]
+        for asked in (*running, *waiting):
+            scheduler.submit([asked.job])
+        with pytest.raises(Busy) as refused:
+            scheduler.submit([Asked([1], 3).job])
+        assert refused.value.seconds >= 1
+        for asked in running:
+            asked.next()
+        waiting[0].job.cancelled = True
+        running[0].job.cancelled = True
+        assert waiting[1].all().end == "length"  # in the slot that became free
+        assert waiting[0].told.empty()
+        running[1].job.cancelled = True
+        end = time.monotonic() + 30
+        while any(slot.job for slot in scheduler.slots) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not any(slot.job for slot in scheduler.slots)
+
+
+def test_bad_jobs_do_not_end_the_others() -> None:
+    with serving(tiny("llama")) as (_, scheduler):
+        good = Asked([1, 5, 9], 60, ignore_eos=True)
+        bad = [Asked([1, 5, 9], 9, grammar="root ::= ("), Asked([1, 10**6], 9)]
+        for asked in (good, *bad):
+            scheduler.submit([asked.job])
+        for asked in bad:
+            failed = asked.all()
+            assert isinstance(failed, Failed)
+            assert isinstance(failed.error, UsageError)
+        assert good.all().generated == 60
+        with pytest.raises(ResourceError, match="a slot holds 512 tokens, the prompt has 513"):
+            scheduler.room(513)
+        full = Asked([1] * 500, scheduler.room(500), ignore_eos=True)
+        scheduler.submit([full.job])
+        assert full.all().generated == 13  # the last need not be computed
+
+
+def test_a_failing_batch_fails_its_jobs_alone() -> None:
+    with serving(tiny("llama")) as (_, scheduler):
+        compute, broken = scheduler._context.compute, threading.Event()
+
+        def failing(parts: Any) -> Any:
+            if broken.is_set():
+                broken.clear()
+                raise UnsupportedError("llama.cpp fails")
+            return compute(parts)
+
+        scheduler._context.compute = failing
+        many = [Asked([1, 5, number], 400, ignore_eos=True) for number in (7, 8)]
+        for asked in many:
+            scheduler.submit([asked.job])
+            asked.next()
+        broken.set()
+        for asked in many:
+            assert isinstance(asked.all(), Failed)
+        after = Asked([1, 5, 7], 6)
+        scheduler.submit([after.job])
+        assert after.all().generated == 6
+
+
+def test_the_end_tells_everyone() -> None:
+    with serving(tiny("llama"), slots=1, n_ctx=8192) as (_, scheduler):
+        running, waiting = (Asked([1, 5], 8000, ignore_eos=True) for _ in range(2))
+        for asked in (running, waiting):
+            scheduler.submit([asked.job])
+        running.next()
+        scheduler.drain()
+        assert isinstance(waiting.all().error, Closed)
+        with pytest.raises(Closed):
+            scheduler.submit([waiting.job])
+        assert scheduler.slots[0].job is running.job  # goes on
+        scheduler.close()
+        assert isinstance(running.all().error, Closed)
+
+
+def test_shares_of_a_batch() -> None:
+    assert _shares([1, 1, 1], 512) == [1, 1, 1]
+    assert _shares([700, 300], 512) == [256, 256]
+    assert _shares([700, 30], 512) == [482, 30]
+    assert _shares([1, 700, 1, 30], 512) == [1, 98, 1, 30]  # answers run: 128 rows of prompts
+    chance = random.Random(5)
+    for _ in range(500):
+        waiting = [chance.choice([1, 2, 40, 900]) for _ in range(chance.randrange(1, 9))]
+        most = chance.randrange(9, 600)
+        shares = _shares(waiting, most)
+        assert sum(shares) <= most
+        assert all(0 <= share <= count for share, count in zip(shares, waiting, strict=True))
+        assert sum(shares) == min(most, sum(waiting)) or 1 in waiting
+        assert any(shares)
