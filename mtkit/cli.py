@@ -41,6 +41,7 @@ COMMANDS = {
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
     "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
+    "serve": ("mtkit.commands.serve", "Answer requests over HTTP."),
     "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),
     "logits": ("mtkit.commands.logits", "Show which tokens a model expects next."),
     "template": ("mtkit.commands.template", "Render a chat template."),

@@ -158,7 +158,7 @@ def setting_table() -> str:
     """``docs/settings.md``: every setting of a model that runs."""
     from typing import Literal, get_args, get_origin
 
-    from mtkit.settings import HEADINGS, GenerateSettings
+    from mtkit.settings import HEADINGS, GenerateSettings, ServeSettings
     from mtkit.settings.declaration import table
 
     out = [
@@ -167,9 +167,9 @@ def setting_table() -> str:
         "`mtkit.generate` takes as keywords. Further spellings are llama.cpp's. `chat` has all of",
         "them but the session's and those of a single prompt; there `n_predict` is -1, and special",
         "tokens spelled in a message are text. `perplexity` and `logits` have those of the context",
-        "and of computing.\n",
+        "and of computing. `serve` has these, the sampler's and, alone, those of serving.\n",
     ]
-    settings = table(GenerateSettings).values()
+    settings = {**table(ServeSettings), **table(GenerateSettings)}.values()
     for heading in ("", *HEADINGS):
         out += [f"## {heading}\n"] if heading else []
         out += ["| keyword | option | also | type | default | range | what |", "|" + "---|" * 7]

@@ -7,8 +7,8 @@ oldest exchange is forgotten; the system message stays.
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError, UnsupportedError, UsageError, counted
-from mtkit.llm.message_ids import message_ids
+from mtkit.errors import ResourceError, UsageError, counted
+from mtkit.llm.chat_prompt import ChatPrompt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,18 +56,9 @@ class Dialogue:
         Raises:
             UnsupportedError: There is no template.
         """
-        if not template:
-            raise UnsupportedError(
-                "has no chat template", source=runner.model.path, hint="--template FILE gives one"
-            )
-        if runner.model.has_encoder:
-            raise UnsupportedError(
-                "is not a chat model: it has an encoder", source=runner.model.path
-            )
         self.runner = runner
         self._sampler = sampler
-        self._template = template
-        self._parse_special = parse_special
+        self._prompt = ChatPrompt(runner.model, template, parse_special=parse_special)
         self._speculation = speculation
         self.messages: list[dict[str, Any]] = []
         self.reused = 0
@@ -147,7 +138,7 @@ class Dialogue:
         messages = list(self.messages)
         self.forgotten = 0
         while True:
-            ids = self.tokens(messages)
+            ids = self._prompt.ids(messages)
             if len(ids) + _ROOM_FOR_ANSWER <= n_ctx:
                 return ids
             first = next((i for i, m in enumerate(messages) if m.get("role") != "system"), 0)
@@ -161,29 +152,6 @@ class Dialogue:
                 )
             self.forgotten += later[0] - first
             del messages[first : later[0]]
-
-    def tokens(self, messages: Sequence[Any]) -> list[int]:
-        """Return the tokens of a conversation, the opening of an answer included."""
-        model = self.runner.model
-        if self._parse_special:
-            ids = model.tokenize(self._rendered(messages), add_special=False)
-        else:
-            ids = message_ids(model, messages, self._rendered)
-        if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
-            ids = [model.bos, *ids]
-        return ids
-
-    def _rendered(self, messages: Sequence[Any]) -> str:
-        from mtkit.chat.template import render
-
-        model = self.runner.model
-
-        def spelled(token_id: int) -> str:
-            piece = model.piece(token_id, special=True) if token_id >= 0 else b""
-            return piece.decode("utf-8", "replace")
-
-        values = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
-        return render(self._template, messages, add_generation_prompt=True, values=values).text
 
 
 def check_messages(messages: Any) -> list[dict[str, Any]]:

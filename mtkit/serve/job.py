@@ -78,7 +78,7 @@ class Piece:
         id: Its id.
         raw: The bytes that it stands for.
         text: What of the text is settled since the token before.
-        chances: None unless asked for.
+        chances: None unless asked for, and of the token that ends an answer.
     """
 
     __slots__ = ("chances", "id", "raw", "text")

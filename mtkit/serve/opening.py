@@ -37,7 +37,7 @@ def opened(
     from mtkit.sources.locate import MODEL, locate
 
     context = replace(settings.context, n_seq=settings.slots)
-    if settings.exact:
+    if settings.exact_batches:
         context = exactness.exact_context(context)
     if context.n_ctx is None:
         trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
@@ -46,7 +46,7 @@ def opened(
     with open_model(settings, on_progress) as runner:
         if runner.model.has_encoder:
             raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
-        if settings.exact:
+        if settings.exact_batches:
             _check_exact(runner, settings)
         made = runner.open_context(kind=SlotContext)
         assert isinstance(made, SlotContext)

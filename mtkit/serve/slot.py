@@ -107,7 +107,7 @@ class Slot:
         is_eog = context.model.is_eog(token) and not job.sampler.ignore_eos
         raw = context.model.piece(token, special=is_eog)
         text = "" if is_eog else self._text.push(raw)
-        found = chances(logits, token, job.top) if job.top is not None else None
+        found = None if job.top is None or is_eog else chances(logits, token, job.top)
         job.emit(Piece(token, raw, text, found))
         if is_eog:
             self._finish("eog")

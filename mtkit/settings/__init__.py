@@ -328,7 +328,8 @@ class ServeSettings(ModelSettings, heading="Serving"):
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600
     )
-    exact: bool = setting(
-        False, "Greedy answers do not depend on what else is computed, to the bit."
-    )
+    exact_batches: bool = setting(
+        False, "Greedy answers do not depend on what else is computed, to the bit.",
+        option="--exact",
+    )  # fmt: skip
     sampler: SamplerSettings = SamplerSettings()

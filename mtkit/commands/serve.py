@@ -1,0 +1,86 @@
+"""``mtkit serve``: answer requests over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.arguments import read_text
+from mtkit.commands.options import application, model_named
+from mtkit.commands.setting_options import command
+from mtkit.settings import ServeSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.serve.served import Served
+
+app = application()
+
+
+@command(app, ServeSettings, also={"template": "--chat-template-file"})
+def serve(
+    *,
+    settings: ServeSettings,
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+) -> None:
+    """Serve a GGUF model over HTTP, as OpenAI's and Anthropic's clients ask.
+
+    Answers up to --slots requests together; a page to chat is at /. Options of the sampler count
+    where a request does not say. Each slot has an equal part of --ctx; without it up to 4096
+    tokens. Ctrl-C ends it.
+
+    \b
+    Examples:
+      mtkit serve -m model.gguf
+      mtkit serve -m model.gguf -c 16384 --slots 8 --port 0
+      mtkit serve -m model.gguf --host 0.0.0.0 --api-key-file keys.txt
+    """
+    from mtkit.base.record import replace
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import MissingExtra
+    from mtkit.llama import log
+
+    try:
+        from mtkit.serve.run import serve as run
+    except ImportError as error:
+        raise MissingExtra(
+            f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]' brings it"
+        ) from None
+    log.is_shown = verbose
+    settings = replace(settings, model=model_named(settings.model, quiet=quiet))
+    own = read_text(template) if template is not None else None
+
+    def listening(address: str, served: Served) -> None:
+        log.is_shown = False
+        sys.stderr.write(f"listening on {address}\n")
+        if not quiet:
+            show_start(settings, served)
+
+    run(
+        settings,
+        template=own,
+        on_progress=None if quiet else Progress("loading").show,
+        listening=listening,
+    )
+
+
+def show_start(settings: ServeSettings, served: Served) -> None:
+    """Say what is served, and to whom."""
+    from mtkit.commands.terminal import Screen, count, joined, part, sticky
+    from mtkit.serve.guard import is_loopback
+
+    screen = Screen(stderr=True)
+    slots = f"{count(settings.slots, 'slot')} of {count(served.scheduler.n_slot, 'token')}"
+    screen.line(*joined([part("name", served.name), sticky(slots)]))
+    if is_loopback(settings.host):
+        screen.line(part("dim", "This machine alone can reach it; --host with --api-key opens it."))
+    else:
+        screen.line(part("dim", "Other machines can reach it, with the key."))
+    if not served.has_chat:
+        screen.line(part("dim", "No chat template: completions alone."))

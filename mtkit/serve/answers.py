@@ -1,0 +1,162 @@
+"""The answers to one request: jobs given to the scheduler, what they tell brought to the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from mtkit.base.record import replace
+from mtkit.serve.job import Begun, Done, Failed, Job, Piece
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from typing import Any
+
+    from mtkit.serve.served import Served
+    from mtkit.settings import SamplerSettings
+
+
+class Answers:
+    """The answers to one request; ``cancel`` them when nobody waits any more.
+
+    Attributes:
+        count: How many.
+        begun: What each found in its slot.
+        done: How each ended.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        prompts: Sequence[list[int]],
+        sampler: SamplerSettings,
+        *,
+        n: int = 1,
+        limit: int | None = None,
+        stops: Sequence[str] = (),
+        top: int | None = None,
+    ) -> None:
+        """Prepare the jobs.
+
+        Args:
+            served: What answers.
+            prompts: Each is answered ``n`` times.
+            sampler: How tokens are chosen; of several answers each has a seed of its own.
+            n: Answers to each prompt.
+            limit: Tokens of each at most; None: as many as fit.
+            stops: Strings that end them.
+            top: As in ``Job``.
+
+        Raises:
+            UsageError: A prompt is empty, or has an id that does not exist.
+            ResourceError: One does not fit.
+        """
+        self._served, self._prompts = served, prompts
+        self.count = len(prompts) * n
+        self.begun: dict[int, Begun] = {}
+        self.done: dict[int, Done] = {}
+        self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time()
+        self._jobs = []
+        for index in range(self.count):
+            ids = prompts[index // n]
+            served.model.check_ids(ids)
+            room = served.scheduler.room(len(ids))
+            seed = sampler.seed
+            own = sampler if seed is None else replace(sampler, seed=(seed + index % n) % (1 << 32))
+            most = room if limit is None else min(limit, room)
+            self._jobs.append(Job(ids, own, most, self._emit(index), stops=stops, top=top))
+
+    def _emit(self, index: int) -> Any:
+        def emit(told: Any) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._told.put_nowait, (index, told))
+
+        return emit
+
+    async def start(self) -> None:
+        """Give the jobs to the scheduler and wait until one begins.
+
+        Raises:
+            Busy: There is no place for them.
+        """
+        self._served.scheduler.submit(self._jobs)
+        index, told = await self._told.get()
+        if isinstance(told, Failed):
+            raise told.error
+        self.begun[index] = told  # of a job the first that is told, if it does not fail
+
+    async def events(self) -> AsyncGenerator[tuple[int, Piece | Done], None]:
+        """Yield tokens and ends, each with the number of its answer."""
+        metrics, seen = self._served.metrics, False
+        while len(self.done) < self.count:
+            index, told = await self._told.get()
+            if isinstance(told, Failed):
+                raise told.error
+            if isinstance(told, Begun):
+                self.begun[index] = told
+                continue
+            if not seen:
+                seen = True
+                metrics.first(self._loop.time() - self._started)
+            if isinstance(told, Done):
+                self.done[index] = told
+                metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)
+            yield index, told
+
+    def cancel(self) -> None:
+        """End what still runs."""
+        for job in self._jobs:
+            job.cancelled = True
+
+    # -- figures
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts, each counted once."""
+        return sum(map(len, self._prompts))
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompts that did not have to be computed."""
+        n = self.count // len(self._prompts)
+        return sum(begun.cached for index, begun in self.begun.items() if index % n == 0)
+
+    @property
+    def generated(self) -> int:
+        """Tokens of all answers."""
+        return sum(done.generated for done in self.done.values())
+
+    def timings(self) -> dict[str, float]:
+        """Return how long it took, and how fast the first answer came."""
+        done = self.done[0]
+        speed = (done.generated - 1) / done.seconds if done.seconds > 0 else 0.0
+        return {
+            "prompt_seconds": round(done.prompt_seconds, 6),
+            "seconds": round(done.seconds, 6),
+            "tokens_per_second": round(speed, 3),
+        }
+
+    def explanation(self) -> list[dict[str, Any]]:
+        """Return what each answer found in its slot, and which token broke it."""
+        piece = self._served.model.piece
+
+        def named(token_id: int | None) -> dict[str, Any] | None:
+            if token_id is None:
+                return None
+            text = piece(token_id, special=True).decode("utf-8", "replace")
+            return {"id": token_id, "text": text}
+
+        return [
+            {
+                "choice": index,
+                "slot": begun.slot,
+                "cached_tokens": begun.cached,
+                "broken_at": begun.broken.position,
+                "cached": named(begun.broken.cached),
+                "prompt": named(begun.broken.prompt),
+            }
+            for index, begun in sorted(self.begun.items())
+        ]

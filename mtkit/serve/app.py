@@ -1,0 +1,63 @@
+"""The application: paths to routes, errors to answers."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mtkit.serve import anthropic, openai, own
+from mtkit.serve.guard import Guard
+from mtkit.serve.page import page
+from mtkit.serve.replies import Gone, Problem, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import Any
+
+    from starlette.requests import Request
+
+    from mtkit.serve.served import Served
+
+_ROUTES: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "/", page),
+    ("GET", "/v1/models", openai.models),
+    ("GET", "/v1/models/{name:path}", openai.model),
+    ("POST", "/v1/completions", openai.completions),
+    ("POST", "/v1/chat/completions", openai.chat),
+    ("POST", "/v1/messages", anthropic.messages),
+    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens),
+    ("POST", "/tokenize", own.tokenize),
+    ("POST", "/detokenize", own.detokenize),
+    ("POST", "/apply-template", own.apply_template),
+    ("GET", "/health", own.health),
+    ("GET", "/metrics", own.metrics),
+    ("GET", "/slots", own.slots),
+)
+
+
+def application(served: Served, keys: Sequence[str] = ()) -> Guard:
+    """Return the ASGI application of a model whose scheduler runs."""
+
+    def route(method: str, path: str, answer: Callable[..., Awaitable[Response]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await answer(request, served)
+            except Gone:
+                return Response(status_code=499)  # nobody reads it
+            except Exception as error:  # noqa: BLE001  no traceback for clients, nor in the log
+                return refusal(request.url.path, error)
+
+        return Route(path, endpoint, methods=[method])
+
+    async def not_routed(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        what = {404: "there is no such path", 405: "this path takes another method"}
+        return refusal(request.url.path, Problem(status, what.get(status, "refused")))
+
+    app = Starlette(
+        routes=[route(*row) for row in _ROUTES], exception_handlers={HTTPException: not_routed}
+    )
+    return Guard(app, served.settings, keys, served.metrics)

@@ -1,0 +1,233 @@
+"""What the JSON of a request may say; whatever else it says is refused by name.
+
+Settings of the sampler go by their names in docs/settings.md, which are llama.cpp's, too, and
+OpenAI's where that has them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mtkit.errors import UsageError
+from mtkit.serve.replies import Problem
+from mtkit.settings import SamplerSettings
+from mtkit.settings.declaration import settings_of, table
+
+MOST_BODY = 4 << 20
+MOST_CHOICES = 16
+MOST_GRAMMAR = 64 << 10
+"""Bytes of a grammar or a schema."""
+_MOST_BIASES = 1024
+_NO_EFFECT = frozenset((
+    "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+    "prompt_cache_retention", "parallel_tool_calls",
+))  # fmt: skip
+"""What the clients send and what changes no answer here."""
+_SAMPLER = {alias: name for name, one in table(SamplerSettings).items() for alias in one.names}
+
+Stop = Annotated[str, Meta(max_length=1000)]
+Stops = Annotated[list[Stop], Meta(max_length=16)]
+Count = Annotated[int, Meta(ge=1, le=1 << 31)]
+Choices = Annotated[int, Meta(ge=1, le=MOST_CHOICES)]
+Id = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Messages = Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=10_000)]
+Tools = Annotated[list[dict[str, Any]], Meta(max_length=1000)]
+
+
+class StreamOptions(Struct, frozen=True):
+    """OpenAI's ``stream_options``."""
+
+    include_usage: bool = False
+
+
+class Answer(Struct, kw_only=True):
+    """What every request for an answer may say."""
+
+    model: str = ""
+    stream: bool = False
+    stop: Stop | Stops = []
+    max_tokens: Count | None = None
+    n: Choices = 1
+    stream_options: StreamOptions = StreamOptions()
+    explain_cache: bool = False
+    speculative: Literal[False] = False
+
+
+class Completion(Answer, kw_only=True):
+    """A body of ``/v1/completions``."""
+
+    prompt: str | list[str | Id | list[Id]]
+    logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+
+
+class Chat(Answer, kw_only=True):
+    """A body of ``/v1/chat/completions``."""
+
+    messages: Messages
+    max_completion_tokens: Count | None = None
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
+    response_format: dict[str, Any] = {}
+    tools: Tools = []
+    tool_choice: Literal["auto", "none"] = "auto"
+
+
+class Message(Struct, kw_only=True):
+    """A body of ``/v1/messages``."""
+
+    messages: Messages
+    max_tokens: Count
+    model: str = ""
+    system: str | list[dict[str, Any]] = ""
+    stop_sequences: Stops = []
+    stream: bool = False
+    tools: Tools = []
+    tool_choice: dict[str, Any] = {}
+    thinking: dict[str, Any] = {}
+    explain_cache: bool = False
+    speculative: Literal[False] = False
+
+
+class MessageCount(Struct, kw_only=True):
+    """A body of ``/v1/messages/count_tokens``."""
+
+    messages: Messages
+    model: str = ""
+    system: str | list[dict[str, Any]] = ""
+    tools: Tools = []
+    tool_choice: dict[str, Any] = {}
+    thinking: dict[str, Any] = {}
+
+
+class Tokenize(Struct, kw_only=True):
+    """A body of ``/tokenize``."""
+
+    content: str
+    add_special: bool = False
+    parse_special: bool = True
+    with_pieces: bool = False
+
+
+class Detokenize(Struct, kw_only=True):
+    """A body of ``/detokenize``."""
+
+    tokens: list[Id]
+    special: bool = True
+
+
+class ApplyTemplate(Struct, kw_only=True):
+    """A body of ``/apply-template``."""
+
+    messages: Messages
+    tools: Tools = []
+
+
+S = TypeVar("S", bound=Struct)
+
+
+def prompts_of(given: str | list[str | int | list[int]]) -> list[str | list[int]]:
+    """Return the prompts of a completion: one text or list of ids, or several.
+
+    Raises:
+        Problem: It is a mixture, or there is none.
+    """
+    if isinstance(given, str):
+        return [given]
+    single = [one for one in given if isinstance(one, int)]
+    if not given or (single and len(single) < len(given)):
+        raise Problem(400, "prompt: is not a text, ids, or a list of them", field="prompt")
+    return [single] if single else [one for one in given if not isinstance(one, int)]
+
+
+def read(kind: type[S], body: dict[str, Any]) -> S:
+    """Return a body that says nothing of samplers.
+
+    Raises:
+        Problem: Something is missing, of another type, out of range or not known.
+    """
+    return _split(kind, body)[0]
+
+
+def read_with_sampler(
+    kind: type[S], body: dict[str, Any], defaults: SamplerSettings
+) -> tuple[S, SamplerSettings]:
+    """Return a body, and the sampler's settings in it.
+
+    Raises:
+        Problem: As ``read``.
+        UsageError: A setting of the sampler makes no sense.
+    """
+    found, rest = _split(kind, body, allowed=_SAMPLER)
+    given = {_SAMPLER[name]: value for name, value in rest.items()}
+    if "logit_bias" in given:
+        given["logit_bias"] = _biases(given["logit_bias"])
+    schema = given.get("json_schema")
+    if isinstance(schema, dict):
+        given["json_schema"] = msgspec.json.encode(schema).decode()
+    for name in ("grammar", "json_schema"):
+        text = given.get(name)
+        if isinstance(text, str) and len(text.encode("utf-8", "replace")) > MOST_GRAMMAR:
+            raise Problem(400, f"{name}: has more than {MOST_GRAMMAR} bytes", field=name)
+    base = {name: getattr(defaults, name) for name in table(SamplerSettings)}
+    if given.keys() & {"grammar", "json_schema"}:
+        base["grammar"] = base["json_schema"] = None
+    return found, settings_of(SamplerSettings, {**base, **given})
+
+
+def _split(
+    kind: type[S], body: dict[str, Any], allowed: dict[str, str] | None = None
+) -> tuple[S, dict[str, Any]]:
+    own = kind.__struct_fields__
+    given = {name: value for name, value in body.items() if value is not None}
+    if given.get("speculative"):
+        raise Problem(400, "speculative: answers are not drafted here", field="speculative")
+    rest = {name: value for name, value in given.items() if name not in own}
+    for name in rest:
+        if name not in _NO_EFFECT and name not in (allowed or {}):
+            raise Problem(400, f"{name[:100]}: is not known here", field=name[:100])
+    try:
+        found = msgspec.convert({name: given[name] for name in own if name in given}, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        what, _, place = str(error).partition(" - at `$")
+        field = place.strip("`.") or None
+        raise Problem(400, f"{field}: {what}" if field else what, field=field) from None
+    return found, {name: value for name, value in rest.items() if name in (allowed or {})}
+
+
+def _biases(given: Any) -> list[tuple[int, float]]:
+    """Return OpenAI's ``logit_bias``: an object from ids to numbers, 100 and -100 beyond doubt."""
+    if not isinstance(given, dict) or len(given) > _MOST_BIASES:
+        raise UsageError(f"is not an object of at most {_MOST_BIASES} ids", field="logit_bias")
+    found = []
+    for name, value in given.items():
+        if not name.isdecimal() or len(name) > 9 or type(value) not in (int, float):
+            raise UsageError("is not an object from ids to numbers", field="logit_bias")
+        found.append((int(name), float("-inf") if value <= -100 else float(value)))
+    return found
+
+
+def schema_of(response_format: dict[str, Any]) -> str | None:
+    """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text.
+
+    Raises:
+        Problem: It is none of the known formats.
+    """
+    kind = response_format.get("type", "text")
+    if kind == "text":
+        return None
+    schema: Any = response_format.get("schema", {"type": "object"})
+    if kind == "json_schema":
+        inner = response_format.get("json_schema")
+        schema = inner.get("schema") if isinstance(inner, dict) else None
+    elif kind != "json_object":
+        schema = None
+    if not isinstance(schema, dict):
+        known = "text, json_object or json_schema with a schema"
+        raise Problem(400, f"response_format: is not {known}", field="response_format")
+    text = msgspec.json.encode(schema).decode()
+    if len(text) > MOST_GRAMMAR:
+        raise Problem(400, f"response_format: has more than {MOST_GRAMMAR} bytes")
+    return text

@@ -1,0 +1,152 @@
+"""Who may ask, and the headers of every answer.
+
+A page on the web can make a browser ask a server on this machine: under a name of its own that it
+makes to mean this machine (DNS rebinding), or across origins. So a request has to call the server
+by an address, by ``localhost`` or by a name that was allowed, and a page that asks has to be the
+server's own or one that was allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+
+from mtkit.errors import UsageError
+from mtkit.serve.replies import Problem, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from mtkit.serve.metrics import Metrics
+    from mtkit.settings import ServeSettings
+
+_OPEN = {"/", "/health"}
+"""Paths that need no key."""
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_LEAST_KEY = 8
+
+
+def keys_of(settings: ServeSettings) -> list[str]:
+    """Return the keys; listening for other machines needs one.
+
+    Raises:
+        UsageError: One is needed, too short, or its file cannot be read.
+    """
+    found = [settings.api_key] if settings.api_key is not None else []
+    if settings.api_key_file is not None:
+        try:
+            with open(settings.api_key_file, encoding="utf-8") as file:
+                found += [line.strip() for line in file if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            what = getattr(error, "strerror", None) or "is not valid UTF-8"
+            raise UsageError(what, source=settings.api_key_file) from None
+        if not found:
+            raise UsageError("holds no key", source=settings.api_key_file)
+    if any(len(key) < _LEAST_KEY for key in found):
+        raise UsageError(f"has fewer than {_LEAST_KEY} characters", field="--api-key")
+    if not found and not is_loopback(settings.host):
+        raise UsageError(
+            f"{settings.host} can be reached from other machines",
+            field="--host",
+            hint="--api-key KEY or --api-key-file FILE says who may ask",
+        )
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address belongs to this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """The application behind its checks."""
+
+    def __init__(
+        self, app: Any, settings: ServeSettings, keys: Sequence[str], metrics: Metrics
+    ) -> None:
+        self._app, self._metrics = app, metrics
+        self._hosts = {"localhost", settings.host.lower(), *map(str.lower, settings.allow_host)}
+        self._origins = {origin.rstrip("/").lower() for origin in settings.allow_origin}
+        self._keys = [_digest(key.encode()) for key in keys]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.request(message["status"])
+                headers = [*message["headers"], *_HEADERS]
+                if all(name != _POLICY[0] for name, _ in headers):
+                    headers.append(_POLICY)
+                message = {**message, "headers": headers}
+            await send(message)
+
+        try:
+            self._check(scope["path"], dict(scope["headers"]))
+        except Problem as found:
+            await refusal(scope["path"], found)(scope, receive, sending)
+            return
+        await self._app(scope, receive, sending)
+
+    def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if not self._is_known(host):
+            hint = "--allow-host NAME of mtkit serve allows a name"
+            raise Problem(403, f"this server is not called {host[:100]!r}; {hint}")
+        origin = headers.get(b"origin")
+        if origin is not None:
+            name = origin.decode("latin-1").lower()
+            if name.partition("://")[2] != host and name not in self._origins:
+                hint = "--allow-origin URL of mtkit serve allows a page"
+                raise Problem(403, f"pages of {name[:100]!r} may not ask; {hint}")
+        if self._keys and path not in _OPEN and not self._has_key(headers):
+            raise Problem(
+                401, "the key is missing or wrong", headers={"www-authenticate": "Bearer"}
+            )
+
+    def _is_known(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return True
+
+    def _has_key(self, headers: dict[bytes, bytes]) -> bool:
+        given = headers.get(b"x-api-key")
+        if given is None:
+            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if kind.lower() != b"bearer":
+                return False
+        return _any(hmac.compare_digest(_digest(given.strip()), key) for key in self._keys)
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _any(values: Iterable[bool]) -> bool:
+    """Like ``any``, but looks at all of them: the time does not say which key was right."""
+    found = False
+    for value in values:
+        found |= value
+    return found

@@ -1,0 +1,128 @@
+"""Conversations of both APIs in the form that chat templates know."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages with texts for content, and arguments of calls as objects.
+
+    Raises:
+        UsageError: A message is not one, or holds anything but text.
+    """
+    made = []
+    for place, message in enumerate(messages):
+        field = f"messages[{place}]"
+        role = {**_ROLES, "tool": "tool", "function": "function"}.get(str(message.get("role")))
+        if role is None:
+            raise UsageError("is not system, user, assistant or tool", field=f"{field}.role")
+        one = {key: value for key, value in message.items() if value is not None}
+        one["role"] = role
+        one["content"] = text_of(message.get("content") or "", f"{field}.content")
+        if "tool_calls" in one:
+            one["tool_calls"] = [_call(call, f"{field}.tool_calls") for call in one["tool_calls"]]
+        made.append(one)
+    return made
+
+
+def text_of(content: Any, field: str) -> str:
+    """Return the text of a message's content: a text, or a list of parts of it.
+
+    Raises:
+        UsageError: It holds something else, as an image.
+    """
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            raise UsageError("is not text; this model takes nothing else", field=field)
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+def _call(call: Any, field: str) -> dict[str, Any]:
+    """Return a call whose arguments are an object: what templates expect."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise UsageError("is not a list of function calls", field=field)
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = msgspec.json.decode(arguments or "{}")
+        except (msgspec.DecodeError, RecursionError):
+            raise UsageError("has arguments that are not valid JSON", field=field) from None
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def from_anthropic(messages: Sequence[dict[str, Any]], system: Any) -> list[dict[str, Any]]:
+    """Return Anthropic's messages in the other form.
+
+    Raises:
+        UsageError: As ``from_openai``.
+    """
+    made: list[dict[str, Any]] = []
+    text = text_of(system, "system")
+    if text:
+        made.append({"role": "system", "content": text})
+    for place, message in enumerate(messages):
+        field = f"messages[{place}]"
+        role = message.get("role")
+        if role not in ("user", "assistant"):
+            raise UsageError("is not user or assistant", field=f"{field}.role")
+        made += _blocks(role, message.get("content", ""), f"{field}.content")
+    return made
+
+
+def _blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
+    """Return the messages of one of Anthropic's, whose blocks may be calls and their results."""
+    if isinstance(content, str):
+        return [{"role": role, "content": content}]
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise UsageError("is not a text or a list of blocks", field=field)
+    plain, calls, results = [], [], []
+    for block in content:
+        kind = block.get("type")
+        if kind == "tool_use":
+            function = {"name": str(block.get("name")), "arguments": block.get("input", {})}
+            calls.append({"id": block.get("id"), "type": "function", "function": function})
+        elif kind == "tool_result":
+            text = text_of(block.get("content", ""), field)
+            name = block.get("tool_use_id")
+            results.append({"role": "tool", "content": text, "tool_call_id": name})
+        else:
+            plain.append(block)
+    made = results
+    if plain or calls or not results:
+        message = {"role": role, "content": text_of(plain, field)}
+        made = [*results, {**message, "tool_calls": calls} if calls else message]
+    return made
+
+
+def tools_from_anthropic(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return Anthropic's definitions of tools in OpenAI's form.
+
+    Raises:
+        UsageError: One is not a tool with a name and a schema.
+    """
+    made = []
+    for place, tool in enumerate(tools):
+        if not isinstance(tool.get("name"), str) or not isinstance(tool.get("input_schema"), dict):
+            raise UsageError("is not a tool with a name and a schema", field=f"tools[{place}]")
+        function = {
+            "name": tool["name"],
+            "description": tool.get("description", ""),
+            "parameters": tool["input_schema"],
+        }
+        made.append({"type": "function", "function": function})
+    return made

@@ -1,0 +1,276 @@
+"""OpenAI's routes: ``/v1/models``, ``/v1/completions``, ``/v1/chat/completions``.
+
+Source: the reference of OpenAI's API, and what the ``openai`` package reads.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import aclosing
+
+from mtkit.base.record import replace
+from mtkit.serve.answers import Answers
+from mtkit.serve.bodies import (
+    MOST_BODY,
+    MOST_CHOICES,
+    Chat,
+    Completion,
+    prompts_of,
+    read_with_sampler,
+    schema_of,
+)
+from mtkit.serve.job import Done
+from mtkit.serve.messages import from_openai
+from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from typing import Any
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from mtkit.serve.job import Chances, Piece
+    from mtkit.serve.served import Served
+    from mtkit.settings import SamplerSettings
+
+_LAST = b"data: [DONE]\n\n"
+
+
+async def models(_: Request, served: Served) -> Response:
+    """List the one model."""
+    card = {
+        "id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit",
+        "context_length": served.scheduler.n_slot,
+    }  # fmt: skip
+    return as_json({"object": "list", "data": [card]})
+
+
+async def model(request: Request, served: Served) -> Response:
+    """Describe the model."""
+    if request.path_params["name"] != served.name:
+        raise Problem(404, "there is no such model", code="model_not_found")
+    return as_json(
+        {"id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit"}
+    )
+
+
+async def completions(request: Request, served: Served) -> Response:
+    """Continue texts."""
+    body = await body_of(request, MOST_BODY)
+    asked, sampler = read_with_sampler(Completion, body, served.settings.sampler)
+    prompts = prompts_of(asked.prompt)
+    if len(prompts) * asked.n > MOST_CHOICES:
+        raise Problem(400, f"prompt, n: more than {MOST_CHOICES} answers", field="prompt")
+    ids = [await served.text_ids(one) if isinstance(one, str) else one for one in prompts]
+    answers = _answers(served, asked, ids, sampler, asked.max_tokens or 16, asked.logprobs)
+    return await _reply(request, served, asked, answers, _Texts(served))
+
+
+async def chat(request: Request, served: Served) -> Response:
+    """Answer a conversation."""
+    body = await body_of(request, MOST_BODY)
+    asked, sampler = read_with_sampler(Chat, body, served.settings.sampler)
+    schema = schema_of(asked.response_format)
+    if schema is not None:
+        sampler = replace(sampler, grammar=None, json_schema=schema)
+    tools = asked.tools if asked.tool_choice == "auto" else []
+    ids = await served.chat_ids(from_openai(asked.messages), tools)
+    limit = asked.max_completion_tokens or asked.max_tokens
+    top = asked.top_logprobs if asked.logprobs else None
+    answers = _answers(served, asked, [ids], sampler, limit, top)
+    return await _reply(request, served, asked, answers, _Messages(served))
+
+
+def _answers(
+    served: Served,
+    asked: Completion | Chat,
+    ids: list[list[int]],
+    sampler: SamplerSettings,
+    limit: int | None,
+    top: int | None,
+) -> Answers:
+    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop
+    return Answers(served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top)
+
+
+class _Texts:
+    """The shape of completions."""
+
+    prefix, whole, part = "cmpl-", "text_completion", "text_completion"
+
+    def __init__(self, served: Served) -> None:
+        self._piece = served.model.piece
+        self._offsets: dict[int, int] = {}
+
+    def opening(self) -> dict[str, Any] | None:
+        return None
+
+    def chunk(self, text: str) -> dict[str, Any]:
+        return {"text": text}
+
+    def message(self, text: str) -> dict[str, Any]:
+        return {"text": text}
+
+    def ending(self) -> dict[str, Any]:
+        return {"text": ""}
+
+    def logprobs(self, index: int, pieces: list[Piece]) -> dict[str, Any]:
+        """Return OpenAI's columns of probabilities."""
+        texts = [piece.raw.decode("utf-8", "replace") for piece in pieces]
+        found = [_chances(piece) for piece in pieces]
+        offsets = []
+        for text in texts:
+            offsets.append(self._offsets.get(index, 0))
+            self._offsets[index] = offsets[-1] + len(text)
+        return {
+            "tokens": texts,
+            "token_logprobs": [one.logprob for one in found],
+            "top_logprobs": [
+                {
+                    self._piece(token_id, special=True).decode("utf-8", "replace"): chance
+                    for token_id, chance in reversed(one.top)
+                }
+                for one in found
+            ],
+            "text_offset": offsets,
+        }
+
+
+class _Messages:
+    """The shape of chat completions."""
+
+    prefix, whole, part = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+
+    def __init__(self, served: Served) -> None:
+        self._piece = served.model.piece
+
+    def opening(self) -> dict[str, Any] | None:
+        return {"delta": {"role": "assistant", "content": ""}}
+
+    def chunk(self, text: str) -> dict[str, Any]:
+        return {"delta": {"content": text}}
+
+    def message(self, text: str) -> dict[str, Any]:
+        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+
+    def ending(self) -> dict[str, Any]:
+        return {"delta": {}}
+
+    def logprobs(self, _: int, pieces: list[Piece]) -> dict[str, Any]:
+        """Return OpenAI's list of probabilities."""
+
+        def named(raw: bytes, chance: float) -> dict[str, Any]:
+            text = raw.decode("utf-8", "replace")
+            return {"token": text, "logprob": chance, "bytes": list(raw)}
+
+        content = []
+        for piece in pieces:
+            found = _chances(piece)
+            top = [
+                named(self._piece(token_id, special=True), chance) for token_id, chance in found.top
+            ]
+            content.append({**named(piece.raw, found.logprob), "top_logprobs": top})
+        return {"content": content, "refusal": None}
+
+
+def _chances(piece: Piece) -> Chances:
+    assert piece.chances is not None
+    return piece.chances
+
+
+async def _reply(
+    request: Request,
+    served: Served,
+    asked: Completion | Chat,
+    answers: Answers,
+    shape: _Texts | _Messages,
+) -> Response:
+    head = {
+        "id": shape.prefix + secrets.token_hex(12),
+        "object": shape.part if asked.stream else shape.whole,
+        "created": int(time.time()),
+        "model": served.name,
+        "system_fingerprint": served.fingerprint,
+    }
+    try:
+        await while_there(request.receive, answers.start())
+        if asked.stream:
+            return Events(request, _stream(asked, answers, shape, head), _LAST)
+        found = await while_there(request.receive, _collected(answers, shape))
+    except BaseException:
+        answers.cancel()
+        raise
+    return as_json({**head, "choices": found, **_figures(answers, asked)})
+
+
+async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[str, Any]]:
+    """Wait for all answers, and return the choices."""
+    texts: list[list[str]] = [[] for _ in range(answers.count)]
+    pieces: list[list[Piece]] = [[] for _ in range(answers.count)]
+    async with aclosing(answers.events()) as events:
+        async for index, told in events:
+            texts[index].append(told.text)
+            if not isinstance(told, Done) and told.chances is not None:
+                pieces[index].append(told)
+    return [
+        {
+            "index": index,
+            **shape.message("".join(texts[index])),
+            "logprobs": shape.logprobs(index, pieces[index]) if pieces[index] else None,
+            "finish_reason": _reason(answers.done[index]),
+        }
+        for index in range(answers.count)
+    ]
+
+
+async def _stream(
+    asked: Completion | Chat, answers: Answers, shape: _Texts | _Messages, head: dict[str, Any]
+) -> AsyncGenerator[bytes, None]:
+    def chunk(index: int, inner: dict[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": index, "logprobs": None, **inner, "finish_reason": reason}
+        return event({**head, "choices": [choice]})
+
+    try:
+        opening = shape.opening()
+        if opening is not None:
+            for index in range(answers.count):
+                yield chunk(index, opening)
+        async with aclosing(answers.events()) as events:
+            async for index, told in events:
+                inner = shape.chunk(told.text)
+                if isinstance(told, Done):
+                    if told.text:
+                        yield chunk(index, inner)
+                    yield chunk(index, shape.ending(), _reason(told))
+                elif told.chances is not None:
+                    yield chunk(index, {**inner, "logprobs": shape.logprobs(index, [told])})
+                elif told.text:
+                    yield chunk(index, inner)
+        if asked.stream_options.include_usage or asked.explain_cache:
+            yield event({**head, "choices": [], **_figures(answers, asked)})
+        yield _LAST
+    finally:
+        answers.cancel()
+
+
+def _reason(done: Done) -> str:
+    return "length" if done.end == "length" else "stop"
+
+
+def _figures(answers: Answers, asked: Completion | Chat) -> dict[str, Any]:
+    prompt, generated = answers.prompt_tokens, answers.generated
+    found: dict[str, Any] = {
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": generated,
+            "total_tokens": prompt + generated,
+            "prompt_tokens_details": {"cached_tokens": answers.cached},
+        },
+        "timings": answers.timings(),
+    }
+    if asked.explain_cache:
+        found["cache"] = answers.explanation()
+    return found

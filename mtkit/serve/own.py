@@ -1,0 +1,78 @@
+"""Routes that are neither OpenAI's nor Anthropic's; the first three are llama.cpp's server's."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from mtkit.serve.bodies import MOST_BODY, ApplyTemplate, Detokenize, Tokenize, read
+from mtkit.serve.messages import from_openai
+from mtkit.serve.replies import as_json, body_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from mtkit.serve.served import Served
+
+
+async def tokenize(request: Request, served: Served) -> Response:
+    """Return the tokens of a text."""
+    asked = read(Tokenize, await body_of(request, MOST_BODY))
+    ids = await served.text_ids(
+        asked.content, add_special=asked.add_special, parse_special=asked.parse_special
+    )
+    if not asked.with_pieces:
+        return as_json({"tokens": ids})
+    tokens = []
+    for token_id in ids:
+        raw = served.model.piece(token_id, special=True)
+        try:
+            piece: str | list[int] = raw.decode()
+        except UnicodeDecodeError:
+            piece = list(raw)
+        tokens.append({"id": token_id, "piece": piece})
+    return as_json({"tokens": tokens})
+
+
+async def detokenize(request: Request, served: Served) -> Response:
+    """Return the text of tokens."""
+    asked = read(Detokenize, await body_of(request, MOST_BODY))
+    served.model.check_ids(asked.tokens)
+    piece = served.model.piece
+    raw = b"".join([piece(token_id, special=asked.special) for token_id in asked.tokens])
+    return as_json({"content": raw.decode("utf-8", "replace")})
+
+
+async def apply_template(request: Request, served: Served) -> Response:
+    """Return what the chat template makes of a conversation."""
+    asked = read(ApplyTemplate, await body_of(request, MOST_BODY))
+    return as_json({"prompt": await served.chat_text(from_openai(asked.messages), asked.tools)})
+
+
+async def health(_: Request, served: Served) -> Response:
+    """Say whether requests are answered."""
+    is_open = served.scheduler.is_open
+    return as_json({"status": "ok" if is_open else "ending"}, 200 if is_open else 503)
+
+
+async def metrics(_: Request, served: Served) -> Response:
+    """Return the counters."""
+    return Response(served.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def slots(_: Request, served: Served) -> Response:
+    """Return what the slots do; never what they were asked."""
+    return as_json(
+        [
+            {
+                "id": slot.number,
+                "state": slot.state,
+                "n_ctx": served.scheduler.n_slot,
+                "tokens": len(slot.ids),
+                "computed": slot.past,
+                "cached": slot.cached,
+                "generated": slot.generated,
+            }
+            for slot in served.scheduler.slots
+        ]
+    )

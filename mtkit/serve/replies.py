@@ -1,0 +1,194 @@
+"""What goes back: errors in the shape of the API that was asked, events, nothing to who left."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+import msgspec
+from starlette.responses import Response
+
+from mtkit.errors import MtkitError, UsageError
+from mtkit.serve.job import Busy, Closed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from typing import Any
+
+    from starlette.requests import Request
+
+ANTHROPIC = "/v1/messages"
+"""Routes below it answer as Anthropic's API does."""
+_KINDS = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
+    404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
+    429: "rate_limit_error", 503: "overloaded_error",
+}  # fmt: skip
+
+
+class Problem(Exception):
+    """A request that cannot be answered.
+
+    Attributes:
+        status: HTTP's code.
+        what: For the client.
+        field: Which part of the request is wrong.
+        code: A name for programs.
+        headers: Further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        what: str,
+        *,
+        field: str | None = None,
+        code: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.status, self.what, self.field, self.code = status, what, field, code
+        self.headers = headers or {}
+
+
+def problem(error: Exception) -> Problem:
+    """Return what a client is told of an error; paths of files are not for it."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Busy):
+        return Problem(429, str(error), headers={"retry-after": str(error.seconds)})
+    if isinstance(error, Closed):
+        return Problem(503, str(error))
+    if isinstance(error, MtkitError):
+        what = ": ".join(part for part in (error.field, error.what) if part)
+        what = f"{what}; {error.hint}" if error.hint else what
+        return Problem(400, what, field=error.field or None)
+    sys.stderr.write(f"mtkit: serve: {type(error).__name__}: {error}\n")
+    return Problem(500, "an error inside the server")
+
+
+def shaped(path: str, found: Problem) -> dict[str, Any]:
+    """Return the body of an error."""
+    kind = _KINDS.get(found.status, "api_error")
+    if path.startswith(ANTHROPIC):
+        return {"type": "error", "error": {"type": kind, "message": found.what}}
+    error = {"message": found.what, "type": kind, "param": found.field, "code": found.code}
+    return {"error": error}
+
+
+def refusal(path: str, error: Exception) -> Response:
+    """Return the answer that an error is."""
+    found = problem(error)
+    return as_json(shaped(path, found), found.status, found.headers)
+
+
+def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a value as JSON."""
+    return Response(
+        msgspec.json.encode(value), status, headers=headers, media_type="application/json"
+    )
+
+
+def event(value: Any, name: str = "") -> bytes:
+    """Return a server-sent event."""
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+class Gone(Exception):
+    """The client has left."""
+
+
+async def while_there(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:
+    """Do some work as long as the client is there.
+
+    Args:
+        receive: ASGI's; the whole body has been read.
+        work: What to do.
+
+    Raises:
+        Gone: The client has left; the work is cancelled.
+    """
+
+    async def left() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left())
+    try:
+        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise Gone
+        return doing.result()
+    finally:
+        for task in (doing, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+
+class Events(Response):
+    """An answer of server-sent events; ends with an event of its own where one fails."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, request: Request, chunks: AsyncGenerator[bytes, None], last: bytes) -> None:
+        """Take the events.
+
+        Args:
+            request: What is answered.
+            chunks: The events; closed in any case.
+            last: What ends the stream after an error.
+        """
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._path, self._chunks, self._last = request.url.path, chunks, last
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
+        """Send the events until they end or the client leaves."""
+
+        async def write() -> None:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            try:
+                async for chunk in self._chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
+                body = event(shaped(self._path, problem(error)), "error") + self._last
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        try:
+            with suppress(Gone):
+                await while_there(receive, write())
+        finally:
+            await self._chunks.aclose()
+
+
+async def body_of(request: Request, most: int) -> Any:
+    """Return the JSON of a request's body.
+
+    Raises:
+        Problem: It is too long, or not a JSON object.
+    """
+    too_long = Problem(413, f"the body has more than {most} bytes")
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > most:
+        raise too_long
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise too_long
+        parts.append(part)
+    try:
+        found = msgspec.json.decode(b"".join(parts))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(400, f"the body is not valid JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise Problem(400, "the body is not valid UTF-8") from None
+    if not isinstance(found, dict):
+        raise UsageError("is not a JSON object", field="body")
+    return found

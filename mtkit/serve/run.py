@@ -1,0 +1,122 @@
+"""The process that serves: listens, tells where, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from contextlib import contextmanager
+
+import uvicorn
+
+from mtkit.errors import ResourceError, UsageError
+from mtkit.serve.app import application
+from mtkit.serve.guard import keys_of
+from mtkit.serve.opening import opened
+from mtkit.serve.served import Served
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from mtkit.settings import ServeSettings
+
+_MOST_CONNECTIONS = 512
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server; a signal first lets answers end, then ends them."""
+
+    def __init__(
+        self, config: uvicorn.Config, served: Served, listening: Callable[[str], None]
+    ) -> None:
+        super().__init__(config)
+        self._served, self._listening = served, listening
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals; unlike uvicorn's, does not raise them again: ending was asked for."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """End; a second signal does not wait for answers."""
+        if self.should_exit:
+            threading.Thread(target=self._served.scheduler.close, daemon=True).start()
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and tell where."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._listening(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let running answers end as long as the grace lasts, then end them."""
+        scheduler = self._served.scheduler
+        await asyncio.to_thread(scheduler.drain)
+
+        async def end_them() -> None:
+            await asyncio.sleep(self._served.settings.grace)
+            await asyncio.to_thread(scheduler.close)
+
+        ending = asyncio.create_task(end_them())
+        await super().shutdown(sockets=sockets)
+        ending.cancel()
+
+
+def serve(
+    settings: ServeSettings,
+    *,
+    template: str | None = None,
+    on_progress: Callable[[float], None] | None = None,
+    listening: Callable[[str, Served], None],
+) -> None:
+    """Serve a model until a signal ends it.
+
+    Args:
+        settings: Which model, and how.
+        template: A chat template instead of the model's own.
+        on_progress: Called with the part that is loaded, 0 to 1.
+        listening: Called with the address once requests are taken.
+
+    Raises:
+        UsageError: The address cannot be listened on, or needs a key.
+        ResourceError: The model does not fit the memory.
+    """
+    keys = keys_of(settings)
+    with opened(settings, on_progress) as (runner, scheduler):
+        served = Served(runner, scheduler, settings, template)
+        config = uvicorn.Config(
+            application(served, keys),
+            host=settings.host,
+            port=settings.port,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=settings.grace + 5,
+        )
+        server = _Server(config, served, lambda address: listening(address, served))
+        scheduler.start()
+        try:
+            server.run()
+        except SystemExit:  # uvicorn's, where it cannot listen
+            where = f"{settings.host}:{settings.port}"
+            raise UsageError("cannot be listened on; is the port taken?", field=where) from None
+    if not server.started:
+        raise ResourceError("the server did not start")

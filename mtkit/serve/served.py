@@ -1,0 +1,94 @@
+"""What the routes share: the model, its scheduler, its prompts, the settings, the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from mtkit._version import __version__
+from mtkit.errors import UsageError
+from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.serve.metrics import Metrics
+from mtkit.serve.replies import Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from mtkit.llm.runner import Runner
+    from mtkit.serve.scheduler import Scheduler
+    from mtkit.settings import ServeSettings
+
+    T = TypeVar("T")
+
+
+class Served:
+    """A model that is served.
+
+    Attributes:
+        model: The model.
+        scheduler: Answers.
+        settings: How it is served.
+        name: The model's.
+        created: When the server started, in seconds since 1970.
+        fingerprint: OpenAI's ``system_fingerprint``.
+        metrics: What is counted.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        settings: ServeSettings,
+        template: str | None = None,
+    ) -> None:
+        metadata = runner.header.file.metadata
+        own, name = metadata.get("tokenizer.chat_template"), metadata.get("general.name")
+        template = template or (own if isinstance(own, str) else None)
+        self.model, self.scheduler, self.settings = runner.model, scheduler, settings
+        self.name = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
+        self.created = int(time.time())
+        self.fingerprint = f"mtkit-{__version__}"
+        self.metrics = Metrics(scheduler)
+        self._chat = ChatPrompt(runner.model, template) if template else None
+        if runner.model.has_vocabulary:
+            runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
+
+    @property
+    def has_chat(self) -> bool:
+        """Whether the model has a chat template."""
+        return self._chat is not None
+
+    async def chat_ids(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
+        """Return the tokens of a conversation; texts of messages never are control tokens."""
+        prompt = self._prompt()
+        return await _aside(lambda: prompt.ids(messages, tools or None))
+
+    async def chat_text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
+        """Return what the chat template writes."""
+        prompt = self._prompt()
+        return await _aside(lambda: prompt.text(messages, tools or None))
+
+    async def text_ids(
+        self, text: str, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """Return the tokens of a text."""
+        tokenize = self.model.tokenize
+        return await _aside(
+            lambda: tokenize(text, add_special=add_special, parse_special=parse_special)
+        )
+
+    def _prompt(self) -> ChatPrompt:
+        if self._chat is None:
+            raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
+        return self._chat
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Work in a thread of its own, so that other requests go on."""
+    try:
+        return await asyncio.to_thread(work)
+    except UnicodeEncodeError:  # JSON can spell half a surrogate pair
+        raise UsageError("holds a surrogate, which is not a character", field="text") from None

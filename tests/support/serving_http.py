@@ -1,0 +1,105 @@
+"""A server in a process of its own, and an application in this one, for the tests of serving."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from serving import serving
+from support import reference
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from pathlib import Path
+
+
+class Server:
+    """A running ``mtkit serve``.
+
+    Attributes:
+        url: Its address.
+        process: The process.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said: list[str] = []
+        assert process.stderr
+        for line in process.stderr:
+            self.said.append(line)
+            if line.startswith("listening on "):
+                self.url = line.split()[-1]
+                break
+        else:
+            raise AssertionError("".join(self.said))
+        self._reader = threading.Thread(target=self.said.extend, args=[process.stderr])
+        self._reader.start()
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to end; returns its exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return its exit code once it has ended."""
+        code = self.process.wait(60)
+        self._reader.join()
+        assert self.process.stderr
+        self.process.stderr.close()
+        return code
+
+
+@contextmanager
+def server(model: Path, *options: object) -> Iterator[Server]:
+    """Start ``mtkit serve`` on a free port; it has to end without a traceback."""
+    for name in ("llama_cpp", "uvicorn", "starlette"):
+        reference(name)
+    argv = [sys.executable, "-m", "mtkit", "serve", "-m", str(model), "--port", "0", "-t", "1"]
+    process = subprocess.Popen(
+        [*argv, *map(str, options)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "MTKIT_TRIAL": "0"},
+    )
+    try:
+        started = Server(process)
+        yield started
+        if process.poll() is None:
+            assert started.end() == 0
+        assert "Traceback" not in "".join(started.said)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator[Any]:
+    """Start a scheduler; gives the application and what it shares."""
+    reference("starlette")
+    from mtkit.serve.app import application as made
+    from mtkit.serve.served import Served
+    from mtkit.settings import ServeSettings
+    from mtkit.settings.declaration import settings_of
+
+    http = {"host", "allow_host", "allow_origin", "temperature"}
+    settings = settings_of(ServeSettings, {key: given[key] for key in http & given.keys()})
+    with serving(model, **given) as (runner, scheduler):
+        served = Served(runner, scheduler, settings)
+        yield made(served, keys), served
+
+
+@asynccontextmanager
+async def client(app: Any, **options: Any) -> AsyncIterator[Any]:
+    """Give an httpx client of an application."""
+    httpx = reference("httpx")
+    transport = httpx.ASGITransport(app=app)
+    base = options.pop("base_url", "http://localhost")
+    async with httpx.AsyncClient(transport=transport, base_url=base, **options) as made:
+        yield made
