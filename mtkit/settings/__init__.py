@@ -323,7 +323,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         (), "Name that this server may be called by. Repeatable.", metavar="NAME"
     )
     allow_origin: tuple[str, ...] = setting(
-        (), "Web page that may ask (https://…). Repeatable.", metavar="URL"
+        (), "Origin whose web pages may ask. Repeatable.", metavar="URL"
     )
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600
