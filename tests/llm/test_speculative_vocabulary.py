@@ -547,7 +547,7 @@ def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_damaged_counts(line: str) -> None:
     with pytest.raises(FormatError, match="f: line 2: is not an id and its count"):
-        frequencies.in_file("f", ["3 4  # a comment", line], 8)
+        frequencies.in_file("f", f"3 4  # a comment\n{line}", 8)
 
 
 @pytest.mark.parametrize(
@@ -620,3 +620,11 @@ def test_a_table_with_what_is_not_a_number(tmp_path: Path) -> None:
     table.tensor = type("T", (), {"name": "token_embd.weight"})
     with pytest.raises(UnsupportedError, match="not a number"):
         semantic_index.write(table, "m.gguf", str(tmp_path))
+
+
+def test_counts_of_a_corpus() -> None:
+    document = {"schema": "mtkit.frequencies/1", "counts": {"3": 4, "7": 1}}
+    assert frequencies.in_file("f", json.dumps(document), 8) == {3: 4, 7: 1}
+    for content in ("{", "{}", '{"counts": []}', '{"counts": {"8": 1}}', '{"counts": {"1": -1}}'):
+        with pytest.raises(FormatError):
+            frequencies.in_file("f", content, 8)

@@ -27,7 +27,7 @@ def vocab(
     size: Annotated[int, typer.Option("-n", metavar="N", help="Number of ids.")] = 32_768,
     freq: Annotated[
         list[str] | None,
-        typer.Option("--freq", metavar="FILE", help="Counts: id, count. Repeatable."),
+        typer.Option("--freq", metavar="FILE", help="Counts of `corpus count`. Repeatable."),
     ] = None,
     prompts: Annotated[
         str | None,
@@ -110,7 +110,7 @@ def _counted(
         for name in files:
             yield name, frequencies.in_texts(tokenizer, [read_text(name)])
     for name in freq:
-        yield name, frequencies.in_file(name, read_text(name).splitlines(), n_vocab)
+        yield name, frequencies.in_file(name, read_text(name), n_vocab)
     if prompts is not None:
         from mtkit.commands.progress import Progress
         from mtkit.commands.sx.prompt_files import prompts_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from mtkit.errors import FormatError
@@ -28,23 +29,36 @@ def in_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:
     return found
 
 
-def in_file(path: str, lines: Iterable[str], n_vocab: int) -> Counter[int]:
-    """Read counts: an id, white space, its count; a number sign begins a comment.
+def in_file(path: str, content: str, n_vocab: int) -> Counter[int]:
+    """Read counts: what ``mtkit corpus count`` writes, or lines of an id and its count.
+
+    A number sign begins a comment in a line.
 
     Raises:
-        FormatError: A line holds something else, or an id that does not exist.
+        FormatError: It holds something else, or an id that does not exist.
     """
+    if content.startswith("{"):
+        rows = _pairs(path, content)
+    else:
+        lines = (line.partition("#")[0].split() for line in content.splitlines())
+        rows = ((f"line {number}", fields) for number, fields in enumerate(lines, 1) if fields)
     found: Counter[int] = Counter()
-    for number, line in enumerate(lines, 1):
-        fields = line.partition("#")[0].split()
-        if not fields:
-            continue
+    for place, fields in rows:
         if len(fields) != 2 or not all(map(_is_number, fields)):
-            raise FormatError("is not an id and its count", source=path, field=f"line {number}")
+            raise FormatError("is not an id and its count", source=path, field=place)
         if int(fields[0]) >= n_vocab:
-            raise FormatError(f"there is no id {fields[0]}", source=path, field=f"line {number}")
+            raise FormatError(f"there is no id {fields[0]}", source=path, field=place)
         found[int(fields[0])] += int(fields[1])
     return found
+
+
+def _pairs(path: str, content: str) -> Iterable[tuple[str, list[str]]]:
+    """Yield place, id and count of a document of schema ``mtkit.frequencies/1``."""
+    try:
+        counts = json.loads(content)["counts"].items()
+    except (ValueError, KeyError, AttributeError, RecursionError):
+        raise FormatError("is not counts as corpus count writes them", source=path) from None
+    return ((f"counts.{token_id}", [token_id, str(count)]) for token_id, count in counts)
 
 
 def _is_number(text: str) -> bool:
