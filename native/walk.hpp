@@ -2,7 +2,8 @@
 //
 // A sink takes what comes out, in order: `added(piece)` for a token that was found in the text,
 // `word(text, extents, readable)` for what the model has to encode (extents only where the part has
-// them; memory may be read as far as `readable`).
+// them; memory may be read as far as `readable`). One that takes ids alone has `words(text, start)`
+// besides, which takes words off the front of what is cut at a pattern.
 #pragma once
 
 #include "encode/engine.hpp"
@@ -45,9 +46,17 @@ template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) co
     const char *const text = part.text.data();
     const char *const readable = text + part.text.size();
     if (part.extents == nullptr) {
-        cut_.run(part.text, [&](std::size_t start, std::size_t end) {
-            sink.word({text + start, end - start}, nullptr, readable);
-        });
+        cut_.run(
+            part.text,
+            [&](std::size_t start) {
+                if constexpr (requires { sink.words(part.text, start); })
+                    return sink.words(part.text, start);
+                else
+                    return start;
+            },
+            [&](std::size_t start, std::size_t end) {
+                sink.word({text + start, end - start}, nullptr, readable);
+            });
         return;
     }
     cut_.run(part.text, [&](std::size_t start, std::size_t end) {

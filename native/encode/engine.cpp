@@ -1,6 +1,5 @@
-#include <cstring>
-
 #include "base/scratch_lease.hpp"
+#include "encode/ids.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 #include "walk.hpp"
@@ -16,69 +15,6 @@ Frame read_frame(Reader &program, const char *field) {
 }
 
 } // namespace
-
-// Takes ids alone.
-class Engine::Ids {
-  public:
-    Ids(const Engine &engine, Scratch &scratch, IdList &out)
-        : engine_(engine), scratch_(scratch), out_(out) {}
-
-    void added(const Segment &piece) { out_.push_back(piece.id); }
-
-    void word(std::string_view word, const Extent *, const char *readable) {
-        if (engine_.may_cut(word)) [[unlikely]]
-            cut(word, readable);
-        else if (!known(word, false, readable))
-            other(word, false);
-    }
-
-  private:
-    [[gnu::noinline]] void cut(std::string_view word, const char *readable) {
-        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
-            const auto text = word.substr(start, end - start);
-            if (!known(text, part, readable)) other(text, part);
-        });
-    }
-
-    // Whether it is one that comes often: short and not at the very end.
-    bool known(std::string_view word, bool part, const char *readable) {
-        const auto left = static_cast<std::size_t>(readable - word.data());
-        if (word.size() > WordCache::SHORT || left < WordCache::READ) [[unlikely]]
-            return false;
-        const auto *entry = scratch_.cache.find_short(word.data(), word.size(), part);
-        if (entry == nullptr) [[unlikely]]
-            return false;
-        std::memcpy(out_.room(WordCache::FEW), entry->ids, sizeof entry->ids);
-        out_.advance(entry->count);
-        return true;
-    }
-
-    [[gnu::noinline]] void other(std::string_view word, bool part) {
-        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
-            encode(word, part);
-            return;
-        }
-        const WordCache::Word asked(word, part);
-        std::size_t count = 0;
-        if (const auto *ids = scratch_.cache.find(asked, count)) {
-            out_.append({ids, count});
-            return;
-        }
-        const std::size_t before = out_.size();
-        encode(word, part);
-        const auto ids = out_.ids().subspan(before);
-        scratch_.cache.put(asked, ids.data(), ids.size());
-    }
-    void encode(std::string_view word, bool part) {
-        scratch_.tokens.clear();
-        engine_.encode_word(word, part, scratch_);
-        for (const auto &token : scratch_.tokens) out_.push_back(token.id);
-    }
-
-    const Engine &engine_;
-    Scratch &scratch_;
-    IdList &out_;
-};
 
 Engine::~Engine() = default;
 

@@ -27,6 +27,9 @@ class IdList {
     }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
+    // Where room ends, and where what was written into it ends.
+    [[nodiscard]] const std::uint32_t *limit() const { return ids_ + capacity_; }
+    void end_at(const std::uint32_t *end) { size_ = static_cast<std::size_t>(end - ids_); }
     void push_back(std::uint32_t id) {
         *room(1) = id;
         advance(1);

@@ -36,6 +36,18 @@ class Borders {
         put(start, word.size(), start > 0);
     }
 
+    // Whether a symbol may have both sides of the border between characters with such payloads.
+    [[nodiscard]] bool crossed(std::uint32_t left, std::uint32_t right) const {
+        const std::uint32_t before = left_[left];
+        const std::uint32_t behind = right_[right];
+        if (before == 0 || behind == 0) return false;
+        if ((before & behind & PAIRED) != 0) {
+            const auto bit = bit_of(left, right);
+            if ((whole_[bit / 64] >> (bit % 64) & 1) != 0) return true;
+        }
+        return cells_[(before & ~PAIRED) * columns_ + (behind & ~PAIRED)] != 0;
+    }
+
   private:
     // The payload of the three-byte character at `at`, NONE where there is none.
     template <bool Valid> static std::uint32_t three(std::string_view text, std::size_t at) {
@@ -47,17 +59,6 @@ class Borders {
         const std::uint32_t third = byte(2) ^ 0x80;
         if (!Valid && (second | third) >= 0x40) return NONE;
         return (byte(0) & 15) << 12 | second << 6 | third;
-    }
-    // Whether a symbol may have both sides of the border.
-    [[nodiscard]] bool crossed(std::uint32_t left, std::uint32_t right) const {
-        const std::uint32_t before = left_[left];
-        const std::uint32_t behind = right_[right];
-        if (before == 0 || behind == 0) return false;
-        if ((before & behind & PAIRED) != 0) {
-            const auto bit = bit_of(left, right);
-            if ((whole_[bit / 64] >> (bit % 64) & 1) != 0) return true;
-        }
-        return cells_[(before & ~PAIRED) * columns_ + (behind & ~PAIRED)] != 0;
     }
     [[nodiscard]] std::uint64_t bit_of(std::uint32_t left, std::uint32_t right) const {
         return ((left << 16 | right) * 0x9E3779B97F4A7C15ULL) >> 32 & bits_;

@@ -1,5 +1,7 @@
 #include "steps/pattern_walk.hpp"
 
+#include <cstring>
+
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -59,22 +61,55 @@ void Pattern::make_rows() {
                                         [start](auto other) { return other != start; });
     if (!oracles_.empty() || looks_back || start >= main_.states || main_.states > MOST_ROWS)
         return;
-    rows_.resize(static_cast<std::size_t>(main_.states) * ROW);
-    start_ = start * ROW;
-    for (std::uint32_t state = 0; state < main_.states; ++state) {
-        auto *row = rows_.data() + static_cast<std::size_t>(state) * ROW;
+    // Plain rows, those that go on with blanks, those with letters; state 0 stays in front.
+    auto &order = rows_.states;
+    for (std::uint32_t state = 0; state < main_.states; ++state) order.push_back(state);
+    std::stable_sort(order.begin() + 1, order.end(),
+                     [&](auto left, auto right) { return kind(left) < kind(right); });
+    std::vector<std::uint32_t> places(main_.states);
+    for (std::uint32_t row = 0; row < main_.states; ++row) places[order[row]] = row * ROW;
+    const auto from = [&](Kind wanted) {
+        const auto first = std::find_if(order.begin() + 1, order.end(),
+                                        [&](auto state) { return kind(state) >= wanted; });
+        return static_cast<std::uint32_t>(first - order.begin()) * ROW;
+    };
+    rows_.blanks = from(Kind::BLANKS);
+    rows_.letters = from(Kind::LETTERS);
+    rows_.start = places[start];
+    rows_.cells.resize(order.size() * ROW);
+    for (const auto state : order) {
+        auto *row = rows_.cells.data() + places[state];
         for (std::uint32_t column = 0; column <= classes_; ++column) {
             const std::uint32_t step = main_.step(state, column);
             const std::uint32_t next = step >> 1 < main_.states ? step >> 1 : 0;
-            row[BY_CLASS + column] = next != 0 ? next * ROW : step & 1;
+            row[BY_CLASS + column] = next != 0 ? places[next] : step & 1;
         }
         for (std::uint32_t byte = 0; byte < 128; ++byte) row[byte] = row[BY_CLASS + ascii_[byte]];
     }
+    const auto *const first = rows_.cells.data() + rows_.start;
+    rows_.empty = std::find(first, first + ROW, MATCH) != first + ROW;
+    for (std::size_t page = 0; page < pages_.size(); ++page) {
+        const auto *const of = blocks_.data() + (std::size_t{numbers_[page / 4]} << 8 | page % 4 << 6);
+        const bool one = std::memcmp(of, of + 1, 63) == 0;
+        pages_[page] = one ? std::min(of[0], MIXED) : MIXED;
+    }
+}
+
+Pattern::Kind Pattern::kind(std::uint32_t state) const {
+    if (state == 0) return Kind::PLAIN;
+    const auto stays = [&](std::uint32_t column) { return main_.step(state, column) >> 1 == state; };
+    bool letters = true;
+    for (std::uint32_t byte = 'a'; byte <= 'z'; ++byte)
+        letters = letters && stays(ascii_[byte]) && stays(ascii_[byte - 'a' + 'A']);
+    for (std::uint32_t column = 0; column <= classes_; ++column)
+        letters = letters && (stays(column) || main_.step(state, column) == 1);
+    if (letters) return Kind::LETTERS;
+    return stays(ascii_[unsigned{' '}]) ? Kind::BLANKS : Kind::PLAIN;
 }
 
 // The last match on the way of a look that stopped without one.
 std::size_t Pattern::last_match(std::string_view text, std::size_t place, std::size_t end) const {
-    std::uint32_t state = start_ / ROW;
+    std::uint32_t state = main_.starts.front();
     std::size_t last = place;
     for (std::size_t at = place; at < end;) {
         const auto c = decode(text, at);

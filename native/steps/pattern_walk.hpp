@@ -163,13 +163,13 @@ bool Pattern::Search<Columns>::next(std::size_t &start, std::size_t &end) {
     return false;
 }
 
-// Where the match at `place` ends; `place` itself where the general search has to say.
-inline std::size_t Pattern::quick(std::string_view text, std::size_t place) const {
+inline std::size_t Pattern::quick(std::string_view text, std::size_t place, std::size_t from,
+                                  std::size_t reached) const {
     const auto *const begin = reinterpret_cast<const unsigned char *>(text.data());
     const auto *const end = begin + text.size();
-    const auto *at = begin + place;
-    const auto *const rows = rows_.data();
-    const auto *row = rows + start_;
+    const auto *at = begin + from;
+    const auto *const rows = rows_.cells.data();
+    const auto *row = rows + reached;
     std::uint32_t cell = 0;
     while (true) {
         // Eight bytes without a look at the end; what is not ASCII stops as what goes nowhere.
@@ -208,7 +208,8 @@ inline std::size_t Pattern::quick(std::string_view text, std::size_t place) cons
     return cell == MATCH ? stopped : last_match(text, place, stopped);
 }
 
-template <typename Put> void Pattern::find(std::string_view text, const Put &put) const {
+template <typename Pass, typename Put>
+void Pattern::find(std::string_view text, const Pass &pass, const Put &put) const {
     std::size_t start = 0;
     std::size_t end = 0;
     if (!oracles_.empty()) {
@@ -220,23 +221,30 @@ template <typename Put> void Pattern::find(std::string_view text, const Put &put
     const Direct columns(*this, text);
     Search search(*this, columns);
     // Where matches are looked for by rows again; the character in front does not count there.
-    std::size_t quick_from = rows_.empty() ? NOWHERE : 0;
+    std::size_t quick_from = rows_.cells.empty() ? NOWHERE : 0;
     while (true) {
         start = end;
-        if (start >= quick_from && start < text.size()) [[likely]]
-            end = quick(text, start);
+        if (start >= quick_from && start < text.size()) [[likely]] {
+            start = pass(start);
+            end = start < text.size() ? quick(text, start, start, rows_.start) : start;
+        }
         if (start == end) [[unlikely]] {
             search.pass(start);
             if (!search.next(start, end)) break;
-            if (!rows_.empty()) quick_from = search.remembered();
+            if (!rows_.cells.empty()) quick_from = search.remembered();
         }
         put(start, end);
     }
 }
 
-template <typename Put> void PatternCut::run(std::string_view text, const Put &put) const {
+template <typename Pass, typename Put>
+void PatternCut::run(std::string_view text, const Pass &pass, const Put &put) const {
     std::size_t done = 0;
-    pattern->find(text, [&](std::size_t start, std::size_t end) {
+    const auto pass_all = [&](std::size_t start) {
+        if (done == start && matches) done = start = pass(start);
+        return start;
+    };
+    pattern->find(text, pass_all, [&](std::size_t start, std::size_t end) {
         if (done < start && others) [[unlikely]]
             put(done, start);
         done = end;

@@ -124,8 +124,13 @@ struct PatternCut {
     bool matches = true; // are kept
     bool others = true;  // are kept: what lies between them
 
-    // Put start and end of each part; empty ones are left out.
-    template <typename Put> void run(std::string_view text, const Put &put) const;
+    // Put start and end of each part; empty ones are left out. `pass(start)` takes matches itself
+    // and gives the place behind them.
+    template <typename Pass, typename Put>
+    void run(std::string_view text, const Pass &pass, const Put &put) const;
+    template <typename Put> void run(std::string_view text, const Put &put) const {
+        run(text, [](std::size_t start) { return start; }, put);
+    }
 };
 
 // Takes the parts of a text one after the other: they are encoded as they are cut, so that those

@@ -1,8 +1,9 @@
 // Ids of words seen before. Bounded; an entry may be overwritten at any time.
 //
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
-// grows with use to 2 MB: a new entry stays in front, the one behind it goes. Longer ones lie in
-// two generations of at most 0.7 MB: when the younger is full, the older goes.
+// grows with use to 2 MB: a new entry stays in front, the one behind it goes to the pair beside it
+// or, where that is full, away. Longer ones lie in two generations of at most 0.7 MB: when the
+// younger is full, the older goes.
 // Belongs to one call at a time.
 #pragma once
 
@@ -22,7 +23,6 @@ namespace mtkit {
 class WordCache {
   public:
     static constexpr std::size_t LONGEST = 255;
-    // So many ids can be read, however few there are.
     static constexpr std::size_t FEW = 3;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
@@ -34,17 +34,32 @@ class WordCache {
     };
     struct Short {
         Key key;
-        std::uint32_t ids[FEW];
-        std::uint32_t count;
+        std::uint32_t ids[FEW + 1]; // and how many there are
+        [[nodiscard]] std::uint32_t count() const { return ids[FEW]; }
     };
+    static constexpr std::size_t READ_IDS = FEW + 1;
     static constexpr std::size_t SHORT = 15;
     static constexpr std::size_t READ = 16;
 
-    // A word of which READ bytes can be read, or null. This is asked most often.
-    [[nodiscard]] const Short *find_short(const char *word, std::size_t size, bool part) const {
-        return find_key({load64(word) & MASKS[size][0],
-                         (load64(word + 8) & MASKS[size][1]) | kind(size, part)});
-    }
+    // Looks for short words, in place until the next put(). This is done most often.
+    class Fast {
+      public:
+        explicit Fast(const WordCache &cache) : pairs_(cache.pairs_), shift_(cache.shift_) {}
+        // A word of which READ bytes can be read; null: it is to be asked for in full.
+        [[nodiscard]] const Short *find(const char *word, std::size_t size, bool part) const {
+            const auto &[low, high, kind] = MASKS[size + (part ? SHORT + 1 : 0)];
+            const Key key{load64(word) & low, (load64(word + 8) & high) | kind};
+            const auto *entry = pairs_ + (hash_of(key) >> shift_ << 1);
+            if (entry->key == key) [[likely]]
+                return entry;
+            ++entry;
+            return entry->key == key ? entry : nullptr;
+        }
+
+      private:
+        const Short *pairs_;
+        unsigned shift_;
+    };
 
     // What is asked for: a word, or part of one that is encoded in another way.
     class Word {
@@ -77,8 +92,8 @@ class WordCache {
     // Ids of a word, in place until the next put(); null when it is not known.
     const std::uint32_t *find(const Word &word, std::size_t &count) const {
         if (word.is_short()) {
-            if (const auto *entry = find_key(word.key_)) {
-                count = entry->count;
+            if (const auto *entry = find_key(word.key_, word.hash_)) {
+                count = entry->count();
                 return entry->ids;
             }
         }
@@ -90,8 +105,9 @@ class WordCache {
         if (word.is_short() && count <= FEW) {
             if (short_.empty() || (inserted_ > short_.size() / 2 && short_.size() < MOST)) grow();
             ++inserted_;
-            Short entry{word.key_, {}, static_cast<std::uint32_t>(count)};
+            Short entry{word.key_, {}};
             std::copy_n(ids, count, entry.ids);
+            entry.ids[FEW] = static_cast<std::uint32_t>(count);
             insert(entry, word.hash_);
             return;
         }
@@ -149,7 +165,6 @@ class WordCache {
                 word.part_};
             bytes_.append(word.text_);
             ids_.insert(ids_.end(), ids, ids + count);
-            if (count < FEW) ids_.resize(ids_.size() + FEW - count);
         }
         [[nodiscard]] std::size_t memory() const {
             return slots_.capacity() * sizeof(Slot) + bytes_.capacity() + 4 * ids_.capacity();
@@ -173,33 +188,45 @@ class WordCache {
         std::size_t kept_ = 0;
     };
 
-    static constexpr auto MASKS = [] {
-        std::array<std::array<std::uint64_t, 2>, 16> masks{};
-        for (unsigned size = 0; size < 16; ++size)
-            for (unsigned byte = 0; byte < size; ++byte)
-                masks[size][byte / 8] |= std::uint64_t{0xFF} << (8 * (byte % 8));
-        return masks;
-    }();
-
     static std::uint64_t kind(std::uint64_t size, bool part) {
         return (size | std::uint64_t{part} << 4) << 56;
     }
+    // By size, of words and then of parts.
+    struct Mask {
+        std::uint64_t low;
+        std::uint64_t high;
+        std::uint64_t kind;
+    };
+    static constexpr auto MASKS = [] {
+        std::array<Mask, 2 * (SHORT + 1)> masks{};
+        for (std::size_t i = 0; i < masks.size(); ++i) {
+            const std::size_t size = i % (SHORT + 1);
+            for (std::size_t byte = 0; byte < size; ++byte)
+                (byte < 8 ? masks[i].low : masks[i].high) |= std::uint64_t{0xFF} << (8 * (byte % 8));
+            masks[i].kind = std::uint64_t{i} << 56; // as kind() has it
+        }
+        return masks;
+    }();
     static std::uint64_t hash_of(const Key &key) {
         return (key.low ^ (key.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL;
     }
     // The first slot of the pair for a short word: by the upper bits, which all others change.
     [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
 
-    [[nodiscard]] const Short *find_key(const Key &key) const {
-        const auto *entry = pairs_ + place(hash_of(key));
-        if (entry->key == key) [[likely]]
-            return entry;
-        ++entry;
-        return entry->key == key ? entry : nullptr;
+    [[nodiscard]] const Short *find_key(const Key &key, std::uint64_t hash) const {
+        const auto first = place(hash);
+        for (const auto at : {first, first + 1, first ^ 2, (first ^ 2) + 1})
+            if (pairs_[at].key == key) return pairs_ + at;
+        return nullptr;
     }
 
     void insert(const Short &entry, std::uint64_t hash) {
-        auto *front = short_.data() + place(hash);
+        auto *const front = short_.data() + place(hash);
+        if (front[1].key.high != 0) {
+            auto *const beside = short_.data() + (place(hash) ^ 2);
+            const bool full = beside[0].key.high != 0 && beside[1].key.high != 0;
+            if (!full) beside[beside[0].key.high != 0 ? 1 : 0] = front[1];
+        }
         if (front->key.high != 0) front[1] = front[0];
         front[0] = entry;
     }

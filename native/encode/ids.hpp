@@ -1,0 +1,212 @@
+// Words to ids, where nothing else is wanted.
+//
+// Most words are short and come again, and most patterns are followed by rows: for these, the cut,
+// the look into the cache and the writing of ids are one loop.
+#pragma once
+
+#include <cstring>
+
+#include "encode/engine.hpp"
+#include "steps/lanes.hpp"
+#include "steps/pattern_walk.hpp"
+
+namespace mtkit {
+
+class Engine::Ids {
+  public:
+    Ids(const Engine &engine, Scratch &scratch, IdList &out)
+        : engine_(engine), scratch_(scratch), out_(out) {}
+
+    void added(const Segment &piece) { out_.push_back(piece.id); }
+
+    void word(std::string_view word, const Extent *, const char *readable) {
+        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
+            put(word.substr(start, end - start), part, readable);
+        });
+    }
+
+    // Take words from `start` on as long as that is easy; the place behind them.
+    std::size_t words(std::string_view text, std::size_t start) {
+        if (text.size() - start < MARGIN || engine_.cut_.pattern->rows().empty) return start;
+        static const bool scalar = scalar_lane();
+        return scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
+    }
+
+  private:
+    // So many bytes are there to read without a look at the end: what a lane passes and what it
+    // then reads, a character, and READ bytes of a word.
+    static constexpr std::size_t MARGIN = 64;
+
+    template <typename Lane> std::size_t take(std::string_view text, std::size_t start);
+
+    void put(std::string_view word, bool part, const char *readable) {
+        const auto left = static_cast<std::size_t>(readable - word.data());
+        if (word.size() <= WordCache::SHORT && left >= WordCache::READ) {
+            const WordCache::Fast cache(scratch_.cache);
+            if (const auto *entry = cache.find(word.data(), word.size(), part)) {
+                out_.append({entry->ids, entry->count()});
+                return;
+            }
+        }
+        other(word, part);
+    }
+
+    [[gnu::noinline]] void other(std::string_view word, bool part) {
+        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
+            encode(word, part);
+            return;
+        }
+        const WordCache::Word asked(word, part);
+        std::size_t count = 0;
+        if (const auto *ids = scratch_.cache.find(asked, count)) {
+            out_.append({ids, count});
+            return;
+        }
+        const std::size_t before = out_.size();
+        encode(word, part);
+        const auto ids = out_.ids().subspan(before);
+        scratch_.cache.put(asked, ids.data(), ids.size());
+    }
+    void encode(std::string_view word, bool part) {
+        scratch_.tokens.clear();
+        engine_.encode_word(word, part, scratch_);
+        for (const auto &token : scratch_.tokens) out_.push_back(token.id);
+    }
+
+    const Engine &engine_;
+    Scratch &scratch_;
+    IdList &out_;
+};
+
+template <typename Lane>
+std::size_t Engine::Ids::take(std::string_view text, std::size_t start) {
+    const Pattern &pattern = *engine_.cut_.pattern;
+    const auto &walk = pattern.rows();
+    const auto *const rows = walk.cells.data();
+    const auto *const first = rows + walk.start;
+    const auto *const blanks = rows + walk.blanks;
+    const auto *const letters = rows + walk.letters;
+    const auto *const begin = reinterpret_cast<const unsigned char *>(text.data());
+    const auto *const last = begin + text.size() - MARGIN;
+    const char *const readable = text.data() + text.size();
+    const bool valid = scratch_.model.whole_characters;
+
+    // What the loop has at hand; it changes where words are put in another way.
+    WordCache::Fast cache(scratch_.cache);
+    const Borders *borders = nullptr;
+    std::uint32_t *to = nullptr;
+    const std::uint32_t *limit = nullptr;
+    const auto resume = [&] {
+        cache = WordCache::Fast(scratch_.cache);
+        borders = engine_.borders_.load(std::memory_order_acquire);
+        to = out_.room(WordCache::READ_IDS);
+        limit = out_.limit() - WordCache::READ_IDS;
+    };
+    const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
+        const auto *const bytes = reinterpret_cast<const char *>(from);
+        const auto size = static_cast<std::size_t>(end - from);
+        if (size <= WordCache::SHORT) [[likely]] {
+            if (const auto *entry = cache.find(bytes, size, part)) [[likely]] {
+                std::memcpy(to, entry->ids, sizeof entry->ids);
+                to += entry->count();
+                if (to <= limit) [[likely]]
+                    return;
+                out_.end_at(to);
+                resume();
+                return;
+            }
+        }
+        out_.end_at(to);
+        other({bytes, size}, part);
+        resume();
+    };
+
+    resume();
+    const auto *word = begin + start;
+    while (word <= last) {
+        const auto *at = word;
+        const auto *row = first;
+        const auto *before = first; // the row in front of this one
+        bool part = false;
+        bool easy = true;
+        while (true) {
+            std::uint32_t cell = row[*at];
+            if (cell > Pattern::MATCH) [[likely]] {
+                ++at;
+                before = row;
+                row = rows + cell;
+                if (row >= blanks) {
+                    const auto passed = row >= letters ? Lane::letters(at) : Lane::blanks(at);
+                    at += passed;
+                    if (passed != 0) before = row;
+                }
+            } else {
+                CodePoint c{*at, 1};
+                if (c.value >= 0x80) {
+                    easy = valid;
+                    if (!valid) break;
+                    c = decode_usual(text, static_cast<std::size_t>(at - begin));
+                    cell = row[Pattern::BY_CLASS + pattern.symbol(c.value)];
+                }
+                if (cell <= Pattern::MATCH) {
+                    if (cell == Pattern::MATCH) break;
+                    // As the last of more than one blank.
+                    easy = at - word > 1 && at[-1] < 0x80 &&
+                           pattern.ends_in_front(static_cast<std::size_t>(before - rows), at[-1]);
+                    if (easy) --at;
+                    break;
+                }
+                at += c.size;
+                before = row;
+                row = rows + cell;
+                if (c.size == 3 && row >= letters && engine_.merges_bytes_) {
+                    easy = borders != nullptr; // they are made when they are worth it
+                    if (!easy) break;
+                    // Characters of the same class go on; they are cut where nothing reaches over.
+                    const auto page = pattern.page(c.value);
+                    if (page < Pattern::MIXED && row[Pattern::BY_CLASS + page] == cell) {
+                        auto left = static_cast<std::uint32_t>(c.value);
+                        while (*at - 0xE0U < 16 && at <= last) {
+                            const std::uint32_t right = (at[0] & 15U) << 12 |
+                                                        (at[1] & 63U) << 6 | (at[2] & 63U);
+                            if (pattern.page(right) != page) break;
+                            if (!borders->crossed(left, right)) {
+                                put_known(word, at, true);
+                                word = at;
+                                part = true;
+                            }
+                            left = right;
+                            at += 3;
+                        }
+                    }
+                }
+            }
+            if (at > last) [[unlikely]] {
+                easy = false;
+                break;
+            }
+        }
+        if (easy) [[likely]] {
+            put_known(word, at, part);
+            word = at;
+            continue;
+        }
+        const auto place = static_cast<std::size_t>(word - begin);
+        const auto from = static_cast<std::size_t>(at - begin);
+        const std::size_t end =
+            part ? pattern.quick(text, place, from, static_cast<std::size_t>(row - rows))
+                 : pattern.quick(text, place, place, walk.start);
+        if (end == place) break;
+        out_.end_at(to);
+        if (part)
+            put(text.substr(place, end - place), true, readable);
+        else
+            this->word(text.substr(place, end - place), nullptr, readable);
+        resume();
+        word = begin + end;
+    }
+    out_.end_at(to);
+    return static_cast<std::size_t>(word - begin);
+}
+
+} // namespace mtkit
