@@ -44,14 +44,19 @@ class Engine:
 
     def __init__(self, tables: dict[str, object]) -> None: ...
     def encode_ids(
-        self, text: object, add_special_tokens: bool = True, parse_special: bool | None = None
+        self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> list[int]:
         """Ids of a text; parse_special: None for the default."""
 
     def encode_packed(
-        self, text: object, add_special_tokens: bool = True, parse_special: bool | None = None
-    ) -> bytes:
-        """The same as little-endian u32."""
+        self, text: object, add_special_tokens: bool, parse_special: bool | None
+    ) -> memoryview:
+        """The same as a view of int32."""
+
+    def encode_places(
+        self, text: object, add_special_tokens: bool, parse_special: bool | None
+    ) -> tuple[memoryview, memoryview]:
+        """Views of int32: the ids, and start and end of each in characters."""
 
     def encode_tokens(
         self, texts: list[object], parse_special: bool | None
@@ -59,6 +64,27 @@ class Engine:
         """Of each text ids, offsets, and (place, text) of tokens not spelled as their pieces.
 
         None: the pipeline has to take it. Nothing is added around.
+        """
+
+    def encode_batch(
+        self,
+        texts: list[object],
+        add_special_tokens: bool,
+        parse_special: bool | None,
+        threads: int,
+    ) -> tuple[list[list[int]], list[int]]:
+        """The ids of each text, and which are left to the pipeline: theirs are empty."""
+
+    def encode_batch_packed(
+        self,
+        texts: list[object],
+        add_special_tokens: bool,
+        parse_special: bool | None,
+        threads: int,
+    ) -> tuple[memoryview, memoryview, list[int]]:
+        """Ids of all texts (int32), starts of rows (int64), and texts left to the pipeline.
+
+        The starts end with that of a row behind the last. Rows of texts that are left are empty.
         """
 
     def warm(self) -> bool:
@@ -71,6 +97,9 @@ class Engine:
     @property
     def aligns(self) -> bool:
         """Whether there is encode_tokens for it."""
+
+class Column:
+    """Numbers that the core made."""
 
 class Decoder:
     """The way back of a tokenizer from its tables; used by any thread."""

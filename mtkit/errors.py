@@ -84,6 +84,10 @@ class Naming:
         pass
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.name(error)
+
+    def name(self, error: object) -> None:
+        """Add the path to one that is about the file."""
         if isinstance(error, (FormatError, UnsupportedError, ResourceError)):
             error.located(self.source)
 

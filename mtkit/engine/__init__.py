@@ -10,7 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Literal, Union
+    from typing import Any, Literal, Union
 
     from typing_extensions import Unpack
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtkit.engine.token_builder import Builder
     from mtkit.pipeline.decoders.stream import DecodeStream
     from mtkit.pipeline.pipeline import Pipeline
-    from mtkit.pipeline.result import EncodeOptions, Encoding, TextOptions
+    from mtkit.pipeline.result import EncodeOptions, Encoding
     from mtkit.spec import TokenizerSpec
 
     AnyEngine = Union[Pipeline, "Engine"]
@@ -69,24 +69,73 @@ class Engine:
         return self._pipeline
 
     def encode_ids(
-        self, text: Text, pair: Text | None = None, **options: Unpack[TextOptions]
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> list[int]:
         """Encode to ids; see ``Pipeline.encode``."""
-        if pair is not None:
-            return self.encode(text, pair, **options).ids
         try:
-            return self._native.encode_ids(text, **options)
+            return self._native.encode_ids(text, add_special_tokens, parse_special)
         except self._deferred:
             self.deferred += 1
-            return self.pipeline.encode_ids(text, **options)
+            return self.pipeline.encode_ids(text, add_special_tokens, parse_special)
 
-    def encode_array(self, text: Text, **options: Unpack[TextOptions]) -> memoryview:
+    def encode_array(
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> memoryview:
         """Encode to ids as a buffer of int32."""
         try:
-            return memoryview(self._native.encode_packed(text, **options)).cast("i")
+            return self._native.encode_packed(text, add_special_tokens, parse_special)
         except self._deferred:
             self.deferred += 1
-            return self.pipeline.encode_array(text, **options)
+            return self.pipeline.encode_array(text, add_special_tokens, parse_special)
+
+    def encode_places(
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> tuple[memoryview, memoryview]:
+        """Encode to ids, and where each starts and ends, as buffers of int32."""
+        if self.gives_places and self._places().kept:
+            try:
+                return self._native.encode_places(text, add_special_tokens, parse_special)
+            except self._deferred:
+                pass
+        return self.encode(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        ).packed()
+
+    def encode_batch_ids(
+        self,
+        texts: list[Any],
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        threads: int = 1,
+    ) -> list[list[int]]:
+        """Encode several texts to ids in one call of the core."""
+        found, left = self._native.encode_batch(texts, add_special_tokens, parse_special, threads)
+        for at in left:
+            self.deferred += 1
+            found[at] = self.pipeline.encode_ids(texts[at], add_special_tokens, parse_special)
+        return found
+
+    def encode_batch_array(
+        self,
+        texts: list[Any],
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        threads: int = 1,
+    ) -> tuple[memoryview, memoryview]:
+        """Encode several texts to one buffer of int32, and the starts of their rows in int64."""
+        ids, rows, left = self._native.encode_batch_packed(
+            texts, add_special_tokens, parse_special, threads
+        )
+        if not left:
+            return ids, rows
+        self.deferred += len(left)
+        from mtkit.pipeline.result import packed_rows
+
+        encode = self.pipeline.encode_ids
+        others = {at: encode(texts[at], add_special_tokens, parse_special) for at in left}
+        return packed_rows(
+            others[at] if at in others else ids[rows[at] : rows[at + 1]] for at in range(len(texts))
+        )
 
     def encode(
         self, text: Text, pair: Text | None = None, **options: Unpack[EncodeOptions]

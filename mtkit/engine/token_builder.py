@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from mtkit.pipeline.tokens import Tokens
+from mtkit.spec import post_processors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
+    from mtkit.spec.post_processors import PostProcessor
 
     Columns = tuple[list[int], list[tuple[int, int]], list[tuple[int, bytes]]]
     """ids, offsets, and (place, text) of the tokens that are not spelled as their pieces."""
@@ -27,12 +29,17 @@ class Spelling(dict[int, str]):
 
 
 class Builder:
-    """Makes ``Tokens`` of what the core gives for a text."""
+    """Makes ``Tokens`` of what the core gives for a text.
+
+    Attributes:
+        kept: Whether no post-processor changes the offsets.
+    """
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.spec = spec
         self._spelling = Spelling(spec)
         self._prefix = list(spec.prefix_ids)
+        self.kept = not _trims(spec.post_processor)
 
     def tokens(self, columns: Columns, number: int) -> Tokens:
         """Return the tokens of the first (0) or second (1) text."""
@@ -46,3 +53,10 @@ class Builder:
             values = [spelling[token_id] for token_id in self._prefix] + values
             offsets = [(0, 0)] * len(self._prefix) + offsets
         return Tokens(ids, values, offsets, number, number)
+
+
+def _trims(component: PostProcessor | None) -> bool:
+    if isinstance(component, post_processors.Sequence):
+        return any(map(_trims, component.steps))
+    trimming = (post_processors.Roberta, post_processors.ByteLevel)
+    return isinstance(component, trimming) and component.trim_offsets

@@ -10,6 +10,7 @@ from mtkit.pipeline.normalizers.aligned import Aligned
 from mtkit.pipeline.normalizers.components import compile_normalizer
 from mtkit.pipeline.post_processors import assemble
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
+from mtkit.pipeline.result import packed_rows
 from mtkit.pipeline.tokens import Tokens, pad
 from mtkit.spec import TokenType
 from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
@@ -18,7 +19,7 @@ from mtkit.unicode.utf8 import to_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Literal
+    from typing import Any, Literal
 
     from typing_extensions import Unpack
 
@@ -103,16 +104,48 @@ class Pipeline:
         return self
 
     def encode_ids(
-        self, text: Text, pair: Text | None = None, **options: Unpack[TextOptions]
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> list[int]:
         """Encode to ids alone; see ``encode``."""
-        return self.tokens(text, pair, **options).ids
+        return self.tokens(
+            text, None, add_special_tokens=add_special_tokens, parse_special=parse_special
+        ).ids
 
-    def encode_array(self, text: Text, **options: Unpack[TextOptions]) -> memoryview:
+    def encode_array(
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> memoryview:
         """Encode to ids as a buffer of int32."""
-        from array import array
+        return packed_rows([self.encode_ids(text, add_special_tokens, parse_special)])[0]
 
-        return memoryview(array("i", self.encode_ids(text, **options)))
+    def encode_places(
+        self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
+    ) -> tuple[memoryview, memoryview]:
+        """Encode to ids, and where each starts and ends, as buffers of int32."""
+        return self.encode(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        ).packed()
+
+    def encode_batch_ids(
+        self,
+        texts: list[Any],
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        threads: int = 1,  # noqa: ARG002  the engine's
+    ) -> list[list[int]]:
+        """Encode several texts to ids."""
+        return [self.encode_ids(text, add_special_tokens, parse_special) for text in texts]
+
+    def encode_batch_array(
+        self,
+        texts: list[Any],
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+        threads: int = 1,  # noqa: ARG002
+    ) -> tuple[memoryview, memoryview]:
+        """Encode several texts to one buffer of int32, and the starts of their rows in int64."""
+        return packed_rows(
+            self.encode_ids(text, add_special_tokens, parse_special) for text in texts
+        )
 
     @property
     def vocab_size(self) -> int:

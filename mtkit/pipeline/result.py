@@ -6,6 +6,7 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal
 
     from typing_extensions import TypedDict
@@ -64,6 +65,10 @@ class Encoding(Record):
     def __len__(self) -> int:
         return len(self.ids)
 
+    def packed(self) -> tuple[memoryview, memoryview]:
+        """Return the ids, and start and end of each in turn, as int32."""
+        return packed_rows([self.ids])[0], packed_rows(self.offsets)[0]
+
     def __repr__(self) -> str:
         pairs = list(zip(self.ids, self.tokens, strict=True))
         shown = ", ".join(f"{number} {token!r}" for number, token in pairs[:_SHOWN])
@@ -76,3 +81,17 @@ def shown(token: str) -> str:
     if token.isascii():
         return token
     return token.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def packed_rows(rows: Iterable[Iterable[int]]) -> tuple[memoryview, memoryview]:
+    """Return rows of numbers behind each other as int32, and where each starts as int64.
+
+    The starts end with that of a row behind the last.
+    """
+    from array import array
+
+    numbers, starts = array("i"), array("q", [0])
+    for row in rows:
+        numbers.extend(row)
+        starts.append(len(numbers))
+    return memoryview(numbers), memoryview(starts)

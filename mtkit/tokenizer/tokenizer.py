@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, TypeVar
 
+    import numpy as np
+    import numpy.typing as npt
     from typing_extensions import Unpack
 
     from mtkit.engine import AnyEngine
@@ -105,39 +107,118 @@ class Tokenizer:
         """Id of the padding token, or None."""
         return self.spec.special_ids.pad
 
-    def encode_ids(self, text: str | bytes, **options: Unpack[TextOptions]) -> list[int]:
+    def encode_ids(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> list[int]:
         """Return the ids of a text.
 
         Args:
             text: The text; bytes that are not valid UTF-8 are taken as the reference takes them.
-            options: ``add_special_tokens`` (True): let the post-processor add its tokens.
-                ``parse_special`` (None): recognise special tokens written in the text; None: as
-                the reference does when called plainly.
+            add_special_tokens: Let the post-processor add its tokens.
+            parse_special: Recognise special tokens written in the text; None: as the reference
+                does when called plainly.
 
         Raises:
             UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
                 refuses that.
         """
-        _check_text(text)
-        with self._naming:
-            return self.engine.encode_ids(text, **options)
+        try:
+            return (self._engine or self.engine).encode_ids(text, add_special_tokens, parse_special)
+        except Exception as error:
+            self._explain(error, text)
+            raise
 
     def encode_batch_ids(
-        self, texts: Iterable[str | bytes], **options: Unpack[TextOptions]
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        threads: int = 1,
+        **options: Unpack[TextOptions],
     ) -> list[list[int]]:
         """Return the ids of many texts; the options are those of ``encode_ids``."""
         listed = _listed(texts)
-        for text in listed:
-            _check_text(text)
-        with self._naming:
-            encode = self.engine.encode_ids
-            return [encode(text, **options) for text in listed]
+        try:
+            return self.engine.encode_batch_ids(listed, threads=threads, **options)
+        except Exception as error:
+            self._explain(error, *listed)
+            raise
 
-    def encode_array(self, text: str | bytes, **options: Unpack[TextOptions]) -> memoryview:
-        """Return the ids of a text as a buffer of int32, without a Python object for each."""
-        _check_text(text)
-        with self._naming:
-            return self.engine.encode_array(text, **options)
+    def encode_batch_arrays(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        threads: int = 1,
+        **options: Unpack[TextOptions],
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Return the ids of many texts behind each other, and where each text starts among them.
+
+        Args:
+            texts: The texts.
+            threads: How many threads share the work.
+            options: Those of ``encode_ids``.
+
+        Returns:
+            The ids, of shape (n,), and the starts, of shape (texts + 1,): those of text i are
+            ``ids[starts[i]:starts[i + 1]]``.
+        """
+        import numpy as np
+
+        listed = _listed(texts)
+        try:
+            ids, starts = self.engine.encode_batch_array(listed, threads=threads, **options)
+        except Exception as error:
+            self._explain(error, *listed)
+            raise
+        return np.asarray(ids, np.int32), np.asarray(starts, np.int64)
+
+    def encode_array(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
+    ) -> memoryview:
+        """Return the ids of a text as a buffer of int32, without a Python object for each.
+
+        The options are those of ``encode_ids``.
+        """
+        try:
+            return self.engine.encode_array(text, add_special_tokens, parse_special)
+        except Exception as error:
+            self._explain(error, text)
+            raise
+
+    def encode_offsets(
+        self, text: str | bytes, **options: Unpack[TextOptions]
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Return the ids of a text, and start and end of each in characters.
+
+        The options are those of ``encode_ids``, the numbers those of ``encode``.
+
+        Returns:
+            The ids, of shape (n,), and the offsets, of shape (n, 2).
+        """
+        import numpy as np
+
+        try:
+            ids, places = self.engine.encode_places(text, **options)
+        except Exception as error:
+            self._explain(error, text)
+            raise
+        return np.asarray(ids, np.int32), np.asarray(places, np.int32).reshape(-1, 2)
+
+    def _explain(self, error: Exception, *texts: object) -> None:
+        """Say of an error of encoding what can be said from here."""
+        if isinstance(error, TypeError):
+            from mtkit.unicode.utf8 import check_type
+
+            for text in texts:
+                check_type(text)
+        self._naming.name(error)
 
     def encode(
         self,
@@ -153,9 +234,11 @@ class Tokenizer:
             options: Those of ``encode_ids``; ``padding`` and ``truncation`` ("file": fill up and
                 cut as the file asks).
         """
-        _check_text(text)
-        with self._naming:
+        try:
             return self.engine.encode(text, pair, **options)
+        except Exception as error:
+            self._explain(error, text, "" if pair is None else pair)
+            raise
 
     def encode_batch(
         self,
@@ -276,17 +359,6 @@ class Tokenizer:
                 f"there is no id {outside}",
                 hint=f"the vocabulary has ids 0 to {self.vocab_size - 1}",
             )
-
-
-def _check_text(text: object) -> None:
-    if isinstance(text, (str, bytes)):
-        return
-    try:
-        memoryview(text)  # type: ignore[arg-type]
-    except TypeError:
-        many = "; encode_batch_ids and encode_batch take many" * isinstance(text, (list, tuple))
-        what = f"a text is str or bytes, not {type(text).__name__}{many}"
-        raise TypeError(what) from None
 
 
 def _listed(texts: Iterable[_Text]) -> list[_Text]:

@@ -20,11 +20,13 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
 
     Raises:
         UsageError: A str has a lone surrogate, or the rule does not take the bytes.
+        TypeError: It is neither text nor bytes.
     """
     if isinstance(data, str):
         if not data.isascii():
             _check(data, field)
         return data
+    check_type(data)
     if rule in {"loose", "wide"}:
         return _loose(bytes(data), field, wide=rule == "wide")
     if rule == "error":
@@ -38,6 +40,18 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
     if rule == "keep" or text.isascii():
         return text
     return "".join(["\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text])
+
+
+def check_type(text: object) -> None:
+    """Raise TypeError for what is neither text nor bytes, with the calls that take many texts."""
+    if isinstance(text, (str, bytes)):
+        return
+    try:
+        memoryview(text)  # type: ignore[arg-type]
+    except TypeError:
+        many = "; encode_batch_ids and encode_batch take many" * isinstance(text, (list, tuple))
+        what = f"a text is str or bytes, not {type(text).__name__}{many}"
+        raise TypeError(what) from None
 
 
 def to_bytes(text: str) -> bytes:

@@ -55,6 +55,10 @@ class Engine {
 
     // Tokens of one text with their places; Deferred where the pipeline has to say.
     void encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const;
+    // Ids of one text as encode gives them, and for each where its text starts and ends, in
+    // characters; 0 and 0 for those that stand around the text. Deferred as encode_tokens.
+    void encode_places(std::string_view text, const EncodeOptions &options, IdList &ids,
+                       IdList &places) const;
     // Whether every step keeps places.
     [[nodiscard]] bool aligns() const;
     // Whether words are cut at a pattern without a call for each of them.
@@ -83,10 +87,14 @@ class Engine {
     class ScratchLease;
 
     class Ids;
+    class Finder;
     class Rows;
+    class Places;
 
     void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                   IdList &out) const;
+    bool places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
+                   IdList &places) const;
     std::string_view checked(std::string_view text, bool valid, Scratch &scratch) const;
     static Part aligned(std::string_view text, Scratch &scratch);
     // The way of a text to its words; see walk.hpp.

@@ -26,6 +26,27 @@ bool pack(std::string_view word, const std::vector<Token> &tokens,
     return true;
 }
 
+// Places in bytes of a UTF-8 text as places in characters: a token stands for the characters that it
+// has a byte of. They rise, except where a model puts tokens out of order.
+void to_characters(std::string_view text, IdList &places, std::size_t from) {
+    std::size_t at = 0;
+    std::uint32_t before = 0; // characters that begin in front of `at`
+    const auto begins = [&](std::size_t i) {
+        return (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80;
+    };
+    const auto characters = [&](std::size_t to) {
+        for (; at < to; ++at) before += begins(at);
+        for (; at > to; --at) before -= begins(at - 1);
+        return before;
+    };
+    for (std::uint32_t *place = places.data() + from; place != places.data() + places.size();
+         place += 2) {
+        const std::size_t start = place[0];
+        place[0] = characters(start) - (begins(start) ? 0U : 1U);
+        place[1] = characters(std::max<std::size_t>(place[1], start + 1));
+    }
+}
+
 // Start of the character that the byte at `at` belongs to.
 std::size_t character_start(std::string_view text, std::size_t at) {
     for (std::size_t back = 3; back > 0; --back)
@@ -35,31 +56,24 @@ std::size_t character_start(std::string_view text, std::size_t at) {
 
 } // namespace
 
-// Takes ids, offsets and spellings.
-class Engine::Rows {
-  public:
-    Rows(const Engine &engine, Scratch &scratch, Tokens &out)
-        : engine_(engine), scratch_(scratch), out_(out) {}
+// Finds the tokens of words, with a cache.
+class Engine::Finder {
+  protected:
+    Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
-    void added(const Segment &piece) {
-        const auto &part = piece.part;
-        const auto size = part.text.size();
-        out_.spelled.push_back({out_.ids.size(), std::string(part.text)});
-        out_.ids.push_back(piece.id);
-        out_.offsets.push_back(
-            size == 0 ? nowhere(part) : Extent{part.extents[0].start, part.extents[size - 1].end});
-    }
-
-    void word(std::string_view word, const Extent *extents, const char *) {
+    // The tokens of each part of a word, in the scratch memory, for `put`, with its place.
+    template <typename Put> void find(std::string_view word, const Put &put) {
         engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
             const auto text = word.substr(start, end - start);
             find_tokens(text, part);
-            for (const auto &token : scratch_.tokens) put(text, extents + start, token);
+            for (const auto &token : scratch_.tokens) put(text, start, token);
         });
     }
 
+    const Engine &engine_;
+    Scratch &scratch_;
+
   private:
-    // The tokens of a word, in the scratch memory.
     void find_tokens(std::string_view word, bool part) {
         auto &tokens = scratch_.tokens;
         tokens.clear();
@@ -82,7 +96,29 @@ class Engine::Rows {
         if (pack(word, tokens, scratch_.packed))
             scratch_.places.put(asked, scratch_.packed.data(), scratch_.packed.size());
     }
+};
 
+// Takes ids, offsets and spellings.
+class Engine::Rows : Finder {
+  public:
+    Rows(const Engine &engine, Scratch &scratch, Tokens &out) : Finder(engine, scratch), out_(out) {}
+
+    void added(const Segment &piece) {
+        const auto &part = piece.part;
+        const auto size = part.text.size();
+        out_.spelled.push_back({out_.ids.size(), std::string(part.text)});
+        out_.ids.push_back(piece.id);
+        out_.offsets.push_back(
+            size == 0 ? nowhere(part) : Extent{part.extents[0].start, part.extents[size - 1].end});
+    }
+
+    void word(std::string_view word, const Extent *extents, const char *) {
+        find(word, [&](std::string_view text, std::size_t start, const Token &token) {
+            put(text, extents + start, token);
+        });
+    }
+
+  private:
     void put(std::string_view word, const Extent *extents, const Token &token) {
         const std::size_t last = word.size() - 1;
         const std::size_t first = std::min<std::size_t>(token.start, last);
@@ -108,9 +144,54 @@ class Engine::Rows {
         return text;
     }
 
-    const Engine &engine_;
-    Scratch &scratch_;
     Tokens &out_;
+};
+
+// Takes ids, and places in bytes of a text whose words are all parts of it; NeedsExtents where one
+// is not.
+class Engine::Places : Finder {
+  public:
+    Places(const Engine &engine, Scratch &scratch, std::string_view whole, IdList &ids,
+           IdList &places)
+        : Finder(engine, scratch), whole_(whole), ids_(ids), places_(places) {}
+
+    void added(const Segment &piece) {
+        const auto &text = piece.part.text;
+        if (text.empty()) throw NeedsExtents();
+        const std::size_t at = place(text);
+        put(piece.id, at, at + text.size());
+    }
+
+    void word(std::string_view word, const Extent *, const char *) {
+        const std::size_t from = place(word);
+        find(word, [&](std::string_view text, std::size_t start, const Token &token) {
+            const std::size_t last = text.size() - 1;
+            const std::size_t end = std::min<std::size_t>(token.end, text.size());
+            put(token.id, from + start + std::min<std::size_t>(token.start, last),
+                from + start + end);
+        });
+    }
+
+  private:
+    // Addresses are compared as numbers: those of different texts have no order.
+    [[nodiscard]] std::size_t place(std::string_view text) const {
+        const auto from = reinterpret_cast<std::uintptr_t>(whole_.data());
+        const auto at = reinterpret_cast<std::uintptr_t>(text.data());
+        if (at < from || at - from > whole_.size() || text.size() > whole_.size() - (at - from))
+            throw NeedsExtents();
+        return at - from;
+    }
+    void put(std::uint32_t id, std::size_t start, std::size_t end) {
+        ids_.push_back(id);
+        auto *place = places_.room(2);
+        place[0] = static_cast<std::uint32_t>(start);
+        place[1] = static_cast<std::uint32_t>(end);
+        places_.advance(2);
+    }
+
+    std::string_view whole_;
+    IdList &ids_;
+    IdList &places_;
 };
 
 bool Engine::aligns() const {
@@ -124,6 +205,58 @@ void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, 
     scratch.model.places = true;
     walk(aligned(checked(text, options.valid, scratch), scratch), options.parse_special, scratch,
          Rows(*this, scratch, out));
+}
+
+bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
+                       IdList &places) const {
+    const std::size_t before = ids.size();
+    const std::size_t from = places.size();
+    if (!scratch.model.whole_characters || (pre_tokenizer_ && pre_tokenizer_->needs_extents()))
+        return false;
+    try {
+        const Part whole{text, nullptr, {0, 0}, true, true};
+        walk(whole, parse_special, scratch, Places(*this, scratch, text, ids, places));
+    } catch (const NeedsExtents &) {
+        ids.cut(before);
+        places.cut(from);
+        scratch.arena.begin(text.size());
+        return false;
+    }
+    to_characters(text, places, from);
+    return true;
+}
+
+void Engine::encode_places(std::string_view text, const EncodeOptions &options, IdList &ids,
+                           IdList &places) const {
+    const Frame &frame = options.add_special_tokens ? special_ : plain_;
+    if (!aligns() || !frame || std::count(frame->begin(), frame->end(), NONE) != 1)
+        throw Deferred();
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
+    scratch.model.places = true;
+    const auto add = [&](std::uint32_t id) {
+        ids.push_back(id);
+        places.push_back(0);
+        places.push_back(0);
+    };
+    for (const auto around : *frame) {
+        if (around != NONE) {
+            add(around);
+            continue;
+        }
+        for (const auto id : prefix_) add(id);
+        const auto valid = checked(text, options.valid, scratch);
+        if (valid.data() == text.data() &&
+            places_in(valid, options.parse_special, scratch, ids, places))
+            continue;
+        Tokens tokens;
+        walk(aligned(valid, scratch), options.parse_special, scratch, Rows(*this, scratch, tokens));
+        ids.append(tokens.ids);
+        for (const auto &[start, end] : tokens.offsets) {
+            places.push_back(start);
+            places.push_back(end);
+        }
+    }
 }
 
 // A text that stands for itself.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 #include <span>
+#include <utility>
 
 namespace mtkit {
 
@@ -18,6 +19,8 @@ class IdList {
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::span<const std::uint32_t> ids() const { return {ids_, size_}; }
+
+    [[nodiscard]] std::uint32_t *data() { return ids_; }
 
     // Where the next ids go; there is room for `count`.
     std::uint32_t *room(std::size_t count) {
@@ -45,6 +48,14 @@ class IdList {
         advance(count);
     }
     void cut(std::size_t size) { size_ = size; }
+    // Its memory, cut to size, for the caller to free; it is empty afterwards.
+    std::uint32_t *release() {
+        auto *ids = std::exchange(ids_, nullptr);
+        const std::size_t size = std::exchange(size_, 0);
+        capacity_ = 0;
+        void *exact = size == 0 ? nullptr : std::realloc(ids, size * sizeof *ids);
+        return exact == nullptr ? ids : static_cast<std::uint32_t *>(exact);
+    }
 
   private:
     void grow(std::size_t count) {

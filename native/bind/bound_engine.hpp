@@ -1,0 +1,171 @@
+// The engine as Python sees it, the texts that it takes and the numbers that it gives.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "encode/engine.hpp"
+
+namespace nb = nanobind;
+
+// Put a reference into a new list.
+inline void set_item(PyObject *list, Py_ssize_t at, PyObject *value) {
+#ifdef Py_LIMITED_API
+    PyList_SetItem(list, at, value);
+#else
+    PyList_SET_ITEM(list, at, value);
+#endif
+}
+
+// Yes, no, or as the program says.
+using Choice = std::optional<bool>;
+
+inline int as_number(Choice choice) {
+    return choice ? static_cast<int>(*choice) : -1;
+}
+
+// An engine with the buffers that its tables lie in.
+class BoundEngine {
+  public:
+    using Sections = nb::typed<nb::dict, nb::str, nb::object>;
+    using Ids = nb::typed<nb::list, int>;
+
+    explicit BoundEngine(const Sections &sections) {
+        mtkit::Tables tables;
+        for (auto [tag, section] : sections) {
+            buffers_.push_back(std::make_unique<Buffer>(section));
+            tables.add(nb::cast<std::string>(tag), buffers_.back()->bytes());
+        }
+        engine_ = std::make_unique<mtkit::Engine>(std::move(tables));
+    }
+    ~BoundEngine() {
+        for (PyObject *number : numbers_) Py_XDECREF(number);
+    }
+    BoundEngine(const BoundEngine &) = delete;
+    BoundEngine &operator=(const BoundEngine &) = delete;
+
+    [[nodiscard]] const mtkit::Engine &engine() const { return *engine_; }
+
+    // Ids as a list. Python numbers are made once for each id; making them anew would cost more
+    // than the encoding. Called with the GIL.
+    Ids to_list(std::span<const std::uint32_t> ids) {
+        PyObject *list = PyList_New(static_cast<Py_ssize_t>(ids.size()));
+        if (list == nullptr) nb::raise_python_error();
+        Py_ssize_t at = 0;
+        for (const auto id : ids) {
+            PyObject *known = id < numbers_.size() ? numbers_[id] : nullptr;
+            if (known == nullptr) [[unlikely]]
+                known = number(id);
+            else
+                Py_INCREF(known);
+            set_item(list, at++, known);
+        }
+        return nb::steal<Ids>(list);
+    }
+
+  private:
+    // A new reference to an id's number, which is kept unless it is large.
+    PyObject *number(std::uint32_t id) {
+        if (id == mtkit::NONE) return PyLong_FromLong(-1); // a byte that has no token
+        PyObject *made = PyLong_FromUnsignedLong(id);
+        if (id < MOST_NUMBERS) {
+            if (id >= numbers_.size()) numbers_.resize(std::size_t{id} + 1);
+            Py_XINCREF(numbers_[id] = made);
+        }
+        return made;
+    }
+
+    static constexpr std::uint32_t MOST_NUMBERS = 1U << 20;
+    std::vector<PyObject *> numbers_;
+    std::vector<std::unique_ptr<Buffer>> buffers_;
+    std::unique_ptr<mtkit::Engine> engine_;
+};
+
+// The UTF-8 form of a str (in place for ASCII; kept by the str otherwise) or the bytes of a buffer.
+class TextArgument {
+  public:
+    explicit TextArgument(nb::handle text) {
+        if (PyUnicode_Check(text.ptr())) {
+            Py_ssize_t size = 0;
+            const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+            if (data == nullptr) nb::raise_python_error();
+            text_ = {data, static_cast<std::size_t>(size)};
+        } else {
+            buffer_ = std::make_unique<Buffer>(text);
+            text_ = buffer_->text();
+        }
+    }
+    [[nodiscard]] std::string_view text() const { return text_; }
+    [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
+                                               Choice parse_special) const {
+        return {add_special_tokens, as_number(parse_special), buffer_ == nullptr};
+    }
+
+  private:
+    std::unique_ptr<Buffer> buffer_;
+    std::string_view text_;
+};
+
+class MemoryView : public nb::object {
+  public:
+    NB_OBJECT(MemoryView, nb::object, "memoryview", PyMemoryView_Check)
+};
+
+// Numbers that the core made, for Python's buffers: i (int32) or q (int64).
+class Column {
+  public:
+    explicit Column(mtkit::IdList &ids)
+        : size_(static_cast<Py_ssize_t>(ids.size())), data_(ids.release()) {}
+    // `count` numbers of 64 bits, to be written by the caller.
+    explicit Column(std::size_t count)
+        : size_(static_cast<Py_ssize_t>(count)), wide_(true),
+          data_(std::malloc(count * sizeof(std::int64_t))) {
+        if (data_ == nullptr) throw std::bad_alloc();
+    }
+    ~Column() { std::free(data_); }
+    Column(const Column &) = delete;
+    Column &operator=(const Column &) = delete;
+
+    [[nodiscard]] std::int64_t *wide() { return static_cast<std::int64_t *>(data_); }
+
+    // A view that keeps it.
+    template <typename... Args> static MemoryView view(Args &&...args) {
+        return view(std::make_unique<Column>(std::forward<Args>(args)...));
+    }
+    static MemoryView view(std::unique_ptr<Column> column) {
+        const nb::object owner = nb::cast(column.release(), nb::rv_policy::take_ownership);
+        PyObject *made = PyMemoryView_FromObject(owner.ptr());
+        if (made == nullptr) nb::raise_python_error();
+        return nb::steal<MemoryView>(made);
+    }
+
+    static int get(PyObject *self, Py_buffer *view, int) {
+        static char narrow[] = "i";
+        static char wide[] = "q";
+        static std::uint32_t nothing = 0;
+        auto &column = *nb::inst_ptr<Column>(self);
+        *view = {};
+        view->itemsize = column.wide_ ? sizeof(std::int64_t) : sizeof(std::int32_t);
+        view->buf = column.data_ == nullptr ? &nothing : column.data_;
+        view->len = column.size_ * view->itemsize;
+        view->ndim = 1;
+        view->format = column.wide_ ? wide : narrow;
+        view->shape = &column.size_;
+        view->strides = nullptr;
+        view->obj = Py_NewRef(self);
+        return 0;
+    }
+
+  private:
+    Py_ssize_t size_;
+    bool wide_ = false;
+    void *data_;
+};

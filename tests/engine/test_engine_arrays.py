@@ -1,0 +1,147 @@
+"""Ids as arrays: without a copy, a batch in one call of the core, the same on any threads."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from engine_cases import FILES, TEXTS, answer, fixture, random_texts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtkit.engine import Engine, load_engine
+from mtkit.pipeline import Pipeline
+from mtkit.spec import post_processors, replace
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCH = [*TEXTS, *random_texts(31, 40)]
+SURROGATE = "\ud800"
+
+
+class Counted:
+    """The core, with the names of the calls that it got."""
+
+    def __init__(self, core: object) -> None:
+        self.core = core
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        self.calls.append(name)
+        found: Callable[..., Any] = getattr(self.core, name)
+        return found
+
+
+def engine_of(name: str) -> Engine:
+    engine = load_engine(fixture(name))
+    assert isinstance(engine, Engine)
+    return engine
+
+
+def rows(ids: np.ndarray[Any, Any], starts: np.ndarray[Any, Any]) -> list[list[int]]:
+    assert (ids.dtype, starts.dtype) == (np.int32, np.int64)
+    assert starts[0] == 0
+    assert starts[-1] == len(ids)
+    return [ids[a:b].tolist() for a, b in pairwise(starts)]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("threads", [0, 1, 2, 7])
+def test_a_batch_is_its_texts_on_any_number_of_threads(name: str, threads: int) -> None:
+    tokenizer = Tokenizer(fixture(name))
+    texts = [text for text in BATCH if isinstance(answer(tokenizer.encode_ids, text), list)]
+    assert len(texts) > 30
+    for options in ({}, {"add_special_tokens": False}, {"parse_special": False}):
+        wanted = [tokenizer.encode_ids(text, **options) for text in texts]
+        assert tokenizer.encode_batch_ids(texts, threads=threads, **options) == wanted
+        found = tokenizer.encode_batch_arrays(texts, threads=threads, **options)
+        assert rows(*found) == wanted
+
+
+def test_a_batch_is_one_call_of_the_core() -> None:
+    tokenizer = Tokenizer(fixture(FILES[0]))
+    engine = tokenizer.engine
+    assert isinstance(engine, Engine)
+    engine._native = counted = Counted(engine._native)
+    tokenizer.encode_batch_ids(["a"] * 100)
+    tokenizer.encode_batch_arrays(["a"] * 100)
+    assert counted.calls == ["encode_batch", "encode_batch_packed"]
+
+
+def test_what_the_core_hands_over_stands_in_its_row() -> None:
+    spec = replace(fixture("spm-bpe/tokenizer.model"), invalid_utf8="loose")
+    engine, texts = load_engine(spec), ["one", b"\xff\xfe", "", "two", b"\xff"]
+    assert isinstance(engine, Engine)
+    wanted = [Pipeline(spec).encode_ids(text) for text in texts]
+    assert engine.encode_batch_ids(texts) == wanted
+    ids, starts = engine.encode_batch_array(texts, threads=2)
+    assert [ids[a:b].tolist() for a, b in pairwise(starts)] == wanted
+    assert engine.deferred == 4
+
+
+def test_an_error_of_one_text_is_that_of_the_batch() -> None:
+    for bad in (SURROGATE, 3, ["a"]):
+        tokenizer = Tokenizer(fixture(FILES[0]))
+        wanted = answer(tokenizer.encode_ids, bad) if isinstance(bad, str) else None
+        for encode in (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays):
+            if wanted is None:
+                with pytest.raises(TypeError, match="a text is str or bytes"):
+                    encode(["fine", bad])
+            else:
+                assert answer(encode, ["fine", bad]) == wanted
+
+
+@given(st.lists(st.text(max_size=8), max_size=12), st.integers(1, 5))
+def test_drawn_batches(texts: list[str], threads: int) -> None:
+    tokenizer = DRAWN
+    wanted = [tokenizer.encode_ids(text) for text in texts]
+    assert tokenizer.encode_batch_ids(texts, threads=threads) == wanted
+    assert rows(*tokenizer.encode_batch_arrays(texts, threads=threads)) == wanted
+
+
+DRAWN = Tokenizer(fixture(FILES[0]))
+
+
+def test_arrays_are_the_memory_that_the_core_wrote() -> None:
+    """Neither the buffer nor numpy copies: a change through one view is seen by the other."""
+    tokenizer = Tokenizer(fixture(FILES[0]))
+    made = tokenizer.encode_array("Hello, MNN!")
+    assert (made.format, made.readonly) == ("i", False)
+    assert type(made.obj).__module__ == "mtkit._native"
+    array = np.asarray(made)
+    array[0] = 1234
+    assert made[0] == 1234
+    for column in (*tokenizer.encode_offsets("a b"), *tokenizer.encode_batch_arrays(["a", "b"])):
+        assert not column.flags.owndata
+        assert column.flags.writeable
+    del made
+    array[1:] = 0  # the array keeps its memory
+    assert array[0] == 1234
+
+
+def test_offsets_that_a_post_processor_trims() -> None:
+    spec = replace(
+        fixture("bbpe-8k/tokenizer.json"), post_processor=post_processors.ByteLevel(True, True)
+    )
+    tokenizer = Tokenizer(spec)
+    text = "a  few  words " * 3
+    wanted = tokenizer.encode(text)
+    ids, offsets = tokenizer.encode_offsets(text)
+    assert (ids.tolist(), list(map(tuple, offsets.tolist()))) == (wanted.ids, wanted.offsets)
+    untrimmed = Tokenizer(replace(spec, post_processor=None)).encode(text).offsets
+    assert untrimmed != wanted.offsets
+
+
+def test_offsets_come_from_one_call_of_the_core() -> None:
+    engine = engine_of("bbpe-8k/tokenizer.json")
+    engine._native = counted = Counted(engine._native)
+    text = "".join(random.Random(5).choices("ab \u00e9\u4e2d\U0001f600", k=500))
+    ids, places = engine.encode_places(text)
+    assert counted.calls == ["encode_places"]
+    assert len(places) == 2 * len(ids)
+    assert engine.deferred == 0
