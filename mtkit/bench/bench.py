@@ -263,12 +263,10 @@ class _Run:
                 own = self.files.get("mtok", given) if name == OWN else given
                 size = len(content.encode())
                 try:
-                    counted = instructions(name, module, own, path, size)
+                    for part, cost in instructions(name, module, own, path, size):
+                        self._add("instructions", text, part, "instr/byte", name, cost)
                 except UnsupportedError as error:
                     self.states[name].setdefault("failed", {})["instructions"] = str(error)
-                    continue
-                for part, cost in zip(("fresh", "again"), counted, strict=True):
-                    self._add("instructions", text, part, "instructions/byte", name, cost)
 
 
 def _name_of(tokenizer: Tokenizer) -> str:

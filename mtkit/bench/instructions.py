@@ -15,8 +15,9 @@ from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
+SHAPES = ("whole", "documents")
 _COUNTER = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
 
 
@@ -33,18 +34,26 @@ def require() -> None:
         )  # fmt: skip
 
 
-def instructions(name: str, module: str, path: str, text_path: str, size: int) -> Sequence[float]:
-    """Return instructions a byte of a text that is new and of one that was seen.
+def instructions(
+    name: str, module: str, path: str, text_path: str, size: int
+) -> Iterator[tuple[str, float]]:
+    """Yield instructions a byte by what is encoded: "whole fresh", "documents again" ….
 
     Raises:
         UnsupportedError: The library does not run under valgrind.
     """
-    none, once, thrice = (_count(name, module, path, text_path, passes) for passes in (0, 1, 3))
-    return (once - none) / size, (thrice - once) / 2 / size
+
+    def count(shape: str, passes: int) -> int:
+        return _count(name, module, path, text_path, shape, str(passes))
+
+    none = count(SHAPES[0], 0)
+    for shape in SHAPES:
+        once, thrice = count(shape, 1), count(shape, 3)
+        yield f"{shape} fresh", (once - none) / size
+        yield f"{shape} again", (thrice - once) / 2 / size
 
 
-def _count(name: str, module: str, path: str, text_path: str, passes: int) -> int:
-    arguments = (name, module, path, text_path, str(passes))
+def _count(*arguments: str) -> int:
     done = subprocess.run(  # noqa: S603  this interpreter
         [*_COUNTER, *command("count", *arguments)],
         check=False,
@@ -55,5 +64,5 @@ def _count(name: str, module: str, path: str, text_path: str, passes: int) -> in
     found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
     if done.returncode or not found:
         last = (done.stderr.strip().splitlines() or ["ended without a word"])[-1]
-        raise UnsupportedError(f"does not run under valgrind: {last}", source=name)
+        raise UnsupportedError(f"does not run under valgrind: {last}", source=arguments[0])
     return int(found[1].replace(",", ""))

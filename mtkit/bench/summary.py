@@ -36,7 +36,7 @@ class Row(Record):
         text: Name of the text, "" where there is none.
         unit: Of ``costs``.
         costs: Library -> median.
-        ratios: Library whose ids are right -> ratio.
+        ratios: Library -> ratio, where its ids and mtkit's are right.
     """
 
     tokenizer: str
@@ -73,7 +73,9 @@ def rows_of(tokenizer: Mapping[str, Any]) -> list[Row]:
         ratios = {
             name: _ratio(costs, own)
             for name, costs in figure["costs"].items()
-            if name != OWN and min(own) > 0 and is_exact(states[name], figure["text"])
+            if name != OWN
+            and min(own) > 0
+            and all(is_exact(states[each], figure["text"]) for each in (OWN, name))
         }
         found.append(
             Row(

@@ -157,15 +157,17 @@ def serve() -> None:
 
 
 def count() -> None:
-    """Encode a text so many times: what valgrind counts."""
-    name, module, path, text_path, passes = sys.argv[1:6]
+    """Encode a text so many times, whole or as documents: what valgrind counts."""
+    name, module, path, text_path, shape, passes = sys.argv[1:7]
     from mtkit.bench.libraries import named
+    from mtkit.bench.scenarios import documents
 
     library = named(name, module)
     loaded = library.load(path)
     with open(text_path, encoding="utf-8", newline="") as file:
         text = file.read()
-    text.encode()
+    shapes = {"whole": [text], "documents": documents(text)}
     library.ids(loaded, "Hello")
     for _ in range(int(passes)):
-        library.ids(loaded, text)
+        for part in shapes[shape]:
+            library.ids(loaded, part)

@@ -21,8 +21,8 @@ _MOST = 1_000_000
 _QUICK = 200_000
 _SIZES = {"k": 1000, "M": 1_000_000}
 _FOLDED = ("load", "load .mtok", "short", "decode", "5 KB", "whole fresh", "whole again",
-           "documents fresh", "documents again", "lines fresh", "instructions fresh",
-           "instructions again", "memory")  # fmt: skip
+           "documents fresh", "documents again", "lines fresh", "instructions whole fresh",
+           "instructions whole again", "memory")  # fmt: skip
 """What is shown without --all."""
 
 
@@ -101,6 +101,7 @@ def bench(
         _show(document, everything=everything)
     else:
         output.write_rows(_lines(document))
+        _warn(document)
     _end(differing(document))
 
 
@@ -126,6 +127,16 @@ def _end(differing: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         name, wrong = differing[0]
         what = f"ids differ from the reference's: {_where(wrong)}"
         raise AnswerNo(what, source=name, hint="this is a fault of mtkit: please report it")
+
+
+def _warn(document: Mapping[str, Any]) -> None:
+    """Say in a pipe which libraries have no ratio."""
+    from mtkit.commands import output
+
+    for tokenizer in document["tokenizers"]:
+        for line, is_good in _verdicts(tokenizer["libraries"], has_peers=True):
+            if not is_good:
+                output.warn(tokenizer["name"], ["".join(map(str, line))])
 
 
 def _where(wrong: Mapping[str, Any]) -> str:

@@ -6,16 +6,14 @@ import json
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from screens import screen
 from support import FIXTURES, reference
 
 from mtkit.bench.summary import rows_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HF = str(FIXTURES / "bbpe-8k" / "tokenizer.json")
 DEFAULT = str(FIXTURES.parents[1] / "mtkit" / "data" / "default.mtok")
@@ -159,16 +157,19 @@ def test_mtkit_alone_with_the_texts_that_python_brings() -> None:
     assert "mtkit alone" in shown.text
 
 
-def test_ids_that_differ_from_the_reference_are_the_answer_no() -> None:
-    from mtkit.bench.summary import differing
-    from mtkit.commands.bench import _end
-    from mtkit.errors import AnswerNo
-
-    wrong = {"text": "english", "at": 3, "ids": [1, 2], "right": []}
-    found = {"tokenizers": [{"name": "a/b", "libraries": {"mtkit": {"wrong": [wrong]}}}]}
-    assert differing(found) == [("a/b", wrong)]
-    with pytest.raises(AnswerNo, match=r"a/b: .*english at token 3: 1 2 instead of nothing"):
-        _end(differing(found))
+def test_ids_that_differ_from_the_reference_are_the_answer_no(files: dict[str, str]) -> None:
+    """A file can describe the reference itself: here one that gives other ids."""
+    peer = Path(files["peer"])
+    peer.write_text(PEER.replace('"wrong"', '"tokenizers"'), encoding="utf-8")
+    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
+    done = run(*options)
+    assert done.returncode == 1, done.stderr
+    said = done.stderr.splitlines()
+    assert "text at token 5: " in said[-1]
+    assert "a fault of mtkit" in said[-1]
+    assert any("broken: not measured: RuntimeError" in line for line in said)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert all(len(line) == 6 for line in lines if line[2] == "text")
 
 
 @pytest.mark.parametrize(
@@ -232,5 +233,8 @@ def test_instructions_are_counted_or_valgrind_is_asked_for(tmp_path: Path) -> No
     from mtkit.bench.instructions import instructions
 
     (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-    fresh, again = instructions("mtkit", "", DEFAULT, str(tmp_path / "text"), len(TEXT.encode()))
-    assert fresh > again > 1
+    path = str(tmp_path / "text")
+    costs = dict(instructions("mtkit", "", DEFAULT, path, len(TEXT.encode())))
+    assert set(costs) == {f"{x} {y}" for x in ("whole", "documents") for y in ("fresh", "again")}
+    assert costs["whole fresh"] > costs["whole again"] > 1
+    assert costs["documents fresh"] > costs["documents again"] > 1
