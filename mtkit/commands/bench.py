@@ -20,6 +20,8 @@ app = application()
 _MOST = 1_000_000
 _QUICK = 200_000
 _SIZES = {"k": 1000, "M": 1_000_000}
+_WIDE = 100
+"""Columns from which on the spread of the ratios has room."""
 _FOLDED = ("load", "load .mtok", "short", "decode", "5 KB", "whole fresh", "whole again",
            "documents fresh", "documents again", "lines fresh", "instructions whole fresh",
            "instructions whole again", "memory")  # fmt: skip
@@ -170,22 +172,25 @@ def _show(document: Mapping[str, Any], *, everything: bool) -> None:
         peers = [name for name in states if any(name in row.ratios for row in rows)]
         screen.line(part("name", tokenizer["name"]))
         for line, good in _verdicts(states, bool(peers)):
-            screen.verdict(*line, good=good)
-        screen.table(
-            ("", "text", f"{OWN}>", "unit:dim", *(f"× {name}>" for name in peers), "±>:dim"),
-            [_cells(row, peers) for row in rows],
-            elastic=1,
-        )
+            if good is None:
+                screen.line(part("dim", "! "), *line, hanging=2)
+            else:
+                screen.verdict(*line, good=good)
+        spread = ("±>:dim",) if peers and screen.width >= _WIDE else ()
+        columns = ("", "text", f"{OWN}>", *(f"{name}>" for name in peers), *spread)
+        screen.table(columns, [_cells(row, peers)[: len(columns)] for row in rows], elastic=1)
         screen.line()
     machine, settings = document["machine"], document["settings"]
-    remarks = [counted(settings["rounds"], "round"), machine["cpu"], f"Python {machine['python']}"]
-    if not everything:
-        remarks.append("every figure: --all")
+    rounds = counted(settings["rounds"], "round")
+    remarks = [f"times {OWN} is as fast: median of {rounds}", machine["cpu"]]
+    remarks += [f"Python {machine['python']}", *["every figure: --all"] * (not everything)]
     screen.line(*joined([part("dim", remark) for remark in remarks]))
 
 
-def _verdicts(states: Mapping[str, Any], has_peers: bool) -> Iterator[tuple[list[object], bool]]:
-    """Yield who gives the right ids, and who is left out and why."""
+def _verdicts(
+    states: Mapping[str, Any], has_peers: bool
+) -> Iterator[tuple[list[object], bool | None]]:
+    """Yield who gives the right ids, who is left out and why; None: what cannot read the file."""
     from mtkit.bench.libraries import OWN
     from mtkit.commands.terminal import joined, part
 
@@ -203,7 +208,7 @@ def _verdicts(states: Mapping[str, Any], has_peers: bool) -> Iterator[tuple[list
         for scenario, error in state.get("failed", {}).items():
             yield [f"{name}: {scenario}: {error}"], False
         if "error" in state:
-            yield [f"{name}: not measured: {state['error']}"], False
+            yield [f"{name}: not measured: {state['error']}"], None
         for wrong in state.get("wrong", ())[:1]:
             others = len(state["wrong"]) - 1
             more = f" (and {others} more texts)" if others else ""
@@ -221,4 +226,4 @@ def _cells(row: Row, peers: Sequence[str]) -> list[object]:
         role = "good" if ratio and ratio.low >= 1 else "warning" if ratio and ratio.high < 1 else ""
         ratios.append(part(role, f"{ratio.middle:.2f}" if ratio else "-"))
     spread = f"{row.spread:.0%}" if row.spread is not None else ""
-    return [row.scenario, row.text, figure, unit, *ratios, spread]
+    return [row.scenario, row.text, f"{figure} {unit}", *ratios, spread]
