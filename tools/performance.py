@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "bench"
+RESULT = FOLDER / "result.json"
 PAGE, PICTURE = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.svg"
 SHARED = Path(os.environ.get("MTKIT_SHARED") or ROOT.parent / "shared")
 TOKENIZERS = (
@@ -45,6 +46,34 @@ ARTICLE = {"load .mtok": ("load", 154), "short": ("four short texts", 5.5),
 """Scenario -> what the article calls it, and how many times as fast as HuggingFace it measured."""
 NAMES = [name for name, _ in ARTICLE.values()]
 RIVAL = "tokenizers"
+REPEATED = """## Repeated on another machine
+
+```
+make bench                                    # all of this; BENCH="--quick" is shorter
+mtkit bench -t tokenizer.json corpus.txt      # your file and your text
+mtkit bench -t tokenizer.json --instructions  # counted by valgrind: the same on a busy machine
+```
+
+`pip install -r benchmarks/peers.txt` installs the libraries of these tables. Another one is a
+Python file, given with `--peers tokenizers,mine.py`:
+
+```python
+from mtkit.bench.libraries import Library
+
+class Mine(Library):
+    name = "mine"        # the package, too
+    reads = ("hf",)      # names of formats: mtkit formats
+
+    def load(self, path):
+        import mine
+        return mine.Tokenizer(path)
+
+    def ids(self, loaded, text):
+        return loaded.encode(text)
+```
+
+`listed`, `batch`, `decode` and `offsets` can be given as well; what is missing is not measured.
+"""
 LEFT_OUT = ("hard", "list fresh", "batch fresh", "offsets again", "decode all again")
 DRAWN = ("load .mtok", "short", "decode", "whole", "documents")
 
@@ -71,18 +100,21 @@ def inputs(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
 
 
 def measure(names: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
-    """Run ``mtkit bench``."""
+    """Run ``mtkit bench`` on each tokenizer; what is done is kept if a later one fails."""
     tokenizers, texts = inputs(names)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "mtkit", "bench", *map(str, texts), "--json", *options]
-    for path in tokenizers:
-        command += ["-t", str(path)]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
-    if not done.stdout:
-        sys.exit(done.returncode)
-    (FOLDER / "result.json").write_bytes(done.stdout)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = {}
+    for number, path in enumerate(tokenizers, 1):
+        print(f"{number} of {len(tokenizers)}: {path.relative_to(path.parents[1])}", flush=True)
+        command = [sys.executable, "-m", "mtkit", "bench", *map(str, texts), "--json", *options]
+        done = subprocess.run([*command, "-t", str(path)], check=False, stdout=subprocess.PIPE)
+        if not done.stdout:
+            sys.exit(done.returncode)
+        found = json.loads(done.stdout)
+        document = document or {**found, "tokenizers": []}
+        document["tokenizers"] += found["tokenizers"]
+        RESULT.write_text(json.dumps(document), encoding="utf-8")
+    return document
 
 
 def cell(row: Row, name: str) -> str:
@@ -172,7 +204,7 @@ def page(document: Mapping[str, Any]) -> str:
                 for row in rows
             ],
         )
-    return "\n".join(out)
+    return "\n".join([*out, REPEATED])
 
 
 def draw(document: dict[str, Any]) -> None:

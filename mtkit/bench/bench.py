@@ -47,7 +47,7 @@ class Plan(Record):
 
 
 def run(
-    tokenizers: Sequence[Tokenizer], plan: Plan, on_progress: Callable[[float], None] = print
+    tokenizers: Sequence[Tokenizer], plan: Plan, on_progress: Callable[[float], object]
 ) -> dict[str, Any]:
     """Measure; returns the document of ``mtkit bench --json``.
 

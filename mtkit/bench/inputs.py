@@ -18,17 +18,19 @@ _MODULES = ("argparse", "ast", "calendar", "datetime", "decimal", "difflib", "in
 
 
 def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
-    """Return the beginning of each file by its name, without what is not valid UTF-8 at the end.
+    """Return the beginning of each file by its name, in whole characters.
 
     Raises:
         UsageError: A file cannot be read, is empty or not UTF-8.
     """
+    from codecs import getincrementaldecoder
+
     found: dict[str, str] = {}
     for path in paths:
         try:
             with open(path, "rb") as file:
                 data = file.read(size)
-            whole = data.decode("utf-8", "ignore" if len(data) == size else "strict")
+            whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
         except OSError as error:
             raise UsageError(error.strerror or str(error), source=path) from None
         except UnicodeDecodeError as error:

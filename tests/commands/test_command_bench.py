@@ -14,6 +14,7 @@ from screens import screen
 from support import FIXTURES, reference
 
 from mtkit.bench.summary import rows_of
+from mtkit.errors import UsageError
 
 HF = str(FIXTURES / "bbpe-8k" / "tokenizer.json")
 DEFAULT = str(FIXTURES.parents[1] / "mtkit" / "data" / "default.mtok")
@@ -238,3 +239,19 @@ def test_instructions_are_counted_or_valgrind_is_asked_for(tmp_path: Path) -> No
     assert set(costs) == {f"{x} {y}" for x in ("whole", "documents") for y in ("fresh", "again")}
     assert costs["whole fresh"] > costs["whole again"] > 1
     assert costs["documents fresh"] > costs["documents again"] > 1
+
+
+def test_a_text_is_cut_between_characters(tmp_path: Path) -> None:
+    from mtkit.bench.inputs import texts_of
+    from mtkit.bench.scenarios import documents
+
+    path = tmp_path / "han.txt"
+    path.write_text("漢字" * 3000 + "\n" + "ab\n" * 3000, encoding="utf-8")
+    assert texts_of([str(path)], 8) == {"han": "漢字"}
+    (whole,) = texts_of([str(path)], 1 << 20).values()
+    parts = documents(whole)
+    assert "".join(parts) == whole
+    assert len(parts) > 2
+    path.write_bytes("漢".encode() + b"\xff" + b"a" * 20)
+    with pytest.raises(UsageError, match="offset 3"):
+        texts_of([str(path)], 8)
