@@ -32,6 +32,7 @@ COMMANDS = {
         "Write a GGUF in the other byte order.",
     ),
     "quantize": ("mtkit.commands.quantize", "Write a model in fewer bits."),
+    "trim": ("mtkit.commands.trim", "Cut a model to the tokens that are needed."),
     "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "count": ("mtkit.commands.count", "Count the tokens of texts."),

@@ -89,6 +89,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("quantize", MODEL, "--type", "Q4_1", "--allow-requantize", "-o", "new.gguf"),
         ),
     ),
+    "trim": (
+        "a model with fewer tokens",
+        (("trim", MODEL, "--corpus", "LICENSE", "-o", "small.gguf"), ("inspect", "small.gguf")),
+    ),
     "hash": ("what a model holds", (("hash", MODEL, "--tokenizer"),)),
     "count": ("how many tokens", (("count", "LICENSE", "tests/fixtures/spm-bpe/cases.jsonl"),)),
     "corpus": (

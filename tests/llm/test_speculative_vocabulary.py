@@ -15,6 +15,7 @@ from support import reference, shared
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
+from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llm.generate import generate
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import (
@@ -26,7 +27,7 @@ from mtkit.llm.speculative import (
 )
 from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, finishers
 from mtkit.llm.speculative.proposal import Outcome
-from mtkit.llm.speculative.prune import EMBEDDING, HEAD, prune
+from mtkit.llm.speculative.prune import prune
 from mtkit.llm.speculative.trigger import Trigger
 from mtkit.settings import ContextSettings, ModelSettings
 

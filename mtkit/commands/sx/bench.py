@@ -135,8 +135,8 @@ def _with_search(
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.rows import Rows
+    from mtkit.gguf.vocabulary_rows import EMBEDDING
     from mtkit.llm.speculative import semantic_index
-    from mtkit.llm.speculative.prune import EMBEDDING
 
     if drafting.draft is None:
         raise UsageError("does nothing without --draft", field="--sx-static-vocab")

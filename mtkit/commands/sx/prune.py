@@ -37,8 +37,8 @@ def prune(
     from mtkit.commands.options import model_named
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.vocabulary_rows import EMBEDDING, ROWS_MULTIPLE
     from mtkit.llm.speculative import static_vocabulary
-    from mtkit.llm.speculative.prune import EMBEDDING, ROWS_MULTIPLE
     from mtkit.llm.speculative.prune import prune as write
 
     path = model_named(draft)

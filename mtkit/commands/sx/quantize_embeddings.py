@@ -41,9 +41,9 @@ def quantize_embeddings(
     from mtkit.errors import UnsupportedError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.rows import Rows
+    from mtkit.gguf.vocabulary_rows import EMBEDDING
     from mtkit.llm.speculative import neighbours as before
     from mtkit.llm.speculative import semantic_index
-    from mtkit.llm.speculative.prune import EMBEDDING
 
     path = model_named(target)
     file = open_gguf(path)

@@ -7,8 +7,9 @@ from contextlib import suppress
 
 from mtkit.errors import FormatError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.speculative import static_vocabulary
-from mtkit.llm.speculative.prune import EMBEDDING, IDS, SOURCE, SOURCE_BYTES, prune
+from mtkit.llm.speculative.prune import IDS, SOURCE, SOURCE_BYTES, prune
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

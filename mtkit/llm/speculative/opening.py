@@ -6,6 +6,7 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
+from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import calibration, draft_files, exactness
 from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
@@ -14,7 +15,6 @@ from mtkit.llm.speculative.growth import is_dynamic, open_learning
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.pace import Adaptive, Steady
-from mtkit.llm.speculative.prune import EMBEDDING
 from mtkit.llm.speculative.rounds import Speculation
 from mtkit.llm.speculative.translated_draft import TranslatedDraft
 from mtkit.llm.speculative.translation import Translation

@@ -1,0 +1,133 @@
+"""``mtkit trim``: a model with a smaller vocabulary."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import AS_JSON, application
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.llm.trim import Trimmed
+
+app = application()
+
+
+@app.command()
+def trim(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF model.")],
+    out: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The new file.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="FILE", help="Ids to keep, one a line.")
+    ] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", metavar="FILE", help="Texts that count. Repeatable."),
+    ] = None,
+    coverage: Annotated[
+        float,
+        typer.Option("--coverage", metavar="P", min=0, max=1, help="Part of their tokens to keep."),
+    ] = 0.999,
+    multiple: Annotated[
+        int,
+        typer.Option("--multiple", metavar="N", min=1, help="Round the number of ids up."),
+    ] = 64,
+    id_map: Annotated[
+        str | None,
+        typer.Option("--map", metavar="FILE", help="New id, old id, token: .tsv or .json."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Cut embedding, head and vocabulary of a model to the tokens that are needed.
+
+    What tokens are made of, bytes and special tokens stay, too. Rows are copied byte for byte;
+    logits are the same to the bit where 64 divides their number. Texts of kept tokens have the same
+    tokens, which is tried before anything is written; other texts get smaller ones. The ids change:
+    the map is written beside the file, as OUT.ids.tsv. Both appear or neither. In a pipe: path, ids
+    before, after, bytes of tensors before, after, path of the map.
+
+    \b
+    Examples:
+      mtkit trim model.gguf --corpus corpus.txt -o small.gguf
+      mtkit trim model.gguf --corpus de.txt --corpus en.txt --coverage 0.9999 -o small.gguf
+      mtkit trim model.gguf --keep vocab.txt -o small.gguf --map ids.json
+    """
+    import os
+
+    from mtkit.base.binary import write_files
+    from mtkit.conversion import probes
+    from mtkit.errors import UsageError
+    from mtkit.gguf import open_gguf
+    from mtkit.llm.speculative import static_vocabulary
+    from mtkit.llm.trim import frequent_ids, texts_of
+    from mtkit.llm.trim import trim as cut
+
+    if out in ("", "-") or (out is None and not dry_run) or file == "-":
+        raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
+    if (keep is None) == (not corpus):
+        raise UsageError("which tokens are to be kept?", hint="--keep FILE or --corpus FILE")
+    before = open_gguf(file)
+    if keep is not None:
+        size = len(before.metadata.get("tokenizer.ggml.tokens", ()))
+        wanted = static_vocabulary.read(keep, size)
+    else:
+        wanted = frequent_ids(file, corpus or [], coverage)
+    texts = [text for name in corpus or [] for text in texts_of(name)]
+    done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
+    where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
+    sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
+    sizes.append(sum(memoryview(one.data).nbytes for one in done.draft.tensors.values()))
+    if out is not None and not dry_run:
+        text = _map(done, as_json=where.endswith(".json"))
+        write_files({out: done.draft.chunks(), where: text.encode()}, force=force)
+    written = out if not dry_run else None
+    if as_json:
+        output.write_json(
+            {
+                "schema": "mtkit.trim/1",
+                "written": written,
+                "map": where if written else None,
+                "ids_before": done.n_before,
+                "ids": len(done.ids),
+                "bytes_before": sizes[0],
+                "bytes": sizes[1],
+                "texts_checked": done.checked,
+            }
+        )
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, count, part
+        from mtkit.commands.terminal import size as bytes_of
+
+        screen = Screen()
+        if written:
+            screen.verdict(part("name", written), good=True)
+        screen.facts(
+            [
+                ("ids", [count(done.n_before), " → ", count(len(done.ids))]),
+                ("tensors", [bytes_of(sizes[0]), " → ", bytes_of(sizes[1])]),
+                ("same tokens", [count(done.checked, "text")]),
+                *([("map", [part("name", where)])] if written else []),
+            ]
+        )
+    else:
+        output.write_rows([(written or "", done.n_before, len(done.ids), *sizes, where)])
+
+
+def _map(done: Trimmed, *, as_json: bool) -> str:
+    """Return the map of ids as a file."""
+    import json
+
+    from mtkit.base.escape import printable
+
+    rows = list(zip(range(len(done.ids)), done.ids, done.tokens, strict=True))
+    if as_json:
+        entries = [{"id": new, "old": old, "token": printable(token)} for new, old, token in rows]
+        return json.dumps({"schema": "mtkit.trim-map/1", "ids": entries}, ensure_ascii=False) + "\n"
+    return "".join(f"{new}\t{old}\t{output.cell(token)}\n" for new, old, token in rows)
