@@ -12,6 +12,7 @@ from mtkit.check.report import survey
 from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
 from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES
 from mtkit.gguf.types import ARRAY
+from mtkit.inspection.kinds import DRAFTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ ARCHITECTURE = "general.architecture"
 _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
 COUNT = "split.count"
-_WITHOUT_EMBEDDING = frozenset({"eagle3", "dflash", "gemma4-assistant"})
-"""Draft heads, which take the embedding of their target."""
 MAX_BLOCKS = 512
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
 _BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
@@ -209,7 +208,7 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     width = metadata.get(f"{metadata.get(ARCHITECTURE)}.embedding_length")
     tokens = metadata.get("tokenizer.ggml.tokens")
     rows = len(tokens) if isinstance(tokens, Sequence) and not isinstance(tokens, str) else None
-    is_draft = metadata.get(ARCHITECTURE) in _WITHOUT_EMBEDDING
+    is_draft = metadata.get(ARCHITECTURE) in DRAFTS
     if not is_draft and not any(tensor.name == _EMBEDDING for tensor in tensors):
         yield _EMBEDDING, "is missing", None
     for tensor in tensors:

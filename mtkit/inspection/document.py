@@ -37,6 +37,10 @@ def gguf_document(
         "kind": "gguf",
         "path": byte_escapes(report.file.name),
         **header(report.file),
+        "content": {
+            "kind": report.content.kind,
+            "facts": {byte_escapes(name): _plain(value) for name, value in report.content.facts},
+        },
         "name": byte_escapes(report.name),
         "architecture": byte_escapes(report.architecture),
         "file_type": report.file_type,
@@ -134,6 +138,13 @@ def tensors_document(tensors: Iterable[Tensor]) -> list[dict[str, Any]]:
             row["name_bytes"] = _hexadecimal(tensor.name)
         rows.append(row)
     return rows
+
+
+def _plain(value: Any) -> Any:
+    """Return a fact as JSON can hold it."""
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    return plain_value(value)
 
 
 def plain_value(value: Any) -> Any:

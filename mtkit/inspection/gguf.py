@@ -12,6 +12,7 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
 from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
 from mtkit.inspection.hyperparameters import count, hyperparameters
+from mtkit.inspection.kinds import Content, content
 from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
 from mtkit.memory_plan.layers import cache_per_token
@@ -32,6 +33,7 @@ class GgufReport(Record):
 
     Attributes:
         file: Header, metadata and tensor table.
+        content: Model, adapter or something else, with what matters of it.
         shards: The set that the file belongs to; None when it stands alone.
         name: ``general.name``; empty where there is none.
         architecture: ``general.architecture``; empty where there is none.
@@ -51,6 +53,7 @@ class GgufReport(Record):
     """
 
     file: GgufFile
+    content: Content
     shards: ShardSet | None
     name: str
     architecture: str
@@ -85,6 +88,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
     values = hyperparameters(file)
     return GgufReport(
         file=file,
+        content=content(file.metadata, tensors),
         shards=shards if shards and shards.count > 1 else None,
         name=_text(file, "general.name"),
         architecture=_text(file, "general.architecture"),

@@ -71,9 +71,11 @@ def inspect(
     """Show what is in a GGUF or tokenizer file.
 
     On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
-    what it tells; of a GGUF: header, model, quantisation, hyperparameter, tokenizer, memory, shard,
-    metadata (key, type, value), tensor (name, shape with the fastest axis first, type, offset in
-    the data section, bytes), layer or place. Long arrays are shortened with their true length;
+    what it tells; of a GGUF: header, content (kind: model, vocabulary, lora, imatrix, mmproj,
+    draft or control-vector; and what matters of it), model, quantisation, hyperparameter,
+    tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis
+    first, type, offset in the data section, bytes), layer or place. Long arrays are shortened with
+    their true length;
     mtkit dump metadata and --json have them whole.
 
     Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,

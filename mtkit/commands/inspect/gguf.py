@@ -73,6 +73,12 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
     yield "header", "path", report.file.name
     for name, value in header(report.file).items():
         yield "header", name, value
+    yield "content", "kind", report.content.kind
+    for name, value in report.content.facts:
+        if isinstance(value, float):
+            value = output.float32_text(value)
+        for item in value if isinstance(value, list) else [value]:
+            yield "content", name, item
     yield "model", "name", report.name
     yield "model", "architecture", report.architecture
     yield "model", "file_type", report.file_type

@@ -6,6 +6,7 @@ from mtkit.commands import output, values
 from mtkit.commands.inspect.folding import folded_blocks
 from mtkit.commands.inspect.plan import memory_parts
 from mtkit.commands.terminal import Screen, count, joined, part, size, sticky
+from mtkit.inspection.kinds import TITLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _VALUE_LETTERS = 400
 """No terminal line is longer; every letter is measured."""
 _BAR = 24
+_MOST_ITEMS = 8
+"""Of a list on a line; more are counted."""
 _CTX = 8192
 """Tokens of context that the summary plans for, or fewer where the model was trained with fewer."""
 _HEADLINE = ("n_layer", "n_embd", "n_head", "n_ff", "n_expert")
@@ -78,6 +81,8 @@ def _show_summary(screen: Screen, report: GgufReport, *, is_alone: bool) -> None
 
 def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[object]]]:
     file = report.file
+    if report.content.kind != "model":
+        yield "content", joined(_content(report))
     if report.architecture:
         size_of = sticky(f"{output.amount(report.parameters)} parameters") * bool(report.parameters)
         yield (
@@ -111,6 +116,16 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
     more = "--metadata, --tensors, --layers, --plan, --all for more"
     keys = count(len(file.metadata), "key")
     yield "metadata", [keys, output.Escaped("   "), part("hint", more)]
+
+
+def _content(report: GgufReport) -> Iterator[object]:
+    """Yield what a file is that is not a model, and what matters of it."""
+    yield part("name", TITLES[report.content.kind])
+    for name, value in report.content.facts:
+        items = value if isinstance(value, list) else [value]
+        shown = " ".join(_by_layer(item) for item in items[:_MOST_ITEMS])
+        more = f" … ({len(items)})" if len(items) > _MOST_ITEMS else ""
+        yield f"{output.cell(name)} {shown}{more}"
 
 
 def _numbers(report: GgufReport, names: Sequence[str]) -> Iterator[object]:
