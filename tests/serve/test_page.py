@@ -41,7 +41,7 @@ def test_it_asks_for_nothing_elsewhere() -> None:
     tags = _Tags(text).tags
     links = [own.get(name) for _, own in tags for name in ("src", "href", "action", "style")]
     assert {link for link in links if link} == {"data:,"}
-    assert not re.search(r"https?:|//\w|@import|url\(|on\w+=", re.sub(r"//  ?\w.*", "", text))
+    assert not re.search(r"https?:|//\w|@import|url\(|\\bon\w+=", re.sub(r"//  ?\w.*", "", text))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
 
 
