@@ -47,9 +47,9 @@ MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_sp
     return Column::view(ids);
 }
 
-using Pair = nb::typed<nb::tuple, MemoryView, MemoryView>;
+using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
 
-Pair encode_places(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
+IdsAndPlaces encode_places(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
                    Choice parse_special) {
     mtkit::IdList ids;
     mtkit::IdList places;
@@ -59,7 +59,7 @@ Pair encode_places(const BoundEngine &engine, nb::handle text, bool add_special_
         const nb::gil_scoped_release unlocked;
         engine.engine().encode_places(argument.text(), options, ids, places);
     }
-    return Pair(nb::make_tuple(Column::view(ids), Column::view(places)));
+    return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
 
 using Texts = nb::typed<nb::list, nb::object>;

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mtkit.gguf.rows import Rows
+from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llm.speculative import semantic_index
 from mtkit.llm.speculative.draft_vocabulary import Dynamic, finishers
 from mtkit.llm.speculative.learning import Learning
 from mtkit.llm.speculative.neighbours import Neighbours
-from mtkit.llm.speculative.prune import EMBEDDING, HEAD
 from mtkit.llm.speculative.trigger import Trigger
 
 TYPE_CHECKING = False

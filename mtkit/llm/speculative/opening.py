@@ -6,7 +6,7 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
+from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import calibration, draft_files, exactness
 from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
