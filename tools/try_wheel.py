@@ -1,0 +1,62 @@
+"""Install a wheel or an sdist into an empty environment and do the main job with it.
+
+    python tools/try_wheel.py dist/mtkit-0.1.0-cp312-abi3-linux_x86_64.whl [--tests]
+
+A wheel is installed without a compiler on the path, and has to bring the native core. ``--tests``
+runs the whole suite against what was installed, from another folder than the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main() -> int:
+    """Return 0 where all of it works."""
+    package, *rest = sys.argv[1:]
+    package = os.path.abspath(package)
+    is_wheel = package.endswith(".whl")
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(os.path.join(folder, "env"), with_pip=True)
+        binaries = os.path.join(folder, "env", "Scripts" if os.name == "nt" else "bin")
+        python, mtkit = (os.path.join(binaries, name) for name in ("python", "mtkit"))
+        environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+        environment.pop("PYTHONPATH", None)
+        if is_wheel:
+            environment |= {"CC": "no-compiler", "CXX": "no-compiler", "CMAKE_GENERATOR": "none"}
+
+        def run(*command: str, cwd: str = folder) -> str:
+            done = subprocess.run(
+                command, cwd=cwd, env=environment, check=True, stdout=subprocess.PIPE, text=True
+            )
+            return done.stdout
+
+        extra = "[test]" if "--tests" in rest else ""
+        run(python, "-m", "pip", "install", "--quiet", package + extra)
+        version = run(mtkit, "--version")
+        print(version.strip())
+        if is_wheel and "native" not in version:
+            print(f"{package} brought no native core", file=sys.stderr)
+            return 1
+        spm = os.path.join(ROOT, "tests", "fixtures", "spm-bpe", "tokenizer.model")
+        run(mtkit, "convert", spm, os.path.join(folder, "made.mtok"))
+        for tokenizer in ("default", "made.mtok"):
+            options = () if tokenizer == "default" else ("-t", os.path.join(folder, tokenizer))
+            print(run(mtkit, "encode", "Hello, MNN!", *options).strip())
+        if extra:
+            return subprocess.run(
+                [python, "-m", "pytest", "-c", os.path.join(ROOT, "pyproject.toml"), "--rootdir",
+                 ROOT, os.path.join(ROOT, "tests")],
+                cwd=folder, env=environment, check=False,
+            ).returncode  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
