@@ -149,7 +149,10 @@ def _write(
     chunks = draft.chunks()
     if out is not None and not dry_run:
         from mtkit.base.binary import write_files
+        from mtkit.gguf.in_place import InPlace, was_interrupted
 
+        if force and was_interrupted(out):
+            InPlace(out).close()  # or its journal would be taken for the new file's
         write_files({out: chunks}, force=force)
 
 

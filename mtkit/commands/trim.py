@@ -82,6 +82,8 @@ def trim(
     texts = [text for name in corpus or [] for text in texts_of(name)]
     done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
     where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
+    if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
+        raise UsageError("is the model, not a place for the map", source=where)
     sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
     sizes.append(sum(memoryview(one.data).nbytes for one in done.draft.tensors.values()))
     if out is not None and not dry_run:

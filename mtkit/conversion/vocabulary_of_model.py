@@ -10,6 +10,7 @@ from mtkit.base.binary import Source
 from mtkit.conversion.convert import write
 from mtkit.conversion.verify import verify
 from mtkit.errors import UsageError
+from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.writer import Key
 
@@ -78,8 +79,10 @@ def replace_vocabulary(
 
 def _ids(file: GgufFile) -> int:
     """Return how many ids a model has."""
-    embedding = file.names.get(EMBEDDING)
-    return embedding.shape[-1] if embedding else len(file.metadata.get(TOKENS, ()))
+    embedding, tokens = file.names.get(EMBEDDING), file.metadata.get(TOKENS)
+    if embedding is not None and embedding.shape:
+        return embedding.shape[-1]
+    return len(tokens) if isinstance(tokens, GgufArray) else 0
 
 
 def _fill(new: dict[str, Key], wanted: int, source: str) -> None:

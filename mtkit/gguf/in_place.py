@@ -106,10 +106,12 @@ class InPlace(Closing):
         with open(self._journal, "rb") as journal:
             data = journal.read()
         body, digest = data[:-32], data[-32:]
-        if sha256(body).digest() != digest or body[:16] != _MAGIC:
+        if sha256(body).digest() != digest or len(body) < _HEAD.size or body[:16] != _MAGIC:
             raise self._strange("is not a journal of mtkit edit")
         _, size, offset, length = _HEAD.unpack_from(body)
-        old, new = body[_HEAD.size : -length], body[-length:]
+        if len(body) != _HEAD.size + 2 * length or offset + length > size:
+            raise self._strange("is not a journal of mtkit edit")
+        old, new = body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
         os.lseek(self._file, offset, os.SEEK_SET)
         now = os.read(self._file, length)
         half_written = all(byte in pair for byte, *pair in zip(now, old, new, strict=False))

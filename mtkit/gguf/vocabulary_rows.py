@@ -29,7 +29,8 @@ def count_rows(file: GgufFile) -> int:
         UnsupportedError: It keeps its vocabulary in another way, or it is in shards.
     """
     source = file.name
-    if file.metadata.get("split.count", 0) > 1:
+    count = file.metadata.get("split.count")
+    if type(count) is int and count > 1:
         raise UnsupportedError("is one of several shards", source=source)
     tensor = file.names.get(EMBEDDING)
     if tensor is None or len(tensor.shape) != 2:
@@ -68,4 +69,4 @@ def _rows(file: GgufFile, name: str, ids: Sequence[int]) -> memoryview:
         found = np.frombuffer(file.tensor_data(tensor), np.uint8).reshape(-1, size)[list(ids)]
     else:
         found = Rows(file, tensor).stored(list(ids))
-    return memoryview(np.ascontiguousarray(found)).cast("B")
+    return memoryview(np.ascontiguousarray(found).data).cast("B")

@@ -152,7 +152,7 @@ def _always(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
         normal = [i for i, kind in enumerate(types) if kind == _NORMAL]
         found.update([min(normal, key=lambda i: scores[i])] if normal else [])
     size = len(metadata[PREFIX + "tokens"])
-    return {i for i in found if i < size}
+    return {i for i in found if 0 <= i < size}
 
 
 def _defaults(metadata: Mapping[str, Any]) -> dict[str, int]:
@@ -183,7 +183,6 @@ def _filled(
 def _keys(file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts) -> Iterable[Any]:
     """Yield the keys of the smaller model."""
     metadata, new = file.metadata, {old: at for at, old in enumerate(ids)}
-    n_vocab = len(metadata[PREFIX + "tokens"])
     for name, key in draft.keys.items():
         value, kind = metadata[name], metadata.type_name(name)
         if name in _WHOLE_TOKENIZERS:
@@ -192,7 +191,7 @@ def _keys(file: GgufFile, draft: Draft, ids: Sequence[int], parts: TokenParts) -
             yield Key(name, kind, [value[i] for i in ids])
         elif name == PREFIX + "merges":
             yield Key(name, kind, parts.merges(value, set(ids)))
-        elif name.endswith("_token_id") and type(value) is int and value < n_vocab:
+        elif name.endswith("_token_id") and type(value) is int and value in new:
             yield Key(name, kind, new[value])
         elif name.endswith(("_token_ids", "suppress_tokens")) and kind.endswith("[]"):
             yield Key(name, kind, [new[i] for i in value if i in new])

@@ -139,6 +139,19 @@ def test_the_next_edit_finishes_one_that_was_cut_short(mtkit: Run, tmp_path: Pat
     assert not Path(f"{path}.journal").exists()
 
 
+def test_a_new_file_has_no_journal_of_the_old_one(mtkit: Run, tmp_path: Path) -> None:
+    path = copied(tmp_path)
+    script = "import os, sys; from mtkit.cli import main; os.lseek = lambda *_: os._exit(9); "
+    change = ["edit", str(path), "--set", "llama.block_count=u32:5", "--in-place"]
+    argv = [sys.executable, "-c", script + "main(sys.argv[1:])", *change]
+    assert subprocess.run(argv, check=False).returncode == 9
+    done = mtkit("edit", MODEL, "--set", "general.name=other", "-o", path, "--force")
+    assert done.returncode == 0
+    assert not Path(f"{path}.journal").exists()
+    assert open_gguf(path).metadata["general.name"] == "other"
+    assert open_gguf(path).metadata["llama.block_count"] == 4
+
+
 LIMITED = """
 import os, resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -211,6 +212,16 @@ def test_a_journal_that_does_not_belong_here(model: Path, damage: str) -> None:
     with pytest.raises(UsageError, match=r"journal.*remove it"):
         InPlace(str(model))
     assert model.read_bytes() == now
+
+
+@pytest.mark.parametrize("size", [0, 16, 40, 41])
+def test_a_forged_journal(model: Path, size: int) -> None:
+    body = (b"mtkit journal 1\n" + b"\xff" * 40)[:size]
+    Path(f"{model}{SUFFIX}").write_bytes(body + hashlib.sha256(body).digest())
+    before = model.read_bytes()
+    with pytest.raises(UsageError, match="is not a journal"):
+        InPlace(str(model))
+    assert model.read_bytes() == before
 
 
 def test_one_process_at_a_time(model: Path) -> None:

@@ -168,6 +168,16 @@ def test_what_cannot_be_done(
     assert not list(tmp_path.iterdir())
 
 
+def test_the_model_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path, model: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(model.read_bytes())
+    args = ["--type", "Q8_0", "--report"]
+    assert "exists already" in one_line(mtkit("quantize", path, *args, "-o", path), 2)
+    done = mtkit("quantize", path, *args, "-o", path, "--force")
+    assert (done.returncode, b"BF16\tQ8_0" in done.stdout) == (0, True)
+    assert [one.name for one in tmp_path.iterdir()] == ["model.gguf"]
+
+
 def test_names_are_llama_cpp_s() -> None:
     assert set(TYPES.values()) <= set(FILE_TYPES)
     assert file_type("q4_k") == file_type("Q4_K_M") == 15

@@ -18,12 +18,12 @@ from screens import check_screens
 from support import one_line, reference, shared
 
 import mtkit as package
-from mtkit.errors import AnswerNo, UnsupportedError, UsageError
+from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft, kept_keys
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
-from mtkit.gguf.writer import NewTensor
+from mtkit.gguf.writer import Key, NewTensor
 from mtkit.llm import trim as trimming
 from mtkit.llm.open_model import open_model
 from mtkit.llm.trim import trim
@@ -176,6 +176,40 @@ def test_what_cannot_be_trimmed(tmp_path: Path) -> None:
         trim(str(path), [1])
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        Key("tokenizer.ggml.more_token_id", "i32", -1),
+        Key("tokenizer.ggml.more_token_id", "u32", 1 << 30),
+        Key("tokenizer.ggml.more_token_id", "string", "text"),
+        Key("tokenizer.ggml.suppress_tokens", "i32[]", [-1, 5, 1 << 30]),
+        Key("split.count", "string", "text"),
+        Key("general.architecture", "u8", 1),
+    ],
+)
+def test_odd_keys(tmp_path: Path, key: Key) -> None:
+    """Ids that are none are left as they are; nothing but errors of mtkit."""
+    draft = Draft.of(open_gguf(models()[1]))
+    draft.set(key)
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(b"".join(draft.chunks()))
+    try:
+        made = trim(str(path), [5])
+    except MtkitError:
+        return
+    after = open_gguf(write(tmp_path / "small.gguf", made)).metadata[key.name]
+    assert list(after) == [made.ids.index(5)] if key.type == "i32[]" else after == key.value
+
+
+def test_the_model_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(models()[1].read_bytes())
+    (tmp_path / "ids.txt").write_text("5\n7\n")
+    done = mtkit("trim", path, "--keep", "ids.txt", "-o", path, "--force")
+    assert done.returncode == 0
+    assert open_gguf(path).names[EMBEDDING].shape[1] == len(package.load(path).spec.vocabulary)
+
+
 def test_the_command_writes_a_model_and_a_map(mtkit: Run, tmp_path: Path) -> None:
     whole = models()[0]
     (tmp_path / "corpus.txt").write_text("\n".join(TEXTS * 9) + "\n", "utf-8")
@@ -214,6 +248,7 @@ def test_the_command_writes_a_model_and_a_map(mtkit: Run, tmp_path: Path) -> Non
         (["--corpus", "empty.txt", "-o", "new.gguf"], "nothing to count", 2),
         (["--keep", "ids.txt", "-o", "ids.txt"], "exists already", 2),
         (["--keep", "ids.txt", "-o", "no/such/new.gguf"], "No such file", 2),
+        (["--keep", "ids.txt", "-o", "new.gguf", "--map", "./new.gguf"], "not a place for", 2),
     ],
 )
 def test_what_is_refused(mtkit: Run, tmp_path: Path, args: list[str], said: str, code: int) -> None:

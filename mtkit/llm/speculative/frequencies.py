@@ -94,5 +94,5 @@ def always_in(metadata: Mapping[str, Any]) -> list[int]:
         found.update(i for i, token in enumerate(tokens) if len(token) == 1)
     for name, value in metadata.items():
         if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
-            found.add(int(value))
-    return sorted(i for i in found if i < len(types))
+            found.update([value] if type(value) is int else [])
+    return sorted(i for i in found if 0 <= i < len(types))
