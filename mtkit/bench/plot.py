@@ -51,6 +51,7 @@ def write(document: Mapping[str, Any], name: str) -> list[str]:
 
     panels = [(x["name"], _bars(x)) for x in document["tokenizers"]]
     panels = [(title, bars) for title, bars in panels if bars] or panels[:1]
+    names = list(dict.fromkeys(name for _, bars in panels for _, x in bars for name in x))
     columns = 1 if len(panels) < _FEW else 2
     lines = [panels[at : at + columns] for at in range(0, len(panels), columns)]
     heights = [
@@ -67,7 +68,7 @@ def write(document: Mapping[str, Any], name: str) -> list[str]:
         for panel in axes.flat[len(panels) :]:
             panel.set_axis_off()
         for panel, (title, bars) in zip(axes.flat, panels, strict=False):
-            _draw(panel, title, bars)
+            _draw(panel, title, bars, names)
         try:
             for path in paths:
                 figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
@@ -87,19 +88,17 @@ def _bars(tokenizer: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]]) -> None:
-    names = list(dict.fromkeys(name for _, ratios in bars for name in ratios))
+def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]], names: list[str]) -> None:
+    """Draw bars to both sides of 1, in one colour for each library."""
     place, ticks, drawn = 0.0, [], set()
     for _, ratios in bars:
         start = place
-        for number, name in enumerate(names):
-            if name not in ratios:
-                continue
+        for name in (name for name in names if name in ratios):
             ratio = ratios[name]
             error = [[ratio.middle - ratio.low], [ratio.high - ratio.middle]]
-            label = None if name in drawn else name
-            panel.barh(place, ratio.middle, xerr=error, height=0.9, color=f"C{number}",
-                       label=label, error_kw={"elinewidth": 0.6})  # fmt: skip
+            panel.barh(place, ratio.middle - 1, left=1, xerr=error, height=0.9,
+                       color=f"C{names.index(name)}", label=None if name in drawn else name,
+                       error_kw={"elinewidth": 0.6})  # fmt: skip
             drawn.add(name)
             place += 1
         ticks.append((start + place - 1) / 2)
@@ -107,6 +106,7 @@ def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]]) -> Non
     panel.set_yticks(ticks, [label for label, _ in bars])
     panel.invert_yaxis()
     panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:g}")
     panel.axvline(1, color="black", linewidth=0.8)
     panel.set_xlabel("times as fast as")
     panel.set_title(title)
