@@ -43,8 +43,9 @@ class Worker:
         return self._first_load()
 
     def _first_load(self) -> dict[str, Any]:
-        from importlib import metadata
+        from importlib import import_module, metadata
 
+        from mtkit.bench.libraries import module_of
         from mtkit.bench.scenarios import peak_bytes
 
         before = peak_bytes()
@@ -53,7 +54,8 @@ class Worker:
         try:
             version = metadata.version(self.library.name)
         except metadata.PackageNotFoundError:
-            version = ""
+            module = import_module(module_of(self.library))
+            version = str(getattr(module, "__version__", ""))
         return {"version": version, "memory": memory}
 
     def _open(self) -> Any:

@@ -85,7 +85,8 @@ _ELSEWHERE = {
     "train": "mtkit trains nothing: the tokenizers library does, and mtkit reads what it writes",
     "rm delete remove cp copy stop": "mtkit changes no file:"
     " mtkit edit and mtkit convert write new ones, mtkit inspect shows what is there",
-    "bench benchmark llama-bench speed": "mtkit generate says the tokens a second of a run",
+    "benchmark llama-bench speed": "mtkit bench measures a tokenizer;"
+    " mtkit generate says the tokens a second of a run",
     "install update upgrade self-update": "pip does that: pip install -U mtkit",
     "encoding_for_model list_encoding_names": "mtkit encode -t cl100k_base takes a"
     " published encoding by name, mtkit help names says where it is looked for",
