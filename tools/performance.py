@@ -74,6 +74,8 @@ class Mine(Library):
 
 `listed`, `batch`, `decode` and `offsets` can be given as well; what is missing is not measured.
 """
+LONGEST = 110
+"""Of an error."""
 LEFT_OUT = ("hard", "list fresh", "batch fresh", "offsets again", "decode all again")
 DRAWN = ("load .mtok", "short", "decode", "whole", "documents")
 
@@ -156,14 +158,20 @@ def article(document: Mapping[str, Any]) -> Iterator[str]:
         yield from table(("tokenizer", "", "mtkit", RIVAL, "times", "article"), rows)
 
 
+def said(error: str) -> str:
+    """Return what a library said, as one short piece of code."""
+    line = error.partition("\n")[0].replace("`", "'")
+    return f"`{line[:LONGEST]}…`" if len(line) > LONGEST else f"`{line}`"
+
+
 def libraries(states: Mapping[str, Any]) -> Iterator[str]:
     """Yield who gives the right ids and who does not."""
     for name, state in states.items():
         label = f"{name} {state['version']}".strip()
         for scenario, error in state.get("failed", {}).items():
-            yield f"- {label}: {scenario}: `{error.partition(chr(10))[0]}`"
+            yield f"- {label}: {scenario}: {said(error)}"
         if "error" in state:
-            yield f"- {label}: not measured: `{state['error'].partition(chr(10))[0]}`"
+            yield f"- {label}: not measured: {said(state['error'])}"
         elif state["wrong"]:
             wrong = ", ".join(entry["text"] for entry in state["wrong"])
             yield f"- {label}: other ids in {wrong}: no ratio there"
