@@ -78,8 +78,7 @@ class Engine::Ids {
     IdList &out_;
 };
 
-template <typename Lane>
-std::size_t Engine::Ids::take(std::string_view text, std::size_t start) {
+template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, std::size_t start) {
     const Pattern &pattern = *engine_.cut_.pattern;
     const auto &walk = pattern.rows();
     const auto *const rows = walk.cells.data();
@@ -167,8 +166,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start) {
                     if (page < Pattern::MIXED && row[Pattern::BY_CLASS + page] == cell) {
                         auto left = static_cast<std::uint32_t>(c.value);
                         while (*at - 0xE0U < 16 && at <= last) {
-                            const std::uint32_t right = (at[0] & 15U) << 12 |
-                                                        (at[1] & 63U) << 6 | (at[2] & 63U);
+                            const std::uint32_t right =
+                                (at[0] & 15U) << 12 | (at[1] & 63U) << 6 | (at[2] & 63U);
                             if (pattern.page(right) != page) break;
                             if (!borders->crossed(left, right)) {
                                 put_known(word, at, true);

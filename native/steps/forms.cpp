@@ -4,6 +4,7 @@
 // canonical order and, for the composed forms, joined. Hangul syllables are arithmetic.
 // Source: Unicode Standard Annex 15, and the crate that tokenizers uses (see
 // pipeline/normalizers/forms.py).
+#include <array>
 #include <bitset>
 
 #include "models/models.hpp"
@@ -135,13 +136,17 @@ class Form final : public Normalizer {
         if (c / 64 < busy_.size()) busy_[c / 64] = true;
     }
 
-    // Whether a character of three bytes begins here, among others that no form changes.
+    // Whether a character of three bytes that no form changes begins here.
     [[nodiscard]] bool is_quiet(std::string_view text, std::size_t at) const {
         if (text.size() - at < 3) return false;
         const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
         const unsigned second = p[1] ^ 0x80U;
         const unsigned third = p[2] ^ 0x80U;
-        return p[0] - 0xE0U < 16 && (second | third) < 0x40 && !busy_[(p[0] & 15U) << 6 | second];
+        if (p[0] - 0xE0U >= 16 || (second | third) >= 0x40) return false;
+        const unsigned page = (p[0] & 15U) << 6 | second;
+        if (!busy_[page]) return true;
+        const bool written = page >= 0x800 / 64 && page - 0xD800 / 64 >= 0x800 / 64;
+        return written && !active_[page << 6 | third];
     }
 
     [[nodiscard]] std::uint8_t order(char32_t c) const {
@@ -240,7 +245,7 @@ class Form final : public Normalizer {
     std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
     std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
     std::bitset<LIMIT> active_;               // characters that a form may change
-    std::bitset<0x10000 / 64> busy_;          // 64 characters each: whether some are active
+    std::array<bool, 0x10000 / 64> busy_{};   // 64 characters each: whether some are active
     bool ascii_ = false;                      // whether some of them are ASCII
 };
 

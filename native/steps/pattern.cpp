@@ -89,7 +89,8 @@ void Pattern::make_rows() {
     const auto *const first = rows_.cells.data() + rows_.start;
     rows_.empty = std::find(first, first + ROW, MATCH) != first + ROW;
     for (std::size_t page = 0; page < pages_.size(); ++page) {
-        const auto *const of = blocks_.data() + (std::size_t{numbers_[page / 4]} << 8 | page % 4 << 6);
+        const auto *const of =
+            blocks_.data() + (std::size_t{numbers_[page / 4]} << 8 | page % 4 << 6);
         const bool one = std::memcmp(of, of + 1, 63) == 0;
         pages_[page] = one ? std::min(of[0], MIXED) : MIXED;
     }
@@ -97,7 +98,9 @@ void Pattern::make_rows() {
 
 Pattern::Kind Pattern::kind(std::uint32_t state) const {
     if (state == 0) return Kind::PLAIN;
-    const auto stays = [&](std::uint32_t column) { return main_.step(state, column) >> 1 == state; };
+    const auto stays = [&](std::uint32_t column) {
+        return main_.step(state, column) >> 1 == state;
+    };
     bool letters = true;
     for (std::uint32_t byte = 'a'; byte <= 'z'; ++byte)
         letters = letters && stays(ascii_[byte]) && stays(ascii_[byte - 'a' + 'A']);

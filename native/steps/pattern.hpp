@@ -21,7 +21,8 @@ class Pattern {
     template <typename Pass, typename Put>
     void find(std::string_view text, const Pass &pass, const Put &put) const;
     template <typename Put> void find(std::string_view text, const Put &put) const {
-        find(text, [](std::size_t start) { return start; }, put);
+        find(
+            text, [](std::size_t start) { return start; }, put);
     }
 
     // What the states do: where the next state's row begins; where there is none, whether a match
@@ -53,8 +54,8 @@ class Pattern {
     [[nodiscard]] bool ends_in_front(std::size_t row, unsigned char byte) const {
         return (main_.step(rows_.states[row / ROW], ascii_[byte]) & 1) != 0;
     }
-    // Where the match at `place` ends, `row` being reached at `at`; `place` itself where the general
-    // search has to say.
+    // Where the match at `place` ends, `row` being reached at `at`; `place` itself where the
+    // general search has to say.
     [[nodiscard]] std::size_t quick(std::string_view text, std::size_t place, std::size_t from,
                                     std::size_t row) const;
 

@@ -129,7 +129,8 @@ struct PatternCut {
     template <typename Pass, typename Put>
     void run(std::string_view text, const Pass &pass, const Put &put) const;
     template <typename Put> void run(std::string_view text, const Put &put) const {
-        run(text, [](std::size_t start) { return start; }, put);
+        run(
+            text, [](std::size_t start) { return start; }, put);
     }
 };
 

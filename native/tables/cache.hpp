@@ -202,7 +202,8 @@ class WordCache {
         for (std::size_t i = 0; i < masks.size(); ++i) {
             const std::size_t size = i % (SHORT + 1);
             for (std::size_t byte = 0; byte < size; ++byte)
-                (byte < 8 ? masks[i].low : masks[i].high) |= std::uint64_t{0xFF} << (8 * (byte % 8));
+                (byte < 8 ? masks[i].low : masks[i].high) |= std::uint64_t{0xFF}
+                                                             << (8 * (byte % 8));
             masks[i].kind = std::uint64_t{i} << 56; // as kind() has it
         }
         return masks;
