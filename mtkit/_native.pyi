@@ -87,6 +87,9 @@ class Engine:
         The starts end with that of a row behind the last. Rows of texts that are left are empty.
         """
 
+    def own_words(self) -> bytes:
+        """Table of the pieces that are encoded as themselves; empty: the model needs none."""
+
     def warm(self) -> bool:
         """Make what is otherwise made when enough text was seen; whether merges have borders."""
 

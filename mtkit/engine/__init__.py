@@ -253,6 +253,20 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     return build(spec)
 
 
+def stored_tables(spec: TokenizerSpec) -> dict[str, bytes]:
+    """Return the tables for a file, with one that takes too long to be made at every load.
+
+    Raises:
+        UnsupportedError: The core has no steps for a part of it.
+        ImportError: The native core is not there.
+    """
+    from mtkit.base.native import native
+
+    sections = tables(spec)
+    own_words = native.Engine(dict[str, object](sections)).own_words()
+    return sections | ({"OWNW": own_words} if own_words else {})
+
+
 def load_engine(spec: TokenizerSpec) -> AnyEngine:
     """Return the native engine of a specification, or its pipeline.
 

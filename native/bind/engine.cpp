@@ -155,6 +155,9 @@ void bind_engine(nb::module_ &m) {
         .def(
             "warm", [](const BoundEngine &self) { return self.engine().warm(); },
             "Make what is otherwise made when enough text was seen; whether merges have borders.")
+        .def(
+            "own_words", [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
+            "Table of the pieces that are encoded as themselves; empty: the model needs none.")
         .def_prop_ro(
             "cuts_at_pattern",
             [](const BoundEngine &self) { return self.engine().cuts_at_pattern(); },

@@ -37,6 +37,9 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     vocabulary_.words =
         WordTable(tables_.numbers<std::uint64_t>("WORD"), vocabulary_.pieces, extra);
     vocabulary_.types = tables_.numbers<std::uint8_t>("KIND");
+    vocabulary_.own_words = tables_.numbers<std::uint8_t>("OWNW");
+    if (vocabulary_.own_words.size() > vocabulary_.pieces.size() / 8 + 1)
+        throw FormatError("has more bits than there are pieces", "OWNW");
     added_ = std::make_unique<AddedTokens>(program);
     normalizer_ = make_normalizer(program, tables_);
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
@@ -128,6 +131,22 @@ const Borders *Engine::find_borders(std::size_t size, Scratch &scratch) const {
     if (const auto *ready = borders_.load(std::memory_order_acquire)) return ready;
     scratch.wide += size;
     return scratch.wide < WIDE ? nullptr : make_borders();
+}
+
+std::vector<std::uint8_t> Engine::own_words() const {
+    if (!merges_bytes_) return {};
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
+    std::vector<std::uint8_t> bits((vocabulary_.pieces.size() + 7) / 8);
+    for (std::uint32_t id = 0; id < vocabulary_.pieces.size(); ++id) {
+        const auto piece = vocabulary_.pieces[id];
+        if (piece.size() > WordCache::LONGEST || vocabulary_.words.find(piece) != id) continue;
+        scratch.tokens.clear();
+        encode_word(piece, true, scratch);
+        if (scratch.tokens.size() == 1 && scratch.tokens[0].id == id)
+            bits[id / 8] |= static_cast<std::uint8_t>(1U << (id % 8));
+    }
+    return bits;
 }
 
 void Engine::encode_word(std::string_view word, bool part, Scratch &scratch) const {

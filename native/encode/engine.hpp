@@ -65,6 +65,8 @@ class Engine {
     [[nodiscard]] bool cuts_at_pattern() const { return cut_.pattern != nullptr; }
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const { return merges_bytes_ && make_borders() != nullptr; }
+    // The table OWNW; empty for a model that does not merge bytes.
+    [[nodiscard]] std::vector<std::uint8_t> own_words() const;
 
   private:
     struct Scratch {

@@ -36,6 +36,10 @@ class Bpe final : public Model {
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
+        if (const auto id = vocabulary_.own_word(word); id != NONE) {
+            out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
+            return;
+        }
         if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
             const std::uint32_t id = vocabulary_.words.find(word);
             if (id < vocabulary_.pieces.size()) {
@@ -211,23 +215,24 @@ class Bpe final : public Model {
 class RankBpe final : public Model {
   public:
     explicit RankBpe(const Vocabulary &vocabulary)
-        : words_(vocabulary.words), raw_(vocabulary.raw),
+        : vocabulary_(vocabulary), words_(vocabulary.words), raw_(vocabulary.raw),
           complete_(ByteIds::literal(vocabulary).complete()) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
         const auto size = static_cast<std::uint32_t>(word.size());
-        if (const auto id = scratch.part ? NONE : words_.find(word); id != NONE) {
+        const auto id = scratch.part ? vocabulary_.own_word(word) : words_.find(word);
+        if (id != NONE) {
             out.push_back({id, 0, size});
             return;
         }
         scratch.begin(word.size());
         for (std::uint32_t at = 0; at < size;) {
             const std::uint32_t end = at + (raw_ ? 1 : decode(word, at).size);
-            const std::uint32_t id = words_.find(word.substr(at, end - at));
-            if (id == NONE) throw NoToken(word.substr(at, end - at));
-            scratch.symbols.push_back({id, at, end, NONE, NONE, NONE, false});
+            const std::uint32_t symbol = words_.find(word.substr(at, end - at));
+            if (symbol == NONE) throw NoToken(word.substr(at, end - at));
+            scratch.symbols.push_back({symbol, at, end, NONE, NONE, NONE, false});
             at = end;
         }
         merge_all(
@@ -246,6 +251,7 @@ class RankBpe final : public Model {
     [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
 
   private:
+    Vocabulary vocabulary_;
     WordTable words_;
     bool raw_;
     bool complete_;

@@ -86,7 +86,16 @@ struct Vocabulary {
     PieceTable pieces;
     WordTable words;
     std::span<const std::uint8_t> types;
-    bool raw = false; // pieces and words are raw bytes
+    bool raw = false;                        // pieces and words are raw bytes
+    std::span<const std::uint8_t> own_words; // OWNW
+
+    // The piece that a word is known to become; NONE: the model has to say.
+    [[nodiscard]] std::uint32_t own_word(std::string_view word) const {
+        if (own_words.empty()) return NONE;
+        const std::uint32_t id = words.find(word);
+        if (id / 8 >= own_words.size() || (own_words[id / 8] >> (id % 8) & 1) == 0) return NONE;
+        return id;
+    }
 };
 
 // Ids of byte tokens, by byte; NONE where there is none.

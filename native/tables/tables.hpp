@@ -9,6 +9,7 @@
 //   XTRB XTRE       parts of merges that are not token: they are symbols behind the pieces
 //   WORD            u64 slots, a power of two: piece -> id; see WordTable
 //   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
+//   OWNW            a bit for each piece that is encoded as itself; none: nobody has looked
 //   KIND            u8 type of each piece
 //   RSVD            WORD of the pieces that segmentation never makes
 //   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE

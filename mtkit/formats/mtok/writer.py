@@ -44,10 +44,10 @@ def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
     """Return the engine's tables: "no" gives none, "yes" insists, else where they can be made."""
     if choice == "no":
         return {}
-    from mtkit.engine import tables
+    from mtkit.engine import stored_tables
 
     try:
-        return tables(spec)
+        return stored_tables(spec)
     except (ImportError, UnsupportedError) as error:
         if choice != "yes":
             return {}

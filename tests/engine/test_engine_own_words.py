@@ -1,0 +1,78 @@
+"""A .mtok says which pieces are encoded as themselves; ids stay those that merging gives."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from support import shared_tokenizer
+
+pytest.importorskip("mtkit._native")
+from mtkit import load
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.engine import Engine, load_engine, stored_tables
+from mtkit.errors import FormatError
+from mtkit.spec import TokenizerSpec, models
+from mtkit.spec import pre_tokenizers as pre
+from mtkit.spec.vocabulary import Vocabulary
+from mtkit.unicode.byte_alphabet import to_letters
+
+BYTES = [bytes((byte,)) for byte in range(256)]
+
+
+def drawn(rng: random.Random) -> TokenizerSpec:
+    """Draw a byte-level model: merges in any order, and pieces that no merge makes."""
+    symbols = list(BYTES)
+    pairs: list[tuple[int, int]] = []
+    for _ in range(40):
+        known = [ord(c) for c in "abc "] + list(range(256, len(symbols)))
+        left, right = rng.choice(known), rng.choice(known)
+        joined = symbols[left] + symbols[right]
+        if len(joined) < 12 and b" " not in joined[1:] and joined not in symbols:
+            symbols.append(joined)
+            pairs.append((left, right))
+    symbols += {"".join(rng.choices("abc", k=4)).encode() for _ in range(9)} - set(symbols)
+    rng.shuffle(pairs)
+    merges = Numbers.of("I", [part for pair in pairs for part in pair])
+    return TokenizerSpec(
+        Vocabulary(Pieces.of([to_letters(symbol).encode() for symbol in symbols])),
+        models.BPE(models.Merges(merges, Pieces.of([])), ignore_merges=rng.random() < 0.3),
+        pre_tokenizer=pre.ByteLevel(add_prefix_space=False),
+    )
+
+
+def test_drawn_models() -> None:
+    own = others = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        spec = drawn(rng)
+        tables = stored_tables(spec)
+        engine = Engine(tables, lambda spec=spec: spec)
+        words = ["".join(rng.choices("abc", k=rng.randint(1, 9))) for _ in range(50)]
+        pieces = [engine.pipeline.decode([i]) for i in range(256, len(spec.vocabulary))]
+        for word in words + pieces:
+            assert engine.encode_ids(word) == engine.pipeline.encode_ids(word)
+        bits = int.from_bytes(tables["OWNW"], "little") >> 256
+        own += bits.bit_count()
+        others += len(pieces) - bits.bit_count()
+    assert own > 500
+    assert others > 200
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-3"])
+def test_published_models(name: str) -> None:
+    spec = load(shared_tokenizer(name)).spec
+    tables = stored_tables(spec)
+    engine = Engine(tables, lambda: spec)
+    merging = load_engine(spec)
+    texts = [engine.decode([i]) for i in range(0, len(spec.vocabulary), 7)]
+    for text in texts:
+        assert engine.encode_ids(text) == merging.encode_ids(text)
+    assert int.from_bytes(tables["OWNW"], "little").bit_count() > 0.9 * len(texts) * 7
+
+
+def test_more_bits_than_pieces() -> None:
+    spec = drawn(random.Random(1))
+    tables = stored_tables(spec)
+    with pytest.raises(FormatError, match="more bits"):
+        Engine(tables | {"OWNW": tables["OWNW"] + bytes(2)}, lambda: spec)
