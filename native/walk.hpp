@@ -6,11 +6,21 @@
 // besides, which takes words off the front of what is cut at a pattern.
 #pragma once
 
+#include <functional>
+
 #include "encode/engine.hpp"
 #include "steps/pattern_walk.hpp"
 #include "text/alignment.hpp"
 
 namespace mtkit {
+
+// How far memory may be read where a word lies: as far as the text, if it is in it.
+inline const char *end_of(std::string_view text, std::string_view word) {
+    const bool inside = !std::less<>()(word.data(), text.data()) &&
+                        !std::less<>()(text.data() + text.size(), word.data() + word.size());
+    const auto whole = inside ? text : word;
+    return whole.data() + whole.size();
+}
 
 template <typename Sink>
 void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const {
@@ -34,10 +44,11 @@ void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &
             else if (cut_.pattern != nullptr)
                 cut_words(piece.part, sink);
             else if (pre_tokenizer_)
-                pre_tokenizer_->run(piece.part, scratch.arena,
-                                    [&](const Part &word) { unit(word, scratch, sink); });
+                pre_tokenizer_->run(piece.part, scratch.arena, [&](const Part &word) {
+                    unit(word, end_of(piece.part.text, word.text), scratch, sink);
+                });
             else
-                unit(piece.part, scratch, sink);
+                unit(piece.part, end_of(piece.part.text, piece.part.text), scratch, sink);
         }
     }
 }
@@ -67,13 +78,14 @@ template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) co
 }
 
 template <typename Sink>
-void Engine::unit(const Part &part, const Scratch &scratch, Sink &sink) const {
+void Engine::unit(const Part &part, const char *readable, const Scratch &scratch,
+                  Sink &sink) const {
     // The last step, which writes letters for bytes, is in the tables; it changes the whole word.
     if (vocabulary_.raw) require_whole(part);
     auto text = part.text;
     for (const Extent *extents = part.extents; !text.empty();) {
         const std::size_t end = word_end(text, scratch);
-        sink.word(text.substr(0, end), extents, text.data() + text.size());
+        sink.word(text.substr(0, end), extents, readable);
         text.remove_prefix(end);
         if (extents != nullptr) extents += end;
     }

@@ -103,7 +103,8 @@ class Engine {
     template <typename Sink>
     void walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const;
     template <typename Sink> void cut_words(const Part &part, Sink &sink) const;
-    template <typename Sink> void unit(const Part &part, const Scratch &scratch, Sink &sink) const;
+    template <typename Sink>
+    void unit(const Part &part, const char *readable, const Scratch &scratch, Sink &sink) const;
     // Where no token reaches over a border, what lies before it is a word of its own.
     [[nodiscard]] std::size_t word_end(std::string_view text, const Scratch &scratch) const {
         const bool cut = cut_at_marks_ && scratch.model.whole_characters;
