@@ -128,6 +128,63 @@ class PatternMatcher:
     def find(self, text: bytes) -> bytes:
         """Start and end of each match in a UTF-8 text, in bytes, as u64."""
 
+class JsonModel:
+    """Vocabulary and merges of an ordinary tokenizer.json."""
+
+    @property
+    def rest(self) -> bytes:
+        """The document without them."""
+
+    @property
+    def blob(self) -> bytes:
+        """The tokens by id; nothing at an id that none has."""
+
+    @property
+    def ends(self) -> bytes:
+        """Where each ends (u32)."""
+
+    @property
+    def present(self) -> bytes:
+        """u8 each: whether there is a token."""
+
+    @property
+    def count(self) -> int:
+        """Number of tokens."""
+
+    @property
+    def merges(self) -> bytes | None:
+        """Left and right id in turn (u32); None where the document has no merges."""
+
+    @property
+    def scores(self) -> bytes | None:
+        """By id (f64), where the vocabulary is a list of tokens with scores."""
+
+    def find(self, token: bytes) -> int | None:
+        """Id of a token."""
+
+def read_spm_pieces(model: object) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes] | None:
+    """Texts, their ends (u32), types (u8), scores (f32) and marks of pieces; the model's rest.
+
+    Marks: u8 each, 1: has no score, 2: says NORMAL. None: it is not an ordinary model.
+    """
+
+def read_merge_lines(
+    lines: object, line_ends: object, blob: object, ends: object
+) -> tuple[bytes, bytes, bytes, bool]:
+    """Merges of a GGUF over pieces: pairs (u32), parts that are no pieces, and their ends (u32).
+
+    Last: whether all that merging takes and makes is a piece.
+    """
+
+def read_rank_lines(file: object) -> tuple[bytes, bytes, bytes] | None:
+    """Tokens of a .tiktoken by rank, in the byte alphabet, their ends (u32), and what is there.
+
+    What is there: u8 each, 0 at a rank that no token has. None: it is not an ordinary file.
+    """
+
+def read_json_model(document: object) -> JsonModel | None:
+    """The long parts of a tokenizer.json; None: it is not an ordinary one."""
+
 def walk_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool, every: int
 ) -> tuple[int, bytes]:
@@ -147,6 +204,12 @@ def pack_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool
 ) -> tuple[bytes, bytes]:
     """The strings of a GGUF array in one blob, and where each ends in it (u32)."""
+
+def are_distinct(blob: object, ends: object) -> bool:
+    """Whether no two pieces are equal."""
+
+def places_of(blob: object, ends: object, wanted: list[bytes]) -> list[int]:
+    """Ids of the pieces that are one of a few, rising."""
 
 def nearest_rows(
     rows: object,

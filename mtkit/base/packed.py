@@ -87,6 +87,16 @@ class Numbers(Sequence["Any"]):
         return f"Numbers({self.code!r}, {len(self)} of them)"
 
 
+def narrowed(numbers: Numbers) -> Numbers:
+    """Return doubles as float32 where that is exact for all, else as they are."""
+    wide = array("d", numbers.data.tobytes())
+    try:
+        narrow = array("f", wide)
+    except OverflowError:
+        return numbers
+    return Numbers.of("f", narrow) if array("d", narrow) == wide else numbers
+
+
 class Pieces(Sequence[bytes]):
     """Byte strings in one blob; ``ends[i]`` is where string i ends and string i+1 begins."""
 
@@ -148,6 +158,30 @@ class Pieces(Sequence[bytes]):
         """Tell whether a byte string has no bytes."""
         ends = self.ends.view.tolist()
         return any(map(eq, chain((0,), ends), ends))
+
+    def places(self, wanted: Iterable[bytes]) -> list[int]:
+        """Return where any of a few strings stands, rising; asks for no index of all."""
+        texts = list(wanted)
+        try:
+            from mtkit.base.native import native
+        except ImportError:
+            known = frozenset(texts)
+            return [number for number, piece in enumerate(self) if piece in known]
+        return native.places_of(self.blob, self.ends.data, texts)
+
+    def are_distinct(self) -> bool:
+        """Tell whether no two strings are equal."""
+        try:
+            from mtkit.base.native import native
+        except ImportError:
+            return len(set(self)) == len(self)
+        return native.are_distinct(self.blob, self.ends.data)
+
+    def find(self, text: bytes) -> int | None:
+        """Return where a string stands, the first of equal ones, or None."""
+        if self._ids is not None:
+            return self._ids.get(text)
+        return next(iter(self.places([text])), None)
 
     @property
     def ids(self) -> dict[bytes, int]:

@@ -128,10 +128,7 @@ class DecodeProgram:
         special = {token.content for token in added if token.special}
         wanted = {token.id for token in added if token.id >= 0}
         wanted.update(self._of_role(TokenType.ABSENT))
-        if len(pieces.ids) == len(pieces):
-            wanted.update(pieces.ids[content] for content in special if content in pieces.ids)
-        else:
-            wanted.update(i for i, piece in enumerate(pieces) if piece in special)
+        wanted.update(pieces.places(special))
         for token_id in wanted:
             shown = decoding.token(token_id)
             if shown is None:

@@ -191,7 +191,7 @@ class _Model:
 
     def _is_token(self, piece: bytes, *roles: int) -> bool:
         """Tell whether a piece is found; with roles: and has one of them."""
-        token_id = self.vocabulary.ids.get(piece)
+        token_id = self.vocabulary.find(piece)
         if token_id is None or (self.listed and not self.listed[token_id]):
             return False
         return not (roles and self.types) or self.types[token_id] in roles
@@ -250,7 +250,7 @@ class _Model:
 
     def _unigram(self, model: models.Unigram) -> bytes:
         everything = model.candidates == "any"
-        if everything and len(self.vocabulary.pieces.ids) < len(self.vocabulary):
+        if everything and not self.vocabulary.pieces.are_distinct():
             last = set(self.vocabulary.last_ids.values())  # of equal pieces
             self.listed = bytes(number in last for number in range(len(self.vocabulary)))
         self._roles(everything=everything)
@@ -301,6 +301,8 @@ class _Model:
         Raises:
             UnsupportedError: One is hidden: the text merges, but the core has no id for it.
         """
+        if not self.vocabulary.hidden:
+            return
         pieces, ids = self.vocabulary.pieces, self.vocabulary.ids
         lost = {number for number in self.vocabulary.hidden if pieces[number] not in ids}
         if lost and not lost.isdisjoint(merges.pairs.view):

@@ -37,8 +37,33 @@ HIGHEST_RANK = 1 << 24
 """No vocabulary comes near; a higher rank is damage."""
 
 
+def rank_vocabulary(ranks: Mapping[bytes, int]) -> Vocabulary:
+    """Arrange byte strings by their ranks; a rank that none has becomes an ABSENT piece.
+
+    Raises:
+        FormatError: Two entries have one id, or an id is beyond any vocabulary.
+    """
+    size = max([*ranks.values(), -1]) + 1
+    check_holes(size, len(ranks))
+    pieces = [b""] * size
+    types = bytearray([TokenType.ABSENT]) * size
+    for piece, rank in ranks.items():
+        if types[rank] != TokenType.ABSENT:
+            raise FormatError(f"{rank} stands twice", field="rank")
+        pieces[rank] = to_letters(piece).encode("utf-8")
+        types[rank] = TokenType.NORMAL
+    plain = len(ranks) == size
+    return Vocabulary(Pieces.of(pieces), None if plain else Numbers("B", bytes(types)))
+
+
+def check_holes(size: int, count: int) -> None:
+    """Raise FormatError where ids below ``size`` are too many for ``count`` tokens."""
+    if is_sparse(size, count):
+        raise FormatError(f"is {size - 1}, there are {count} tokens", field="rank")
+
+
 def rank_spec(
-    ranks: Mapping[bytes, int],
+    vocabulary: Vocabulary,
     pattern: str,
     special: Mapping[str, int],
     special_ids: SpecialIds,
@@ -48,32 +73,18 @@ def rank_spec(
     """Build the specification.
 
     Args:
-        ranks: Byte string -> id.
+        vocabulary: The byte strings by rank.
         pattern: Split pattern, in the syntax of Rust's fancy-regex.
         special: Special token -> id.
         special_ids: Roles.
         extras: What the file holds besides.
-
-    Raises:
-        FormatError: Two entries have one id, or an id is beyond any vocabulary.
     """
-    size = max([*ranks.values(), -1]) + 1
-    if is_sparse(size, len(ranks)):
-        raise FormatError(f"is {size - 1}, there are {len(ranks)} tokens", field="rank")
-    pieces = [b""] * size
-    types = bytearray([TokenType.ABSENT]) * size
-    for piece, rank in ranks.items():
-        if types[rank] != TokenType.ABSENT:
-            raise FormatError(f"{rank} stands twice", field="rank")
-        pieces[rank] = to_letters(piece).encode("utf-8")
-        types[rank] = TokenType.NORMAL
-    plain = len(ranks) == size
     tokens = tuple(
         AddedToken(token_id, encode(text, "special token"), special=True)
         for text, token_id in sorted(special.items(), key=lambda item: item[1])
     )
     return TokenizerSpec(
-        Vocabulary(Pieces.of(pieces), None if plain else Numbers("B", bytes(types))),
+        vocabulary,
         models.RankBPE(),
         pre_tokenizer=pre_tokenizers.Sequence(
             (

@@ -15,7 +15,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
+from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, rank_vocabulary, ranks_of
 from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds
 
@@ -85,7 +85,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     }
     if others:
         extras["tekken.other"] = others
-    spec = rank_spec(ranks, pattern, special, roles, extras=tuple(extras.items()))
+    spec = rank_spec(rank_vocabulary(ranks), pattern, special, roles, extras=tuple(extras.items()))
     from mtkit.spec import post_processors, replace
 
     if roles.bos is not None and roles.eos is not None:

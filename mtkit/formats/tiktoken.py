@@ -10,18 +10,26 @@ Source: openai/tiktoken, tiktoken/load.py (``load_tiktoken_bpe``), src/lib.rs (`
 
 from __future__ import annotations
 
+from mtkit.base.packed import Numbers, Pieces
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, ranks_of
+from mtkit.formats.rank_spec import (
+    HIGHEST_RANK,
+    check_holes,
+    rank_spec,
+    rank_vocabulary,
+    ranks_of,
+)
 from mtkit.formats.remainder import with_remainder
 from mtkit.formats.tiktoken_encodings import ENCODINGS, END, Encoding, names_of
-from mtkit.spec import SpecialIds, TokenizerSpec, normalizers, replace
+from mtkit.spec import SpecialIds, TokenizerSpec, TokenType, Vocabulary, normalizers, replace
+from mtkit.spec.vocabulary import present_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mtkit.base.binary import Source
+    from mtkit.base.binary import Buffer, Source
     from mtkit.formats.contract import WriteOptions
 
 NAME = "tiktoken"
@@ -46,17 +54,33 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
         UnsupportedError: Nothing says which pattern and special tokens belong to it.
         UsageError: The named encoding is not known.
     """
-    ranks = parse_ranks(bytes(source.data))
+    vocabulary = _packed(source.data) or rank_vocabulary(parse_ranks(bytes(source.data)))
     encoding, said = _encoding(source, overrides.get("encoding"))
-    both = set(encoding.special.values()) & set(ranks.values())
+    ranks = [number for number in encoding.special.values() if number < len(vocabulary)]
+    both = [number for number in ranks if vocabulary.type_of(number) != TokenType.ABSENT]
     if both:
         raise FormatError(f"id {min(both)} is a rank and a special token", field="special_tokens")
-    return Reading(_spec(ranks, encoding), (said,))
+    return Reading(_spec(vocabulary, encoding), (said,))
 
 
-def _spec(ranks: Mapping[bytes, int], encoding: Encoding) -> TokenizerSpec:
+def _packed(data: Buffer) -> Vocabulary | None:
+    """Return the vocabulary of an ordinary file, as the core reads it; None for ``parse_ranks``."""
+    try:
+        from mtkit.base.native import native
+    except ImportError:
+        return None
+    found = native.read_rank_lines(data)
+    if found is None:
+        return None
+    blob, ends, present = found
+    check_holes(len(present), present.count(1))
+    types = Numbers("B", present_types(present)) if 0 in present else None
+    return Vocabulary(Pieces(blob, Numbers("I", ends)), types)
+
+
+def _spec(vocabulary: Vocabulary, encoding: Encoding) -> TokenizerSpec:
     end = SpecialIds(eos=encoding.special.get(END))
-    spec = rank_spec(ranks, encoding.pattern, encoding.special, end)
+    spec = rank_spec(vocabulary, encoding.pattern, encoding.special, end)
     if encoding.form is None:
         return spec
     # Special tokens are looked for in what the normal form has made of the text.
@@ -157,5 +181,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     beside = json.dumps(table, ensure_ascii=False, indent=1).encode("utf-8")
     return Written(
         {".tiktoken": b"".join(lines), "pattern.json": beside},
-        with_remainder(spec, _spec(ranks, Encoding(pattern, special, form)), losses),
+        with_remainder(
+            spec, _spec(rank_vocabulary(ranks), Encoding(pattern, special, form)), losses
+        ),
     )

@@ -249,6 +249,7 @@ def user_defined(spec: TokenizerSpec) -> tuple[bytes, ...]:
     if types is None:
         return ()
     wanted = int(TokenType.USER_DEFINED)
-    return tuple(
-        piece for piece, role in zip(spec.vocabulary.pieces, types, strict=True) if role == wanted
-    )
+    raw, pieces = bytes(types.data), spec.vocabulary.pieces
+    if wanted not in raw:
+        return ()
+    return tuple(pieces[number] for number, role in enumerate(raw) if role == wanted)

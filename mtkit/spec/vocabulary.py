@@ -48,6 +48,12 @@ SEGMENTED = frozenset({TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSE
 """Roles of the pieces that a text is taken apart into."""
 
 
+def present_types(marks: bytes) -> bytes:
+    """Return the types of ids that have a token (1), which is NORMAL, or none (0)."""
+    table = bytes((TokenType.ABSENT, TokenType.NORMAL)).ljust(256, b"\0")
+    return marks.translate(table)
+
+
 class Vocabulary(Record):
     """The model's vocabulary, by id.
 
@@ -84,6 +90,10 @@ class Vocabulary(Record):
     def ids(self) -> dict[bytes, int]:
         """Piece -> id as the model looks it up; of equal pieces the lowest id counts."""
         return self._found(reversed(range(len(self)))) if self.hidden else self.pieces.ids
+
+    def find(self, piece: bytes) -> int | None:
+        """Return what ``ids`` has for one piece, or None; asks for no index of all."""
+        return self.ids.get(piece) if self.hidden else self.pieces.find(piece)
 
     @property
     def last_ids(self) -> dict[bytes, int]:

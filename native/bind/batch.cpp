@@ -137,8 +137,7 @@ Lists encode_batch(BoundEngine &engine, const Texts &texts, bool add_special_tok
                    Choice parse_special, std::size_t threads) {
     Batch batch(engine, texts, add_special_tokens, parse_special);
     batch.run(threads);
-    const auto lists =
-        nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(batch.count())));
+    const auto lists = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(batch.count())));
     for (const auto &share : batch.shares()) {
         auto ids = share.ids.ids();
         for (std::size_t i = share.from; i < share.to; ++i) {
@@ -174,8 +173,8 @@ Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_spe
 
 void bind_batch(nb::class_<BoundEngine> &engine) {
     engine
-        .def("encode_batch", &encode_batch, "texts"_a, "add_special_tokens"_a, "parse_special"_a.none(),
-             "threads"_a,
+        .def("encode_batch", &encode_batch, "texts"_a, "add_special_tokens"_a,
+             "parse_special"_a.none(), "threads"_a,
              "The ids of each text, and which are left to the pipeline: theirs are empty.")
         .def("encode_batch_packed", &encode_batch_packed, "texts"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "threads"_a,

@@ -17,6 +17,7 @@ void bind_gguf(nb::module_ &m);
 void bind_mtok(nb::module_ &m);
 void bind_pattern(nb::module_ &m);
 void bind_search(nb::module_ &m);
+void bind_vocabularies(nb::module_ &m);
 
 namespace {
 
@@ -70,4 +71,5 @@ NB_MODULE(_native, m) {
     bind_mtok(m);
     bind_pattern(m);
     bind_search(m);
+    bind_vocabularies(m);
 }

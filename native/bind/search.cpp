@@ -1,13 +1,17 @@
-// Binding of the search for near rows of an int8 table.
+// Bindings of searches: near rows of an int8 table, a few pieces among many.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "base/buffer.hpp"
 #include "base/errors.hpp"
 #include "search/nearest_rows.hpp"
+#include "search/piece_places.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -37,9 +41,33 @@ nb::list nearest(const Rows &rows, const Lengths &lengths, const Row &wanted, fl
     return made;
 }
 
+nb::typed<nb::list, int> places_of(nb::handle blob, nb::handle ends,
+                                   const nb::typed<nb::list, nb::bytes> &wanted) {
+    const Buffer text(blob);
+    const auto places = Buffer(ends).numbers();
+    std::unordered_set<std::string_view> texts;
+    for (const nb::handle one : wanted) {
+        const auto bytes = nb::borrow<nb::bytes>(one);
+        texts.emplace(bytes.c_str(), bytes.size());
+    }
+    nb::typed<nb::list, int> found;
+    for (const auto id : mtkit::piece_places(text.text(), places, texts)) found.append(id);
+    return found;
+}
+
 } // namespace
 
 void bind_search(nb::module_ &m) {
+    m.def(
+        "are_distinct",
+        [](nb::handle blob, nb::handle ends) {
+            const Buffer text(blob);
+            const Buffer places(ends);
+            return mtkit::are_distinct(text.text(), places.numbers());
+        },
+        "blob"_a, "ends"_a, "Whether no two pieces are equal.");
+    m.def("places_of", &places_of, "blob"_a, "ends"_a, "wanted"_a,
+          "Ids of the pieces that are one of a few, rising.");
     m.def("nearest_rows", &nearest, "rows"_a, "lengths"_a, "wanted"_a, "wanted_length"_a, "skip"_a,
           "most"_a, "least"_a,
           nb::sig("def nearest_rows(rows: object, lengths: object, wanted: object, "

@@ -26,8 +26,8 @@ bool pack(std::string_view word, const std::vector<Token> &tokens,
     return true;
 }
 
-// Places in bytes of a UTF-8 text as places in characters: a token stands for the characters that it
-// has a byte of. They rise, except where a model puts tokens out of order.
+// Places in bytes of a UTF-8 text as places in characters: a token stands for the characters that
+// it has a byte of. They rise, except where a model puts tokens out of order.
 void to_characters(std::string_view text, IdList &places, std::size_t from) {
     std::size_t at = 0;
     std::uint32_t before = 0; // characters that begin in front of `at`
@@ -101,7 +101,8 @@ class Engine::Finder {
 // Takes ids, offsets and spellings.
 class Engine::Rows : Finder {
   public:
-    Rows(const Engine &engine, Scratch &scratch, Tokens &out) : Finder(engine, scratch), out_(out) {}
+    Rows(const Engine &engine, Scratch &scratch, Tokens &out)
+        : Finder(engine, scratch), out_(out) {}
 
     void added(const Segment &piece) {
         const auto &part = piece.part;

@@ -13,7 +13,7 @@ from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mtkit.formats.gguf.keys import Keys
     from mtkit.gguf import GgufArray
@@ -22,17 +22,30 @@ if TYPE_CHECKING:
 KEY = "tokenizer.ggml.merges"
 
 
-def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges:
-    """Read the merges.
+def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> tuple[Merges, bool]:
+    """Read the merges; with them, whether all that merging takes and makes is a token.
 
     Raises:
         FormatError: There are none, though the kind of vocabulary needs them.
     """
-    listed = merges_of(keys, required=required)
-    ids, size = vocabulary.pieces.ids, len(vocabulary)
+    found = merges_of(keys, required=required)
+    lines, pieces = Pieces.of([]) if found is None else found.pieces(), vocabulary.pieces
+    try:
+        from mtkit.base.native import native
+    except ImportError:
+        return parse_merges(lines, pieces)
+    texts = (lines.blob, lines.ends.data, pieces.blob, pieces.ends.data)
+    pairs, blob, ends, is_whole = native.read_merge_lines(*texts)
+    return Merges(Numbers("I", pairs), Pieces(blob, Numbers("I", ends))), is_whole
+
+
+def parse_merges(lines: Iterable[bytes], pieces: Pieces) -> tuple[Merges, bool]:
+    """Read the lines of merges; this defines what the core does."""
+    ids, size = pieces.ids, len(pieces)
     unlisted: dict[bytes, int] = {}
     pairs: dict[tuple[int, int], None] = {}
-    for line in listed.pieces() if listed is not None else ():
+    is_whole = True
+    for line in lines:
         line = line.split(b"\0", 1)[0]
         at = line.find(b" ", 1)
         left, right = (line[:at], line[at + 1 :]) if at > 0 else (b"", b"")
@@ -42,10 +55,10 @@ def read_merges(keys: Keys, vocabulary: Vocabulary, *, required: bool) -> Merges
         if two is None:
             two = unlisted.setdefault(right, size + len(unlisted))
         pairs[one, two] = None
-    return Merges(
-        Numbers.of("I", (number for pair in pairs for number in pair)),
-        Pieces.of(unlisted),
-    )
+        is_whole = is_whole and left + right in ids
+    flat = (number for pair in pairs for number in pair)
+    merges = Merges(Numbers.of("I", flat), Pieces.of(unlisted))
+    return merges, is_whole and not unlisted
 
 
 def merges_of(keys: Keys, *, required: bool) -> GgufArray | None:
@@ -60,21 +73,18 @@ def merges_of(keys: Keys, *, required: bool) -> GgufArray | None:
     return found
 
 
-def fits(merges: Merges, vocabulary: Vocabulary, alphabet: Iterable[bytes]) -> bool:
+def fits(merges: Merges, vocabulary: Vocabulary, alphabet: Collection[bytes]) -> bool:
     """Tell whether it makes no difference when unknown characters are dealt with.
 
-    So it is where the vocabulary has the whole alphabet that words are spelled in (the byte
-    alphabet, or the byte tokens), and all that merging takes and makes is a token.
+    So it is where all that merging takes and makes is a token, as is asked before, and the
+    vocabulary has the whole alphabet that words are spelled in (the byte alphabet, or the byte
+    tokens).
     """
-    ids = vocabulary.pieces.ids
-    if merges.unlisted or not all(letter in ids for letter in alphabet):
+    pieces = vocabulary.pieces
+    if len({pieces[number] for number in pieces.places(alphabet)}) < len(alphabet):
         return False
-    byte_ids = {ids[text] for text in BYTE_TOKENS if text in ids}
-    pieces = list(vocabulary.pieces)
-    return not any(
-        pieces[left] + pieces[right] not in ids or left in byte_ids or right in byte_ids
-        for left, right in merges.pairs.pairs()
-    )
+    byte_ids = set(pieces.places(BYTE_TOKENS))
+    return not byte_ids or byte_ids.isdisjoint(merges.pairs.view)
 
 
 def write_merges(merges: Merges, vocabulary: Vocabulary) -> list[bytes]:

@@ -93,8 +93,7 @@ def _template(frame: Frame) -> post_processors.Template | None:
 
 
 def _spm(frame: Frame) -> dict[str, Any]:
-    ids = frame.vocabulary.pieces.ids
-    if not any(text in ids for text in BYTE_TOKENS):
+    if not frame.vocabulary.pieces.places(BYTE_TOKENS):
         raise _error("have no byte tokens, so unknown characters cannot be encoded")
     marks = normalizers.Replace(SPACE, MARK)
     return {
@@ -125,18 +124,18 @@ def _bpe(frame: Frame) -> dict[str, Any]:
         parts.append(normalizers.Replace(SPACE, MARK))
     if lower and whitespace:
         parts.append(normalizers.Lowercase("simple"))
-    merges = read_merges(frame.keys, frame.vocabulary, required=pre.needs_merges)
+    merges, is_whole = read_merges(frame.keys, frame.vocabulary, required=pre.needs_merges)
     alphabet = [letter.encode() for letter in LETTERS] if letters else BYTE_TOKENS
     words = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(tuple(steps))
     bpe = models.BPE(
         merges,
         byte_fallback=not letters,
         ignore_merges=pre.ignore_merges,
-        missing="before" if fits(merges, frame.vocabulary, alphabet) else "after",
+        missing="before" if is_whole and fits(merges, frame.vocabulary, alphabet) else "after",
         whole_newlines=pre.forced_bos,
     )
     found: dict[str, Any] = {"pre_tokenizer": words, "model": bpe}
-    begin, end, unknown = (frame.vocabulary.pieces.ids.get(text) for text in SECTION)
+    begin, end, unknown = map(frame.vocabulary.pieces.find, SECTION)
     if frame.kind.model == "hybriddna" and None not in {begin, end, unknown}:
         found = {"model": models.SectionBPE(bpe, words, begin, end, unknown)}  # type: ignore[arg-type]  # no None
     return {

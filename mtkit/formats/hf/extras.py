@@ -58,7 +58,7 @@ def _still_true(
         if content is None or (role == "unk" and getattr(spec.model, "unk", None) is not None):
             return False  # which counts more than the file
         piece = content.encode("utf-8", "surrogatepass")
-        number = known[piece] if piece in known else spec.vocabulary.pieces.ids.get(piece)
+        number = known[piece] if piece in known else spec.vocabulary.pieces.find(piece)
         return number is not None and number != getattr(special_ids, role)
 
     others = {f"{role}_token" for role in ROLES if means_another(role)}

@@ -11,7 +11,7 @@ Source: huggingface/tokenizers 0.23, models/mod.rs, models/*/serialization.rs, m
 
 from __future__ import annotations
 
-from mtkit.base.packed import Numbers, Pieces
+from mtkit.base.packed import Numbers, Pieces, narrowed
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.json_fields import Fields, encode, shown
 from mtkit.spec import TokenType, Vocabulary
@@ -22,11 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.formats.hf.packed_model import Dictionary
     from mtkit.spec.models import Model
 
+_VOCAB = "model.vocab"
 
-def read_model(root: Fields) -> tuple[Vocabulary, Model]:
-    """Read the vocabulary and the model.
+
+def read_model(root: Fields, dictionary: Dictionary | None = None) -> tuple[Vocabulary, Model]:
+    """Read the vocabulary and the model; the dictionary is the vocabulary where the core read it.
 
     Raises:
         FormatError: The model is damaged.
@@ -34,10 +37,11 @@ def read_model(root: Fields) -> tuple[Vocabulary, Model]:
     """
     at = root.object("model")
     kind = _kind(at)
+    is_scored = dictionary is not None and dictionary.scores is not None
     if kind == "Unigram":
-        return _unigram(at)
-    ids = _ids(at)
-    vocabulary = _vocabulary(ids)
+        return _unigram(at, dictionary if is_scored else None)
+    ids = (None if is_scored else dictionary) or _ids(at)
+    vocabulary = _vocabulary(ids) if isinstance(ids, dict) else _packed(ids)
     if kind == "BPE":
         return vocabulary, _bpe(at, ids)
     unk = ids.get(at.string("unk_token"))
@@ -88,19 +92,28 @@ def _ids(at: Fields) -> dict[str, int]:
     return ids
 
 
+def _check_holes(size: int, count: int) -> None:
+    if is_sparse(size, count):
+        raise UnsupportedError(
+            f"the highest id is {size - 1}, there are only {count} tokens", field=_VOCAB
+        )
+
+
+def _packed(dictionary: Dictionary) -> Vocabulary:
+    vocabulary = dictionary.vocabulary()
+    _check_holes(len(vocabulary), len(dictionary))
+    return vocabulary
+
+
 def _vocabulary(ids: dict[str, int]) -> Vocabulary:
     """Arrange tokens by id; a hole becomes an ABSENT piece."""
-    where = "model.vocab"
     numbers = list(ids.values())
     size = max(numbers, default=-1) + 1
-    if is_sparse(size, len(ids)):
-        raise UnsupportedError(
-            f"the highest id is {size - 1}, there are only {len(ids)} tokens", field=where
-        )
+    _check_holes(size, len(ids))
     try:
         encoded = list(map(str.encode, ids))
     except UnicodeEncodeError:
-        raise FormatError("holds a lone surrogate", field=where) from None
+        raise FormatError("holds a lone surrogate", field=_VOCAB) from None
     if size == len(ids) and numbers == list(range(size)):
         return Vocabulary(Pieces.of(encoded))
     pieces = [b""] * size
@@ -114,14 +127,14 @@ def _vocabulary(ids: dict[str, int]) -> Vocabulary:
     return Vocabulary(Pieces.of(pieces), Numbers("B", types))
 
 
-def _bpe(at: Fields, ids: dict[str, int]) -> BPE:
+def _bpe(at: Fields, ids: dict[str, int] | Dictionary) -> BPE:
     dropout = at.get("dropout", None)
     if dropout is not None and (type(dropout) not in (int, float) or not 0 <= dropout <= 1):
         raise at.wrong("dropout", "a number from 0 to 1")
     unk = at.optional_string("unk_token")
     prefix = at.optional_string("continuing_subword_prefix") or ""
     return BPE(
-        merges=_merges(at, ids, prefix),
+        merges=_merges(at, ids, prefix) if isinstance(ids, dict) else _merged(at, ids),
         unk=None if unk is None else ids.get(unk),
         fuse_unk=at.optional_boolean("fuse_unk") is True,
         byte_fallback=at.optional_boolean("byte_fallback") is True,
@@ -129,8 +142,13 @@ def _bpe(at: Fields, ids: dict[str, int]) -> BPE:
         continuing_subword_prefix=prefix,
         end_of_word_suffix=at.optional_string("end_of_word_suffix") or "",
         dropout=float(dropout) if dropout else None,
-        without_unk="left_out" if unk is None or unk in ids else "error",
+        without_unk="left_out" if unk is None or ids.get(unk) is not None else "error",
     )
+
+
+def _merged(at: Fields, dictionary: Dictionary) -> Merges:
+    at.items("merges")
+    return dictionary.merges()
 
 
 def _merges(at: Fields, ids: dict[str, int], prefix: str) -> Merges:
@@ -180,7 +198,15 @@ def _bad_merge(at: Fields, ids: dict[str, int], listed: list[Any], cut: int) -> 
     return FormatError("are damaged", field=at.path("merges"))
 
 
-def _unigram(at: Fields) -> tuple[Vocabulary, Unigram]:
+def _unigram(at: Fields, scored: Dictionary | None) -> tuple[Vocabulary, Unigram]:
+    vocabulary = scored.vocabulary() if scored else _scored(at)
+    unk = at.optional_integer("unk_id")
+    if unk is not None and unk >= len(vocabulary):
+        raise FormatError(f"is {unk}, there are {len(vocabulary)} tokens", field=at.path("unk_id"))
+    return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
+
+
+def _scored(at: Fields) -> Vocabulary:
     listed = at.items("vocab")
     where = at.path("vocab")
     pieces: list[bytes] = []
@@ -193,17 +219,4 @@ def _unigram(at: Fields) -> tuple[Vocabulary, Unigram]:
             raise FormatError("is not a token and its score", field=f"{where}[{place}]")
         pieces.append(encode(token, where))
         scores.append(float(score))
-    unk = at.optional_integer("unk_id")
-    if unk is not None and unk >= len(pieces):
-        raise FormatError(f"is {unk}, there are {len(pieces)} tokens", field=at.path("unk_id"))
-    vocabulary = Vocabulary(Pieces.of(pieces), scores=_scores(scores))
-    return vocabulary, Unigram(unk, byte_fallback=at.boolean("byte_fallback", default=False))
-
-
-def _scores(scores: list[float]) -> Numbers:
-    """Keep scores as float32 where that is exact, else as they are."""
-    try:
-        narrow = Numbers.of("f", scores)
-    except OverflowError:
-        return Numbers.of("d", scores)
-    return narrow if list(narrow) == scores else Numbers.of("d", scores)
+    return Vocabulary(Pieces.of(pieces), scores=narrowed(Numbers.of("d", scores)))

@@ -15,10 +15,10 @@ from mtkit.formats.added_tokens import CONFIG, FLAGS, numbered
 from mtkit.formats.contract import Reading
 from mtkit.formats.hf.components import read_stage
 from mtkit.formats.hf.config import CLEAN_UP, Beside, config_forms
-from mtkit.formats.hf.numbers import read_float
+from mtkit.formats.hf.packed_model import parse_document
 from mtkit.formats.hf.read_model import read_model
 from mtkit.formats.hf.sections import residue
-from mtkit.formats.json_fields import U64, Fields, check_plain, encode, parse, shown
+from mtkit.formats.json_fields import U64, Fields, check_plain, encode, shown
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.base.binary import Source
+    from mtkit.formats.hf.packed_model import Dictionary
 
 SIDES = {"Left": "left", "Right": "right"}
 STRATEGIES = {
@@ -50,7 +51,7 @@ def read_spec(source: Source) -> Reading:
         FormatError: A file is damaged.
         UnsupportedError: It holds a component that mtkit does not know.
     """
-    document = parse(source.data, parse_float=read_float)
+    document, dictionary = parse_document(source.data)
     root = Fields(document, "")
     _check_small_parts(root)
     if root.string("version", "1.0") != "1.0":
@@ -59,13 +60,13 @@ def read_spec(source: Source) -> Reading:
         )
     beside = Beside(source)
     config = beside.documents.get(CONFIG, {})
-    vocabulary, model = read_model(root)
-    added = read_added_tokens(root, vocabulary)
+    vocabulary, model = read_model(root, dictionary)
+    added = read_added_tokens(root, vocabulary, dictionary)
     ids = {token.content: token.id for token in added.tokens}
 
     def id_of(content: str) -> int | None:
         piece = encode(content, CONFIG)
-        return ids[piece] if piece in ids else vocabulary.pieces.ids.get(piece)
+        return ids[piece] if piece in ids else vocabulary.pieces.find(piece)
 
     spec = TokenizerSpec(
         vocabulary=vocabulary,
@@ -104,14 +105,16 @@ def _check_small_parts(root: Fields) -> None:
         check_plain(value, key)
 
 
-def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
+def read_added_tokens(
+    root: Fields, vocabulary: Vocabulary, dictionary: Dictionary | None = None
+) -> AddedTokens:
     """Read the added tokens, numbered as the library does; of one text the last entry counts."""
     listed = root.items("added_tokens") if "added_tokens" in root else []
     size = len(vocabulary)
     if vocabulary.types is not None:
         size -= vocabulary.types.data.tobytes().count(0xFF)
     # Indexing every piece of a large vocabulary costs more than looking for the few needed.
-    ids = _ids_in(root, vocabulary, listed)
+    ids = _ids_in(root, vocabulary, listed, dictionary)
     tokens = []
     for place, item in enumerate(listed):
         at = Fields(item, f"added_tokens[{place}]")
@@ -121,19 +124,23 @@ def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
     return AddedTokens(tuple(numbered(tokens, ids, size)[0].values()))
 
 
-def _ids_in(root: Fields, vocabulary: Vocabulary, listed: list[Any]) -> dict[bytes, int]:
+def _ids_in(
+    root: Fields, vocabulary: Vocabulary, listed: list[Any], dictionary: Dictionary | None
+) -> dict[bytes, int]:
     """Look up the texts of added tokens in the vocabulary (the last of equal pieces counts)."""
     model = root.values.get("model")
-    ids = model.get("vocab") if type(model) is dict else None
-    if type(ids) is dict:
+    vocab = model.get("vocab") if type(model) is dict else None
+    if type(vocab) is dict:
+        ids = dictionary or vocab
         texts = [item.get("content") for item in listed if type(item) is dict]
-        return {encode(t, "added_tokens"): ids[t] for t in texts if type(t) is str and t in ids}
+        found = {text: ids.get(text) for text in texts if type(text) is str}
+        return {encode(t, "added_tokens"): i for t, i in found.items() if i is not None}
     wanted = {
         item["content"].encode("utf-8", "surrogatepass")
         for item in listed
         if type(item) is dict and type(item.get("content")) is str
     }
-    return {piece: number for number, piece in enumerate(vocabulary.pieces) if piece in wanted}
+    return {vocabulary.pieces[number]: number for number in vocabulary.pieces.places(wanted)}
 
 
 def read_truncation(root: Fields) -> Truncation | None:

@@ -17,7 +17,16 @@ from mtkit.formats.contract import Reading, Written
 from mtkit.formats.remainder import with_remainder
 from mtkit.formats.spm import adapt as spm_adapt
 from mtkit.formats.spm import writer as spm_write
-from mtkit.formats.spm.pieces import BPE, CHAR, UNIGRAM, WORD, check_pieces, read_pieces
+from mtkit.formats.spm.pieces import (
+    BPE,
+    CHAR,
+    UNIGRAM,
+    WORD,
+    check_packed,
+    check_pieces,
+    packed_pieces,
+    read_pieces,
+)
 from mtkit.formats.spm.wire import BYTES, Settings, damaged, parse
 from mtkit.formats.spm.writer import UNK_SURFACE, find_roles
 from mtkit.spec import AddedTokens, SpecialIds, TokenizerSpec, models, replace
@@ -63,20 +72,22 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     pieces: list[Field] = []
     parts: dict[int, bytes] = {}
     rest = b""
-    for part in parse(bytes(source.data), "model"):
+    packed = packed_pieces(source.data)
+    for part in parse(packed[2] if packed else bytes(source.data), "model"):
         if part.wire != BYTES or not 1 <= part.number <= 5:
             rest += part.raw
         elif part.number == 1:
             pieces.append(part)
         else:  # a message that comes twice is merged, which is what joining its bytes does
             parts[part.number] = parts.get(part.number, b"") + part.data
-    vocabulary, odd = read_pieces(pieces)
+    vocabulary, odd = packed[:2] if packed else read_pieces(pieces)
     trainer = Settings(parts.get(2, b""), "trainer_spec")
     normalizer = Settings(parts.get(3, b""), "normalizer_spec")
     byte_fallback = trainer.truth(35, False)
     kind = trainer.number(3, UNIGRAM)
     kind = kind if kind in {BPE, WORD, CHAR} else UNIGRAM
-    unk = check_pieces(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind)
+    check = check_packed if packed else check_pieces
+    unk = check(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind)
     spaces = read_spaces(normalizer, suffix=trainer.truth(24, False))
     denormalizer = None
     if 5 in parts:

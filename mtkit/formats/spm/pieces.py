@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from mtkit.base.binary import Buffer
     from mtkit.formats.spm.wire import Field
 
 F32 = struct.Struct("<f")
@@ -97,6 +98,35 @@ def read_pieces(messages: Iterable[Field]) -> tuple[Vocabulary, dict[str, object
     return vocabulary, {name: value for name, value in odd.items() if value}
 
 
+def packed_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], bytes] | None:
+    """Return what ``read_pieces`` does of an ordinary model, and its other fields, from the core.
+
+    None: ``read_pieces`` has to read it, and says what is wrong with it.
+    """
+    try:
+        from mtkit.base.native import native
+    except ImportError:
+        return None
+    found = native.read_spm_pieces(data)
+    if found is None:
+        return None
+    blob, ends, types, scores, marks, rest = found
+    vocabulary = Vocabulary(
+        Pieces(blob, Numbers("I", ends)), Numbers("B", types), Numbers("f", scores)
+    )
+    columns = {"no_score": Column(), "plain_type": Column()}
+    for column, mark in zip(columns.values(), (1, 2), strict=True):
+        for token_id in _with_bit(marks, mark):
+            column.add(token_id)
+    return vocabulary, {name: c.value() for name, c in columns.items() if c.ranges}, rest
+
+
+def _with_bit(marks: bytes, bit: int) -> Iterator[int]:
+    """Yield the places of the marks, mostly 0, that have a bit."""
+    if marks.count(0) < len(marks):
+        yield from (place for place, mark in enumerate(marks) if mark & bit)
+
+
 def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]:
     """Yield the pieces as fields of the model message."""
     no_score, plain_type = (
@@ -115,6 +145,25 @@ def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]
         if kind != TokenType.NORMAL or token_id in plain_type:
             message += bytes((0x18, kind))
         yield field(1, message + unknown.get(token_id, b""))
+
+
+def check_packed(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: int) -> int:
+    """Check what ``check_pieces`` checks, of pieces whose texts and scores the core has checked.
+
+    Raises:
+        FormatError: The reference would refuse the model.
+    """
+    types = vocabulary.all_types()
+    spelled = vocabulary.pieces.places(BYTE_TOKENS) if byte_fallback else []
+    plain = (
+        types.count(TokenType.UNKNOWN) == 1
+        and types.count(TokenType.BYTE) == len(spelled) == 256 * byte_fallback
+        and all(types[token_id] == TokenType.BYTE for token_id in spelled)
+        and any(kind in types for kind in SEGMENTED)
+    )
+    if plain:
+        return types.index(TokenType.UNKNOWN)
+    return check_pieces(vocabulary, byte_fallback=byte_fallback, kind_of_model=kind_of_model)
 
 
 def check_pieces(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: int) -> int:

@@ -185,15 +185,13 @@ def set_spaces(settings: Settings, spaces: Spaces, *, new: bool) -> None:
 def find_roles(vocabulary: Vocabulary, trainer: Settings) -> Roles:
     """Return the ids with a role: control pieces spelled as the trainer notes."""
     found: Roles = {}
+    spelled = [(role, trainer.data(number) or spelling) for role, number, _, spelling in ROLES]
+    pieces, types = vocabulary.pieces, vocabulary.types or ()
+    places = pieces.places(text for _, text in spelled)
     control = {
-        piece: token_id
-        for token_id, (piece, kind) in enumerate(
-            zip(vocabulary.pieces, vocabulary.types or (), strict=True)
-        )
-        if kind == TokenType.CONTROL
+        pieces[token_id]: token_id for token_id in places if types[token_id] == TokenType.CONTROL
     }
-    for role, number, _, spelling in ROLES:
-        token_id = control.get(trainer.data(number) or spelling)
-        if token_id is not None:
-            found[role] = token_id  # type: ignore[literal-required]  # of ROLES
+    for role, text in spelled:
+        if text in control:
+            found[role] = control[text]  # type: ignore[literal-required]  # of ROLES
     return found
