@@ -6,8 +6,9 @@ from mtkit.base.binary import Source
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.check import gguf_keys, loader, templates, vocabulary
 from mtkit.check.report import Report, surveyed
-from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.magic import MAGIC
+from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,17 +74,21 @@ class _Checking:
             self.findings += surveyed(templates.AGAINST, spec, other, wanted)
 
 
-def check(path: str, *, deep: bool = False, against: str | None = None) -> Report:
+def check(
+    path: str, *, deep: bool = False, against: str | None = None, most: int = MOST_BYTES
+) -> Report:
     """Hold a file to every rule.
 
     Args:
-        path: A GGUF, a tokenizer file or a folder with one.
+        path: A GGUF, a tokenizer file or a folder with one, or an address.
         deep: Read the data of the tensors of a GGUF, too, and all of its tokenizer: merges, a
             trial of it, chat templates.
         against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
 
+        most: Bytes of a file at an address to fetch.
+
     Raises:
-        UsageError: A file does not exist.
+        UsageError: A file does not exist, or ``deep`` is asked of an address.
         FormatError: ``against`` is damaged.
     """
     from mtkit.sources.locate import locate
@@ -93,7 +98,13 @@ def check(path: str, *, deep: bool = False, against: str | None = None) -> Repor
         from mtkit.tokenizer.load import load
 
         wanted = load(against).spec
-    return check_source(Source.open(locate(path)), deep=deep, against=wanted, other=against or "")
+    if is_remote(path):
+        if deep:
+            raise UsageError("is not fetched whole for --deep", source=path, hint="download it")
+        source = open_remote(path, most=most)
+    else:
+        source = Source.open(locate(path))
+    return check_source(source, deep=deep, against=wanted, other=against or "")
 
 
 def check_source(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application, load_named
+from mtkit.commands.options import AS_JSON, MAX_FETCH, application, load_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def check(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="CODE", help="Say what a code means.")
     ] = None,
+    most: MAX_FETCH = None,
     as_json: AS_JSON = False,
     sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for continuous integration.")
@@ -68,13 +69,14 @@ def check(
         raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
     from mtkit.check import check as run
     from mtkit.sources.models import models_of
+    from mtkit.sources.remote import MOST_BYTES
 
     if against is not None:
         load_named(against)  # its errors are not those of a file that is checked
     reports = []
     for file in (path for name in files for path in models_of(name)):
         try:
-            reports.append(run(file, deep=deep, against=against))
+            reports.append(run(file, deep=deep, against=against, most=most or MOST_BYTES))
         except MtkitError as error:
             raise error.located(file) from None
     if sarif:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, BinaryIO
 
+    from mtkit.base.binary import Source
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _CHUNK_BYTES = 1 << 16
@@ -168,6 +169,12 @@ def whole(given: str | int) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number, nor one as 8k") from None
 
 
+MAX_FETCH = Annotated[
+    int | None,
+    typer.Option("--max-fetch", metavar="N", parser=whole, help="Bytes of a remote file; 64M."),
+]
+
+
 def locate_named(name: str | None, *, download: bool = False) -> str:
     """Return the path that a name stands for; a terminal's stderr says which one was taken."""
     from mtkit.errors import UsageError
@@ -179,6 +186,16 @@ def locate_named(name: str | None, *, download: bool = False) -> str:
     path = locate(name, download=download)
     _say_which(name, path, TOKENIZER.key)
     return path
+
+
+def open_named(name: str | None, *, download: bool = False, most: int | None = None) -> Source:
+    """Open what a name stands for; of an address, what tells the content of its file."""
+    from mtkit.base.binary import Source
+    from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
+
+    if name is not None and is_remote(name) and not os.path.exists(name):
+        return open_remote(name, most=MOST_BYTES if most is None else most)
+    return Source.open(locate_named(name, download=download))
 
 
 def model_named(name: str | None, *, quiet: bool = False) -> str:

@@ -106,6 +106,8 @@ def shard_set(file: GgufFile, *, strict: bool = True) -> ShardSet | None:
     count = _integer(file, "split.count")
     if count is None or count <= 1:  # gguf-split --merge leaves the key, as 0
         return None
+    if "://" in file.name:  # of files on a server only the one that was named is known
+        return None
     number = _integer(file, "split.no") or 0
     findings = Findings(strict=strict and number == 0)
     suffix = f"-{number + 1:05d}-of-{count:05d}.gguf"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, locate_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, open_named
 
 app = application()
 
@@ -68,7 +68,6 @@ def dump(
     """
     from importlib import import_module
 
-    from mtkit.base.binary import Source
     from mtkit.errors import UsageError
 
     if what not in SUBJECTS:
@@ -88,6 +87,4 @@ def dump(
     if file is None:
         raise UsageError(f"dump {what} needs the FILE of a GGUF")
 
-    module.show(
-        what, Source.open(locate_named(file, download=download)), pattern=pattern, as_json=as_json
-    )
+    module.show(what, open_named(file, download=download), pattern=pattern, as_json=as_json)

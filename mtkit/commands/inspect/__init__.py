@@ -9,9 +9,10 @@ import typer
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
+    MAX_FETCH,
     application,
-    locate_named,
     model_named,
+    open_named,
     spelled,
     whole,
 )
@@ -65,6 +66,7 @@ def inspect(
         int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
     ] = 0,
     download: DOWNLOAD = False,
+    most: MAX_FETCH = None,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
@@ -78,6 +80,8 @@ def inspect(
     their true length;
     mtkit dump metadata and --json have them whole.
 
+    Of a file at an address (https://, hf://, s3://) only what tells its content is fetched.
+
     Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,
     parameters, file type, tokens.
 
@@ -85,10 +89,10 @@ def inspect(
     Examples:
       mtkit inspect tokenizer.json
       mtkit inspect models/ other.gguf
+      mtkit inspect https://example.org/model.gguf
       mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
     """
-    from mtkit.base.binary import Source
     from mtkit.commands.inspect import overview
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
@@ -106,7 +110,7 @@ def inspect(
 
         show_plan(model_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
-    source = Source.open(locate_named(file, download=download))
+    source = open_named(file, download=download, most=most)
     if bytes(source.data[:4]) != MAGIC:
         from mtkit import checkpoints
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer

@@ -1,0 +1,223 @@
+"""Files on a server: only the beginning that says what is in them is fetched.
+
+A GGUF is read from ranges until its tensor table is whole, of safetensors the header, any other
+file whole. What was not fetched reads as zeros in a sparse file of the true length, so that places
+are checked against it; nothing may look at data of tensors. http and https need no package (answers
+are read up to a bound, which no client in between would keep); others are fsspec's.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+
+from mtkit.base.binary import Source
+from mtkit.errors import FormatError, MissingExtra, ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Fetch = Callable[[int, int], tuple[bytes, int]]
+    """(offset, number of bytes) -> those bytes, and the length of the whole file."""
+
+PIECE_BYTES = 3 << 18
+"""Of one request: what is fetched in vain stays below 1 MB."""
+MOST_BYTES = 1 << 26
+SECONDS = 20.0
+"""For an answer to begin, and for each piece of it."""
+_LONGEST = 1 << 46
+"""Bytes of a file; no disk holds more, and no file system lets a sparse file be longer."""
+_CUT = frozenset({"truncated", "count"})
+"""What ends the reading of a GGUF whose rest is not there yet."""
+_EXTRAS = {"hf": "hub", "s3": "remote"}
+_SAVE = "download the file and name it"
+
+
+def is_remote(name: str) -> bool:
+    """Tell an address from a path."""
+    scheme, found, _ = name.partition("://")
+    return bool(found) and scheme.isalnum()
+
+
+def open_source(name: str, *, most: int = MOST_BYTES) -> Source:
+    """Open a path, or the beginning of the file at an address."""
+    return open_remote(name, most=most) if is_remote(name) else Source.open(name)
+
+
+def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECONDS) -> Source:
+    """Fetch what is needed to tell what is in a file.
+
+    Args:
+        address: ``https://``, ``hf://``, ``s3://`` or another that fsspec knows.
+        most: Bytes to fetch.
+        seconds: To wait for an answer, and for each piece.
+
+    Raises:
+        UsageError: There is no such file, or the server gives no ranges.
+        FormatError: The server gives something else than it says.
+        ResourceError: It is too slow, or more than ``most`` would have to be fetched.
+        MissingExtra: The scheme needs a package that is not installed.
+    """
+    scheme = address.partition("://")[0].lower()
+    fetch = _http(address, seconds) if scheme in ("http", "https") else _fsspec(address, scheme)
+    begin, size = fetch(0, min(PIECE_BYTES, most))
+    if not 0 < size <= _LONGEST:
+        raise FormatError(f"is said to be {size} bytes long", source=address)
+    head = bytearray(begin)
+    while (wanted := _missing(head, size)) > 0:
+        if len(head) >= most:
+            what = f"has a header of more than {most} bytes"
+            raise ResourceError(what, source=address, hint=f"--max-fetch N allows more; or {_SAVE}")
+        more, now = fetch(len(head), min(wanted, most - len(head)))
+        if now != size:
+            what = f"was {size} bytes long and is now {now}"
+            raise FormatError(what, source=address, hint="it was changed meanwhile; try again")
+        head += more
+    return Source(address, _sparse(address, head, size))
+
+
+def _missing(head: bytearray, size: int) -> int:
+    """Return how many bytes to fetch next; 0: what is there is enough."""
+    left = size - len(head)
+    if head[:4] == b"GGUF":
+        from mtkit.gguf import open_gguf
+
+        file = open_gguf(Source("", bytes(head)), strict=False)
+        is_cut = not file.is_whole and file.findings[-1].rule.code in _CUT
+        return min(left, PIECE_BYTES) if is_cut else 0
+    end = 8 + int.from_bytes(head[:8], "little")
+    if head[8:9] == b"{" and end <= size:  # safetensors
+        return min(max(end - len(head), 0), PIECE_BYTES)
+    return min(left, PIECE_BYTES)
+
+
+def _sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
+    """Return the beginning of a file and zeros for what was not fetched, which take no room."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.truncate(size)
+            mapped = mmap.mmap(file.fileno(), size)
+    except (OSError, OverflowError, ValueError) as error:
+        what = f"is {size} bytes long, which cannot be mapped: {error}"
+        raise ResourceError(what, source=address) from None
+    mapped[: len(head)] = bytes(head)
+    return mapped
+
+
+def _http(address: str, seconds: float) -> Fetch:
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import (
+        HTTPDefaultErrorHandler,
+        HTTPErrorProcessor,
+        HTTPHandler,
+        HTTPRedirectHandler,
+        HTTPSHandler,
+        OpenerDirector,
+        ProxyHandler,
+        Request,
+    )
+
+    opener = OpenerDirector()  # http alone: no redirection leads to a file or another scheme
+    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPErrorProcessor,
+                    HTTPRedirectHandler, HTTPDefaultErrorHandler):  # fmt: skip
+        opener.add_handler(handler())
+
+    def fetch(offset: int, count: int) -> tuple[bytes, int]:
+        headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
+        try:
+            headers["User-Agent"] = "mtkit"
+            request = Request(address, headers=headers)  # noqa: S310  the opener has http alone
+            answer = opener.open(request, timeout=seconds)
+            if answer is None:
+                raise UsageError("redirects to what is not http", source=address)
+            with answer:
+                return _ranged(answer, address, offset, count, seconds)
+        except HTTPError as error:
+            error.close()
+            what = error.reason if error.code < 400 else f"the server says {error.code}"
+            raise UsageError(f"cannot be fetched: {_one_line(what)}", source=address) from None
+        except TimeoutError:
+            raise _too_slow(address, seconds) from None
+        except (URLError, HTTPException, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError):
+                raise _too_slow(address, seconds) from None
+            raise UsageError(f"cannot be fetched: {_one_line(reason)}", source=address) from None
+
+    return fetch
+
+
+def _ranged(
+    answer: Any, address: str, offset: int, count: int, seconds: float
+) -> tuple[bytes, int]:
+    """Read the answer to a request for a range, no byte more than was asked for."""
+    import re
+
+    if answer.status != 206:
+        what = "the server gives no ranges of the file, only all of it"
+        raise UsageError(what, source=address, hint=_SAVE)
+    said = answer.headers.get("Content-Range", "")
+    found = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", said.strip(), re.ASCII)
+    begin, last, size = map(int, found.groups()) if found else (-1, -1, -1)
+    wanted = min(count, size - offset)
+    if begin != offset or last != offset + wanted - 1:
+        what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {said!r}"
+        raise FormatError(what, source=address, hint=_SAVE)
+    data, end = bytearray(), time.monotonic() + seconds
+    while len(data) < wanted and (piece := answer.read1(wanted - len(data))):
+        data += piece
+        if time.monotonic() > end:
+            raise _too_slow(address, seconds)
+    if len(data) < wanted:
+        what = f"the server gives {len(data)} bytes and says {wanted}"
+        raise FormatError(what, source=address, offset=offset)
+    return bytes(data), size
+
+
+def _fsspec(address: str, scheme: str) -> Fetch:
+    extra = _EXTRAS.get(scheme, "remote")
+    missing = MissingExtra(
+        f"{scheme}:// needs packages", source=address, hint=f'pip install "mtkit[{extra}]"'
+    )
+    if scheme in ("file", "local"):
+        raise UsageError("is a file of this machine", source=address, hint="name its path")
+    try:
+        import fsspec
+    except ImportError:
+        raise missing from None
+    try:
+        file = fsspec.open(address, "rb", cache_type="none").open()
+    except ImportError:
+        raise missing from None
+    except FileNotFoundError:
+        raise UsageError("no such file", source=address) from None
+    except Exception as error:  # noqa: BLE001  each file system has errors of its own
+        raise UsageError(f"cannot be fetched: {_one_line(error)}", source=address) from None
+
+    def fetch(offset: int, count: int) -> tuple[bytes, int]:
+        try:
+            size = int(file.size)
+            wanted = min(count, size - offset)
+            file.seek(offset)
+            data: bytes = file.read(wanted)
+        except Exception as error:  # noqa: BLE001  as above
+            raise UsageError(f"cannot be fetched: {_one_line(error)}", source=address) from None
+        if len(data) != wanted:
+            what = f"gives {len(data)} bytes and says {wanted}"
+            raise FormatError(what, source=address, offset=offset)
+        return data, size
+
+    return fetch
+
+
+def _too_slow(address: str, seconds: float) -> ResourceError:
+    return ResourceError(f"the server did not answer within {seconds:g} s", source=address)
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
