@@ -1,9 +1,9 @@
 """Which file a name stands for: a path, a folder, a model repository, or the user's default.
 
 Tokenizers and models are found alike: what is there under the name wins, then a repository
-(ORG/NAME) in the hub's local cache, then a published encoding in tiktoken's; in a folder, the first
-of the files that can be meant. Without a name the user's setting counts, else the file that ships
-with mtkit.
+(ORG/NAME) in the hub's local cache, then a model of Ollama or LM Studio, then a published encoding
+in tiktoken's; in a folder, the first of the files that can be meant. Without a name the user's
+setting counts, else the file that ships with mtkit.
 """
 
 from __future__ import annotations
@@ -119,15 +119,15 @@ def shipped(wanted: Wanted) -> str:
 
 def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
     """Return the folder of a model repository; ``hint`` is what to do where no name can be one."""
-    from mtkit.sources import hub
+    from mtkit.sources import hub, stores
 
+    found = hub.find(name) or stores.find(name)
+    if found is not None:
+        return found
     if hub.parse(name) is None:
         raise UsageError("no such file", source=name, hint=hint)
-    folder = hub.find(name)
-    if folder is None and download:
-        folder = hub.download(name)
-    if folder is not None:
-        return folder
+    if download:
+        return hub.download(name)
     if wanted.takes_encodings:
         from mtkit.sources import tiktoken_cache
 

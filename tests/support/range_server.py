@@ -80,8 +80,8 @@ class Handler(BaseHTTPRequestHandler):
             file.seek(begin)
             while begin <= last:
                 piece = file.read(min(last + 1 - begin, 10 if manner == "drip" else 1 << 16))
-                self.wfile.write(piece)
                 self.server.sent += len(piece)
+                self.wfile.write(piece)
                 begin += len(piece)
                 if manner == "drip":
                     time.sleep(0.05)

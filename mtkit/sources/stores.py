@@ -1,0 +1,137 @@
+"""Models that other programs keep on this machine, by the names that those use; only read.
+
+Ollama: ``manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that names layers by digest; the layer of the
+model is the file ``blobs/sha256-DIGEST``. LM Studio: ``models/PUBLISHER/REPOSITORY/*.gguf``.
+A manifest comes from a server: nothing of it becomes a path that was not held against a pattern.
+Source: ollama/ollama, types/model/name.go, manifest; LM Studio's folder, and the file
+``.lmstudio-home-pointer`` that says where it was moved to.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.errors import FormatError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OLLAMA, LM_STUDIO = "ollama:", "lmstudio:"
+_MODEL = "application/vnd.ollama.image.model"
+_MOST_BYTES = 1 << 22
+"""Of a manifest."""
+
+
+def find(name: str) -> str | None:
+    """Return the file or folder of a model that Ollama or LM Studio has; None: neither does.
+
+    ``ollama:NAME`` and ``lmstudio:NAME`` ask one of them alone.
+
+    Raises:
+        UsageError: A program was named, and has no such model.
+        FormatError: Ollama's manifest is damaged, or its blob is not as long as that says.
+    """
+    if name.startswith(OLLAMA):
+        found, hint = _ollama(name.removeprefix(OLLAMA)), "ollama pull fetches it"
+    elif name.startswith(LM_STUDIO):
+        found, hint = _lm_studio(name.removeprefix(LM_STUDIO)), "PUBLISHER/REPOSITORY names it"
+    else:
+        return _ollama(name) or _lm_studio(name)
+    if found is None:
+        program = "Ollama" if name.startswith(OLLAMA) else "LM Studio"
+        raise UsageError(f"{program} has no model of that name here", source=name, hint=hint)
+    return found
+
+
+def _parts(text: str) -> list[str] | None:
+    """Return the parts of a name between slashes; None where one is not safe as a folder."""
+    import re
+
+    parts = text.split("/")
+    safe = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?", re.ASCII)
+    return parts if all(safe.fullmatch(part) and ".." not in part for part in parts) else None
+
+
+def _ollama(name: str) -> str | None:
+    path, colon, tag = name.partition(":")
+    parts, tags = _parts(path), _parts(tag if colon else "latest")
+    if parts is None or tags is None or len(tags) != 1 or len(parts) > 3:
+        return None
+    whole = [*("registry.ollama.ai", "library")[: 3 - len(parts)], *parts, *tags]
+    for folder in _ollama_folders():
+        manifest = os.path.join(folder, "manifests", *whole)
+        if os.path.isfile(manifest):
+            return _blob(manifest, os.path.join(folder, "blobs"))
+    return None
+
+
+def _ollama_folders() -> Iterator[str]:
+    own = os.environ.get("OLLAMA_MODELS")
+    if own:
+        yield os.path.expanduser(own)
+        return
+    yield os.path.expanduser(os.path.join("~", ".ollama", "models"))
+    yield "/usr/share/ollama/.ollama/models"  # of the service that its installer makes on Linux
+
+
+def _blob(manifest: str, folder: str) -> str:
+    """Return the path of the model that a manifest names.
+
+    Raises:
+        FormatError: The manifest is damaged, or the blob is missing or of another length.
+    """
+    import json
+    import re
+
+    try:
+        with open(manifest, "rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        document = json.loads(text) if len(text) <= _MOST_BYTES else None
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=manifest) from None
+    except (ValueError, RecursionError):
+        document = None
+    layers = document.get("layers") if isinstance(document, dict) else None
+    if not isinstance(layers, list):
+        raise FormatError("is not a manifest of Ollama", source=manifest, hint="ollama pull it")
+    for number, layer in enumerate(layers):
+        if not isinstance(layer, dict) or layer.get("mediaType") != _MODEL:
+            continue
+        field, digest, size = f"layers[{number}].digest", layer.get("digest"), layer.get("size")
+        found = re.fullmatch(r"sha256[:-]([0-9a-f]{64})", digest) if type(digest) is str else None
+        if found is None:
+            raise FormatError("is not a SHA-256", source=manifest, field=field)
+        path = os.path.join(folder, f"sha256-{found[1]}")
+        if not os.path.isfile(path):
+            raise FormatError(f"{path} is missing", source=manifest, field=field)
+        there = os.path.getsize(path)
+        if type(size) is int and size != there:
+            what = f"{path} has {there} bytes, not {size}"
+            raise FormatError(what, source=manifest, field=field, hint="ollama pull it again")
+        return path
+    raise FormatError("names no model", source=manifest, field="layers")
+
+
+def _lm_studio(name: str) -> str | None:
+    parts = _parts(name)
+    if parts is None or len(parts) != 2:
+        return None
+    for folder in _lm_studio_folders():
+        path = os.path.join(folder, *parts)
+        if os.path.isdir(path):
+            return path
+    return None
+
+
+def _lm_studio_folders() -> Iterator[str]:
+    home = os.path.expanduser("~")
+    try:
+        with open(os.path.join(home, ".lmstudio-home-pointer"), encoding="utf-8") as file:
+            moved = file.read(4096).strip()
+        if os.path.isabs(moved):
+            yield os.path.join(moved, "models")
+    except (OSError, ValueError):
+        pass
+    yield os.path.join(home, ".lmstudio", "models")
+    yield os.path.join(home, ".cache", "lm-studio", "models")
