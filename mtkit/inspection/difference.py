@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mtkit.base.record import Record
 from mtkit.gguf.arrays import GgufArray
+from mtkit.inspection.statistics import numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,7 +203,10 @@ def _errors(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> Errors | No
     """Return how far two tensors are apart; None where a type cannot be dequantised."""
     import numpy as np
 
-    left, right = _numbers(a, one), _numbers(b, other)
+    left, right = (
+        numbers(file.tensor_data(tensor), tensor.type, file.byte_order)
+        for file, tensor in ((a, one), (b, other))
+    )
     if left is None or right is None or left.shape != right.shape or not left.size:
         return None
     with np.errstate(all="ignore"):
@@ -210,25 +214,3 @@ def _errors(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> Errors | No
         sizes = float(np.sqrt(np.dot(left, left) * np.dot(right, right)))
         cosine = float(np.dot(left, right)) / sizes if sizes else float(not apart.any())
         return Errors(float(np.abs(apart).max()), float(np.sqrt(np.mean(apart * apart))), cosine)
-
-
-def _numbers(file: GgufFile, tensor: Tensor) -> Any:
-    """Return the elements as float64; shape (n_elements,)."""
-    import numpy as np
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
-
-    raw = np.frombuffer(file.tensor_data(tensor), np.uint8)
-    plain = {"F32": "f4", "F16": "f2", "F64": "f8", "I8": "i1", "I16": "i2", "I32": "i4"}
-    order = ">" if file.byte_order == "big" else "<"
-    if tensor.type.name in plain:
-        return raw.view(order + plain[tensor.type.name]).astype(np.float64)
-    if order == ">":
-        return None
-    if tensor.type.name == "BF16":
-        return (raw.view("<u2").astype("<u4") << 16).view("<f4").astype(np.float64)
-    try:
-        kind = GGMLQuantizationType[tensor.type.name]
-        return dequantize(raw.reshape(-1, tensor.type.block_bytes), kind).reshape(-1).astype("f8")
-    except (KeyError, NotImplementedError):
-        return None

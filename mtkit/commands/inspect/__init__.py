@@ -36,6 +36,10 @@ def inspect(
     ] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
     tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
+    tensor: Annotated[
+        str | None,
+        typer.Option("--tensor", metavar="NAME", help="Only the values of one tensor."),
+    ] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="On a terminal: all of it, not a summary.")
@@ -80,6 +84,9 @@ def inspect(
     their true length;
     mtkit dump metadata and --json have them whole.
 
+    --tensor dequantises one tensor: least, greatest, mean and standard deviation of what is finite,
+    how many elements are 0, not a number or infinite, and a histogram (from, to, count).
+
     Of a file at an address (https://, hf://, s3://) only what tells its content is fetched.
 
     Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,
@@ -89,6 +96,7 @@ def inspect(
     Examples:
       mtkit inspect tokenizer.json
       mtkit inspect models/ other.gguf
+      mtkit inspect model.gguf --tensor blk.0.attn_q.weight
       mtkit inspect https://example.org/model.gguf
       mtkit inspect model.gguf --plan --ctx 8k --kv-type q8_0
       mtkit inspect model.gguf --tensors --filter "blk.0.*" --sort bytes
@@ -97,10 +105,11 @@ def inspect(
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
     from mtkit.sources.models import models_of
+    from mtkit.sources.remote import is_remote
 
     paths = [path for file in files or () for path in models_of(file)]
     if len(paths) > 1:
-        if plan or metadata or tensors or layers or sort or pattern:
+        if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
             raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")
         overview.show(paths, as_json=as_json)
         return
@@ -111,6 +120,13 @@ def inspect(
         show_plan(model_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
     source = open_named(file, download=download, most=most)
+    if tensor is not None:
+        from mtkit.commands.inspect import tensor as inspect_tensor
+
+        if is_remote(source.name):
+            raise UsageError("has its data elsewhere", source=source.name, hint="download the file")
+        inspect_tensor.show(source, tensor, as_json=as_json)
+        return
     if bytes(source.data[:4]) != MAGIC:
         from mtkit import checkpoints
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
