@@ -1,4 +1,7 @@
-"""Model files other than GGUF: hyper-parameters and weights; they know nothing of tokenizers."""
+"""Model files other than GGUF: hyper-parameters and weights; they know nothing of tokenizers.
+
+``safetensors`` is its own door: its header alone is read.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def inspect(
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
-    """Show what is in a GGUF or tokenizer file.
+    """Show what is in a GGUF, safetensors or tokenizer file.
 
     On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
     what it tells; of a GGUF: header, content (kind: model, vocabulary, lora, imatrix, mmproj,
@@ -129,9 +129,15 @@ def inspect(
         return
     if bytes(source.data[:4]) != MAGIC:
         from mtkit import checkpoints
+        from mtkit.checkpoints import safetensors
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
         from mtkit.formats import recognise
 
+        if safetensors.sniff(source):
+            from mtkit.commands.inspect import safetensors as inspect_safetensors
+
+            inspect_safetensors.show(source, as_json=as_json)
+            return
         if checkpoints.sniff(source):
             raise UnsupportedError(
                 "is a llama2.c checkpoint",
