@@ -180,14 +180,14 @@ class Context(Memory):
         self._batch.fill(ids, 0, True)
         self._run(self._library.llama_encode)
 
-    def _run(self, call: Any = None, batch: Batch | None = None) -> None:
+    def _run(self, call: Any = None, batch: Batch | None = None, few: int = 1) -> None:
         self.check_open()
         lib, struct = self._library, (batch or self._batch).struct
         log.clear()
         with self._interrupts:
             # The callback costs a microsecond for every node of the graph: nothing against a
             # batch, much against one token, which is over soon anyway.
-            many = struct.n_tokens > 1
+            many = struct.n_tokens > few
             if many:
                 lib.llama_set_abort_callback(self.handle, self._abort, None)
             try:

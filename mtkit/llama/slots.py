@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_SLOTS = 256
 """llama.cpp's LLAMA_MAX_SEQ."""
+_FEW = 64
+"""Tokens of a batch that is over soon enough not to be interrupted: each look costs the GIL."""
 
 
 class SlotContext(Context):
@@ -73,7 +75,7 @@ class SlotContext(Context):
             if position + len(ids) > self.n_slot:
                 raise ResourceError(f"a slot holds {self.n_slot} tokens", hint="raise --ctx")
             rows.append(self._parts.add(slot, ids, position, output=output))
-        self._run(batch=self._parts)
+        self._run(batch=self._parts, few=_FEW)
         return rows
 
     def clear_slot(self, slot: int) -> None:

@@ -1,7 +1,8 @@
 """Serving a model over HTTP.
 
 * ``job``, ``slot``, ``scheduler``  answers in one llama.cpp context, computed together; no HTTP
-* ``prompts``                       messages and texts to ids
+* ``answers``, ``posts``            the jobs of a request, and what they tell
+* ``messages``                      conversations of both APIs as templates know them
 * ``bodies``                        what a request's JSON may say
 * ``openai``, ``anthropic``, ``own``  the routes, each API in its own shape
 * ``replies``                       errors, server-sent events, clients that go away

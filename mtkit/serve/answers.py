@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import time
 
 from mtkit.base.record import replace
 from mtkit.serve.job import Begun, Done, Failed, Job, Piece
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from typing import Any
 
     from mtkit.serve.served import Served
@@ -57,8 +57,7 @@ class Answers:
         self.begun: dict[int, Begun] = {}
         self.done: dict[int, Done] = {}
         self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time()
+        self._started = time.perf_counter()
         self._jobs = []
         for index in range(self.count):
             ids = prompts[index // n]
@@ -69,12 +68,9 @@ class Answers:
             most = room if limit is None else min(limit, room)
             self._jobs.append(Job(ids, own, most, self._emit(index), stops=stops, top=top))
 
-    def _emit(self, index: int) -> Any:
-        def emit(told: Any) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(self._told.put_nowait, (index, told))
-
-        return emit
+    def _emit(self, index: int) -> Callable[[Any], None]:
+        posts, put = self._served.posts, self._told.put_nowait
+        return lambda told: posts.add(put, (index, told))
 
     async def start(self) -> None:
         """Give the jobs to the scheduler and wait until one begins.
@@ -82,6 +78,7 @@ class Answers:
         Raises:
             Busy: There is no place for them.
         """
+        self._served.posts.attach()
         self._served.scheduler.submit(self._jobs)
         index, told = await self._told.get()
         if isinstance(told, Failed):
@@ -100,7 +97,7 @@ class Answers:
                 continue
             if not seen:
                 seen = True
-                metrics.first(self._loop.time() - self._started)
+                metrics.first(time.perf_counter() - self._started)
             if isinstance(told, Done):
                 self.done[index] = told
                 metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)

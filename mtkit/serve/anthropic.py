@@ -63,7 +63,7 @@ async def messages(request: Request, served: Served) -> Response:
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, head), b"")
+            return Events(request, _stream(asked, answers, head), b"", answers.cancel)
         text = await while_there(request.receive, _collected(answers))
     except BaseException:
         answers.cancel()
@@ -83,31 +83,28 @@ async def _stream(
     def named(name: str, **fields: Any) -> bytes:
         return event({"type": name, **fields}, name)
 
-    try:
-        started = False
-        async with aclosing(answers.events()) as events:
-            async for _, told in events:
-                if not started:  # the first token: how much was remembered is known now
-                    started = True
-                    usage = {**_usage(answers), "output_tokens": 1}
-                    start: dict[str, Any] = {
-                        "content": [],
-                        "stop_reason": None,
-                        "stop_sequence": None,
-                    }
-                    yield named("message_start", message={**head, **start, "usage": usage})
-                    block = {"type": "text", "text": ""}
-                    yield named("content_block_start", index=0, content_block=block)
-                if told.text:
-                    delta = {"type": "text_delta", "text": told.text}
-                    yield named("content_block_delta", index=0, delta=delta)
-                if isinstance(told, Done):
-                    yield named("content_block_stop", index=0)
-        figures = _figures(answers, asked)
-        yield named("message_delta", delta=_end(answers), **figures)
-        yield named("message_stop")
-    finally:
-        answers.cancel()
+    started = False
+    async with aclosing(answers.events()) as events:
+        async for _, told in events:
+            if not started:  # the first token: how much was remembered is known now
+                started = True
+                usage = {**_usage(answers), "output_tokens": 1}
+                start: dict[str, Any] = {
+                    "content": [],
+                    "stop_reason": None,
+                    "stop_sequence": None,
+                }
+                yield named("message_start", message={**head, **start, "usage": usage})
+                block = {"type": "text", "text": ""}
+                yield named("content_block_start", index=0, content_block=block)
+            if told.text:
+                delta = {"type": "text_delta", "text": told.text}
+                yield named("content_block_delta", index=0, delta=delta)
+            if isinstance(told, Done):
+                yield named("content_block_stop", index=0)
+    figures = _figures(answers, asked)
+    yield named("message_delta", delta=_end(answers), **figures)
+    yield named("message_stop")
 
 
 def _end(answers: Answers) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import hashlib
 import hmac
 import ipaddress
 
+from starlette.responses import Response
+
 from mtkit.errors import UsageError
 from mtkit.serve.replies import Problem, refusal
 
@@ -32,6 +34,11 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_ALLOWED = {
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "authorization, content-type, x-api-key, anthropic-version",
+}
+"""What pages of other origins that were allowed may send."""
 _LEAST_KEY = 8
 
 
@@ -93,19 +100,27 @@ class Guard:
             if message["type"] == "http.response.start":
                 self._metrics.request(message["status"])
                 headers = [*message["headers"], *_HEADERS]
+                origin = given.get(b"origin", b"")
+                if origin.decode("latin-1").lower() in self._origins:
+                    headers += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
                 if all(name != _POLICY[0] for name, _ in headers):
                     headers.append(_POLICY)
                 message = {**message, "headers": headers}
             await send(message)
 
+        given = dict(scope["headers"])
+        asking = b"access-control-request-method" in given and scope["method"] == "OPTIONS"
         try:
-            self._check(scope["path"], dict(scope["headers"]))
+            self._check(scope["path"], given, is_open=asking)
         except Problem as found:
             await refusal(scope["path"], found)(scope, receive, sending)
             return
+        if asking:
+            await Response(status_code=204, headers=_ALLOWED)(scope, receive, sending)
+            return
         await self._app(scope, receive, sending)
 
-    def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+    def _check(self, path: str, headers: dict[bytes, bytes], *, is_open: bool) -> None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):
             hint = "--allow-host NAME of mtkit serve allows a name"
@@ -116,7 +131,8 @@ class Guard:
             if name.partition("://")[2] != host and name not in self._origins:
                 hint = "--allow-origin URL of mtkit serve allows a page"
                 raise Problem(403, f"pages of {name[:100]!r} may not ask; {hint}")
-        if self._keys and path not in _OPEN and not self._has_key(headers):
+        is_open = is_open or path in _OPEN
+        if self._keys and not is_open and not self._has_key(headers):
             raise Problem(
                 401, "the key is missing or wrong", headers={"www-authenticate": "Bearer"}
             )

@@ -198,7 +198,7 @@ async def _reply(
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, shape, head), _LAST)
+            return Events(request, _stream(asked, answers, shape, head), _LAST, answers.cancel)
         found = await while_there(request.receive, _collected(answers, shape))
     except BaseException:
         answers.cancel()
@@ -233,27 +233,24 @@ async def _stream(
         choice = {"index": index, "logprobs": None, **inner, "finish_reason": reason}
         return event({**head, "choices": [choice]})
 
-    try:
-        opening = shape.opening()
-        if opening is not None:
-            for index in range(answers.count):
-                yield chunk(index, opening)
-        async with aclosing(answers.events()) as events:
-            async for index, told in events:
-                inner = shape.chunk(told.text)
-                if isinstance(told, Done):
-                    if told.text:
-                        yield chunk(index, inner)
-                    yield chunk(index, shape.ending(), _reason(told))
-                elif told.chances is not None:
-                    yield chunk(index, {**inner, "logprobs": shape.logprobs(index, [told])})
-                elif told.text:
+    opening = shape.opening()
+    if opening is not None:
+        for index in range(answers.count):
+            yield chunk(index, opening)
+    async with aclosing(answers.events()) as events:
+        async for index, told in events:
+            inner = shape.chunk(told.text)
+            if isinstance(told, Done):
+                if told.text:
                     yield chunk(index, inner)
-        if asked.stream_options.include_usage or asked.explain_cache:
-            yield event({**head, "choices": [], **_figures(answers, asked)})
-        yield _LAST
-    finally:
-        answers.cancel()
+                yield chunk(index, shape.ending(), _reason(told))
+            elif told.chances is not None:
+                yield chunk(index, {**inner, "logprobs": shape.logprobs(index, [told])})
+            elif told.text:
+                yield chunk(index, inner)
+    if asked.stream_options.include_usage or asked.explain_cache:
+        yield event({**head, "choices": [], **_figures(answers, asked)})
+    yield _LAST
 
 
 def _reason(done: Done) -> str:

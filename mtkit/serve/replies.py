@@ -9,6 +9,7 @@ from contextlib import suppress
 import msgspec
 from starlette.responses import Response
 
+from mtkit.base.escape import printable
 from mtkit.errors import MtkitError, UsageError
 from mtkit.serve.job import Busy, Closed
 
@@ -65,7 +66,7 @@ def problem(error: Exception) -> Problem:
         what = ": ".join(part for part in (error.field, error.what) if part)
         what = f"{what}; {error.hint}" if error.hint else what
         return Problem(400, what, field=error.field or None)
-    sys.stderr.write(f"mtkit: serve: {type(error).__name__}: {error}\n")
+    sys.stderr.write(printable(f"mtkit: serve: {type(error).__name__}: {error}") + "\n")
     return Problem(500, "an error inside the server")
 
 
@@ -134,17 +135,25 @@ class Events(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, request: Request, chunks: AsyncGenerator[bytes, None], last: bytes) -> None:
+    def __init__(
+        self,
+        request: Request,
+        chunks: AsyncGenerator[bytes, None],
+        last: bytes,
+        ended: Callable[[], None],
+    ) -> None:
         """Take the events.
 
         Args:
             request: What is answered.
             chunks: The events; closed in any case.
             last: What ends the stream after an error.
+            ended: Called in any case, also where not one event was asked for.
         """
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._path, self._chunks, self._last = request.url.path, chunks, last
+        self._ended = ended
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
         """Send the events until they end or the client leaves."""
@@ -164,6 +173,7 @@ class Events(Response):
             with suppress(Gone):
                 await while_there(receive, write())
         finally:
+            self._ended()
             await self._chunks.aclose()
 
 

@@ -17,7 +17,7 @@ from mtkit.serve.slot import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mtkit.llama import SlotContext
     from mtkit.serve.job import Job
@@ -33,6 +33,8 @@ class Scheduler:
         n_slot: Tokens that fit each.
         computed: Tokens computed since the start, prompts included.
         rounds: Batches computed since the start.
+        told: Called when jobs were told something, once a round: waking another thread for each
+            token would let it interrupt this one before all slots have chosen theirs.
     """
 
     def __init__(self, context: SlotContext, queue: int = 64) -> None:
@@ -52,6 +54,7 @@ class Scheduler:
         self.n_slot = context.n_slot
         self.slots = [Slot(context, number) for number in range(context.n_slots)]
         self.computed = self.rounds = 0
+        self.told: Callable[[], None] = lambda: None
         self._most = queue
         self._queue: deque[Job] = deque()
         self._change = threading.Condition()
@@ -120,6 +123,7 @@ class Scheduler:
             self._change.notify()
         for job in waiting:
             job.emit(Failed(Closed("the server is ending")))
+        self.told()
 
     def close(self) -> None:
         """End all jobs, wait for the thread, and leave the context to the caller."""
@@ -139,7 +143,9 @@ class Scheduler:
                 self._round()
             except Exception as error:  # noqa: BLE001  a thread that ends would leave all waiting
                 self._fail(error)
+            self.told()
         self._fail(Closed("the server is ending"))
+        self.told()
 
     def _admit(self) -> bool:
         """Give waiting jobs to free slots; waits where there is nothing to do.
@@ -163,15 +169,17 @@ class Scheduler:
                 job = self._queue.popleft()
                 if job.cancelled:
                     continue
-                self._taken += 1
-                # The longest prefix; of equals the one that was not used for longest.
-                slot = max(free, key=lambda slot: (slot.common(job.ids), -slot.used))
+            # The longest prefix; of equals the one that was not used for longest.
+            ids = job.ids
+            slot = max(free, key=lambda slot: (slot.common(ids), -slot.used))
+            self._taken += 1
             try:
                 slot.begin(job, self._taken)
             except Exception as error:  # noqa: BLE001  one bad job does not end the others
                 if slot.job is not None:
                     slot.forget()
                 job.emit(Failed(error))
+                self.told()  # perhaps there is no round soon
         return False
 
     def _round(self) -> None:

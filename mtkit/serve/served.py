@@ -10,6 +10,7 @@ from mtkit._version import __version__
 from mtkit.errors import UsageError
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.serve.metrics import Metrics
+from mtkit.serve.posts import Posts
 from mtkit.serve.replies import Problem
 
 TYPE_CHECKING = False
@@ -35,6 +36,7 @@ class Served:
         created: When the server started, in seconds since 1970.
         fingerprint: OpenAI's ``system_fingerprint``.
         metrics: What is counted.
+        posts: What the scheduler tells.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class Served:
         self.created = int(time.time())
         self.fingerprint = f"mtkit-{__version__}"
         self.metrics = Metrics(scheduler)
+        self.posts = Posts()
+        scheduler.told = self.posts.deliver
         self._chat = ChatPrompt(runner.model, template) if template else None
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread

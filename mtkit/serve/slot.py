@@ -104,7 +104,7 @@ class Slot:
             return
         self.ids.append(token)
         self.generated += 1
-        is_eog = context.model.is_eog(token) and not job.sampler.ignore_eos
+        is_eog = token in context.model.eog_ids and not job.sampler.ignore_eos
         raw = context.model.piece(token, special=is_eog)
         text = "" if is_eog else self._text.push(raw)
         found = None if job.top is None or is_eog else chances(logits, token, job.top)

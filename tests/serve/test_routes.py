@@ -243,7 +243,18 @@ def test_allowed_names_and_pages() -> None:
     given = {"allow_host": ["Box.lan"], "allow_origin": ["https://page.example/"]}
     with application(tiny("llama"), **given) as (app, _):
         headers = {"host": "box.lan:80", "origin": "https://page.example"}
-        assert run(app, ("GET", "/health", None), headers=headers)[0].status_code == 200
+        answer, asked = run(
+            app, ("GET", "/health", None), ("OPTIONS", "/v1/completions", None),
+            headers={**headers, "access-control-request-method": "POST"},
+        )  # fmt: skip
+        assert (answer.status_code, asked.status_code) == (200, 204)
+        for found in (answer, asked):
+            assert found.headers["access-control-allow-origin"] == "https://page.example"
+        assert "content-type" in asked.headers["access-control-allow-headers"]
+        headers["origin"] = "https://other.example"
+        (refused,) = run(app, ("OPTIONS", "/v1/completions", None), headers=headers)
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
 
 
 def test_keys() -> None:
@@ -353,6 +364,37 @@ def test_who_leaves_frees_the_slot(path: str, stream: bool) -> None:
                 first.set()
                 await until(lambda: scheduler.slots[0].job is None and not scheduler.queued)
             assert scheduler.slots[0].generated < 100_000
+
+    with application(chatting(), slots=1, n_ctx=1 << 17) as (app, served):
+        asyncio.run(check(app, served))
+
+
+@pytest.mark.parametrize("path", GENERATING)
+def test_who_leaves_before_the_first_event_frees_the_slot(path: str) -> None:
+    async def check(app: Any, served: Any) -> None:
+        body = {"max_tokens": 100_000, "ignore_eos": True, "stream": True}
+        body |= {"prompt": "x"} if path == "/v1/completions" else {"messages": ASK["messages"]}
+        messages = [{"type": "http.request", "body": json.dumps(body).encode()}]
+        started = asyncio.Event()
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await started.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(_: Any) -> None:
+            started.set()
+            await asyncio.sleep(60)  # a client that takes not even the headers
+
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b""}
+        scope |= {"headers": [(b"host", b"localhost")], "root_path": "", "http_version": "1.1"}
+        await asyncio.wait_for(app({**scope, "scheme": "http"}, receive, send), 30)
+        for _ in range(1000):
+            if served.scheduler.slots[0].job is None:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(path)
 
     with application(chatting(), slots=1, n_ctx=1 << 17) as (app, served):
         asyncio.run(check(app, served))
