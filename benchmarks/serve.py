@@ -1,6 +1,6 @@
 """Answers given together against answers one after another, and against other servers.
 
-    python benchmarks/serve.py [--model M.gguf] [--tokens 100] [--requests 12] [--rounds 3]
+    python benchmarks/serve.py [--model M.gguf] [--tokens 100] [--requests 12] [--servers mtkit …]
 
 Every server is a process with one thread that computes. Each round asks all of them in turn, one
 request after another and four at a time, streaming, greedily and without an end before the limit.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import socket
 import statistics
 import subprocess
@@ -36,7 +35,7 @@ p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1; p.warmup = True; p.n_gp
 server = xllamacpp.Server(p)
 time.sleep(1e6)
 """
-TICKS = os.sysconf("SC_CLK_TCK")
+SERVERS = ("mtkit", "llama_cpp.server", "xllamacpp")
 
 
 def free_port() -> int:
@@ -115,8 +114,8 @@ def ask(port: int, number: int, tokens: int, bias: dict[str, float]) -> tuple[fl
 
 def cpu(pid: int) -> float:
     """Return the CPU seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    found = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in found) / 1e9
 
 
 def measure(
@@ -139,6 +138,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--requests", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--servers", nargs="+", choices=SERVERS, default=SERVERS)
     given = parser.parse_args()
     from mtkit.sources.locate import MODEL, shipped
 
@@ -148,6 +148,8 @@ def main() -> None:
     with ExitStack() as stack:
         running = []
         for name, (port, arguments) in commands(model, given.ctx).items():
+            if name not in given.servers:
+                continue
             pid = stack.enter_context(started(port, arguments))
             if pid is None:
                 print(f"{name}: does not start here")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from mtkit.base.record import replace
-from mtkit.errors import UnsupportedError
+from mtkit.errors import UnsupportedError, UsageError, counted
 from mtkit.llama import SlotContext
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import exactness
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 4096
 """Of each slot where the settings do not say, if the model was trained with as many."""
+_LEAST = 16
 _EXACT_ROWS = 63
 
 
@@ -30,6 +31,7 @@ def opened(
     """Load a model, and give it with the scheduler of its slots, which is not started yet.
 
     Raises:
+        UsageError: The context is too small for the slots.
         UnsupportedError: The model cannot be served, or not exactly.
         ResourceError: It does not fit the memory.
     """
@@ -42,6 +44,9 @@ def opened(
     if context.n_ctx is None:
         trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
         context = replace(context, n_ctx=min(trained, _TOKENS) * settings.slots)
+    if context.n_ctx is not None and context.n_ctx < _LEAST * settings.slots:
+        what = f"is {context.n_ctx}, too few for {counted(settings.slots, 'slot')}"
+        raise UsageError(what, field="--ctx", hint=f"each takes {_LEAST} tokens at least")
     settings = replace(settings, context=context)
     with open_model(settings, on_progress) as runner:
         if runner.model.has_encoder:

@@ -254,6 +254,8 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
             (["--port", port], 2, f"127.0.0.1:{port}"),
             (["--exact"], 4, "depends on what else"),
             (["-np", "0"], 2, "--slots"),
+            (["-np", "4", "-c", "40"], 2, "--ctx"),
+            (["-np", "20", "-c", "4096", "--batch", "20"], 2, "--batch"),
             (["--draft", "x.gguf"], 2, "--draft"),
         ):
             made = mtkit("serve", "-m", model, *options)
