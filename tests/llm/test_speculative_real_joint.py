@@ -11,9 +11,13 @@ from chi_square import p_value
 from llm_models import tiny
 
 from mtkit.base.record import replace
+from mtkit.gguf import open_gguf
+from mtkit.gguf.rows import Rows
 from mtkit.llm.open_model import open_model
 from mtkit.llm.sampling import Sampler
+from mtkit.llm.speculative import semantic_index
 from mtkit.llm.speculative.opening import open_speculation, prepared
+from mtkit.llm.speculative.prune import EMBEDDING
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, SamplerSettings
 
 if TYPE_CHECKING:
@@ -42,17 +46,28 @@ def repeating(context: Any) -> list[int]:
     raise AssertionError
 
 
-@pytest.mark.parametrize("group", ["B", "C", "E", "lookup"])
+@pytest.mark.parametrize("group", ["B", "C", "D", "E", "lookup"])
 def test_two_tokens(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens inside the static vocabulary and outside of it, emitted as often as they should."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MTKIT_TRIAL", "0")
     target = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64))
     draft = str(tiny("llama", wtype="Q8_0", n_layer=1, n_embd=64, n_ff=64, perturb=0.5))
+    file = open_gguf(target)
+    semantic_index.write(Rows(file, file.names[EMBEDDING]), target, str(tmp_path))
     (tmp_path / "v.txt").write_text("".join(f"{i}\n" for i in range(0, 1024, 2)))
     given: dict[str, Any] = {
         "B": {"draft": draft},
         "C": {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")},
+        "D": {
+            "draft": draft,
+            "sx_static_vocab": str(tmp_path / "v.txt"),
+            "sx_threshold": -1.0,
+            "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
+            "sx_cap": 9,
+            "sx_topk": 3,
+            "sx_scales": str(tmp_path / "scales.bin"),
+        },
         "E": {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt"), "sx_learn": True},
         "lookup": {"draft_lookup": True, "draft_lookup_min": 1},
     }[group]

@@ -421,6 +421,29 @@ def test_groups(tmp_path: Path) -> None:
     assert rate["E"] - rate["C"] > 0.5 * (rate["B"] - rate["C"])
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_groups_of_architectures(arch: str, tmp_path: Path) -> None:
+    """C, D and E write what the target alone writes, behind prompts of ids they do not propose."""
+    target, draft = str(tiny(arch)), str(tiny(arch, perturb=0.5))
+    file = open_gguf(target)
+    table = Rows(file, file.names[EMBEDDING])
+    about = semantic_index.write(table, target, str(tmp_path))
+    neighbours.write(table, about, str(tmp_path), 8)
+    (tmp_path / "v.txt").write_text("\n".join(map(str, range(5, 5 + 128))))
+    static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}
+    known = {"sx_neighbours": str(tmp_path / "neighbours.bin"), "sx_topk": 8, "sx_threshold": 0.1}
+    for prompt in ([1], [200, 201, 240, 200], [1 + at * 7 % 250 for at in range(120)]):
+        common: dict[str, Any] = {
+            "model": target, "n_predict": 40, "threads": 1, "ignore_eos": True,
+        }  # fmt: skip
+        plain = generate(prompt, draft_lookup=True, draft_max=0, **common)
+        for more in ({}, known, {"sx_seed_prompt": True, "sx_learn": True}):
+            made = generate(prompt, draft_auto=False, draft_max=3, **static, **more, **common)
+            assert made.ids == plain.ids, more
+            assert made.drafting
+            assert made.drafting.drafted
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("ids", [[5], list(range(8192))])
 def test_one_id_and_all_ids(ids: list[int], temperature: float, tmp_path: Path) -> None:
