@@ -73,7 +73,7 @@ def rounds(pace: Adaptive, chance: float, true: Costs, wanted: int, behind: int 
     random, seconds, tokens = Random(1), 0.0, 0
     while tokens < wanted:
         if rest := min(pace.rest(), wanted - tokens):
-            pace.rested(rest)
+            pace.rested(rest, true.verify(1))
             tokens, seconds, behind = tokens + rest, seconds + rest * true.verify(1), behind + rest
             continue
         drafted = min(pace.count(wanted - tokens, behind), wanted - tokens - 1)
@@ -226,6 +226,27 @@ def test_costs_between_the_measured_sizes() -> None:
     assert costs.draft(1) == pytest.approx(1.0, rel=1e-3)
     costs.saw(3, 0.0, 1e9)  # the machine slept
     assert costs.verify(4) < 3.5
+
+
+def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
+    """Where the graph is made anew behind each draft, there are fewer looks."""
+
+    def looks(more: float) -> int:
+        pace, drafted = Adaptive(8, Costs(MIDDLE, 0.05)), 0
+        behind_a_draft, tokens = False, 0
+        while tokens < 2000:
+            if rest := pace.rest():
+                pace.rested(rest, 1.0 + more * behind_a_draft)
+                tokens, behind_a_draft = tokens + rest, False
+                continue
+            count = pace.count(500, 0)
+            true = Costs(MIDDLE, 0.05)
+            seconds = true.verify(count + 1) + (more if behind_a_draft and not count else 0.0)
+            pace.saw(count, 0, true.draft(count), seconds)
+            drafted, tokens, behind_a_draft = drafted + bool(count), tokens + 1, bool(count)
+        return drafted
+
+    assert 0 < looks(0.9) < 0.8 * looks(0.0)
 
 
 def test_a_slow_machine_is_slow_for_all_sizes() -> None:

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
             """Return for how many rounds nothing will be drafted, before ``count`` is asked."""
             ...
 
-        def rested(self, rounds: int) -> None:
-            """Learn that so many were plain."""
+        def rested(self, rounds: int, first_seconds: float) -> None:
+            """Learn that so many were plain, and how long the first of them took."""
             ...
 
         def saw(
@@ -89,6 +89,8 @@ _WORTH = 1.1
 """Speed against plain decoding from which on a draft is begun."""
 _AHEAD = 256
 """Tokens of the rest of a text that are counted on: it may end at any time."""
+_NEWS = 0.2
+"""What the last plain round behind a draft counts against all before."""
 _LISTEN = 3
 """Plain rounds at the start, which say how fast the machine is now."""
 _LONGEST_PAUSE = 32
@@ -120,7 +122,7 @@ class Steady:
         """Return 0."""
         return 0
 
-    def rested(self, rounds: int) -> None:
+    def rested(self, rounds: int, first_seconds: float) -> None:
         """Learn nothing."""
 
     def saw(self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float) -> None:
@@ -140,6 +142,7 @@ class Adaptive:
         self._most, self._costs = most, costs
         self._tried, self._accepted = _WEIGHT, _WEIGHT * _EXPECTED
         self._due = self._lost = self._invested = 0.0
+        self._change, self._drafted = 0.0, False
         self._pause = 0
         self._first: list[float] = []
         # Of rounds of texts in pairs, made or imagined: tokens, and their cost in plain ones.
@@ -200,7 +203,7 @@ class Adaptive:
         self._invested = 0.0
         probe = min(_PROBE, self._most)
         expected = _expected(self._acceptance, probe)
-        missing = entry + self._seconds(probe) - expected * plain - allowed
+        missing = entry + self._seconds(probe) + self._change - expected * plain - allowed
         if missing <= 0:
             return probe
         self._pause = min(int(missing / (_LOSS * plain)), _LONGEST_PAUSE)
@@ -210,10 +213,24 @@ class Adaptive:
         """Return for how many rounds there is no need to think again."""
         return self._pause
 
-    def rested(self, rounds: int) -> None:
+    def rested(self, rounds: int, first_seconds: float) -> None:
         """Account for plain rounds."""
+        if rounds:
+            self._went_back(first_seconds)
         self._due += rounds * self._costs.verify(1)
         self._pause = 0
+
+    def _went_back(self, seconds: float) -> None:
+        """Account for a plain round: the first behind a draft takes longer.
+
+        llama.cpp makes its graph anew where the size of a batch changes.
+        """
+        if self._drafted:
+            plain = self._costs.verify(1)
+            more = min(max(seconds - plain, 0.0), plain)
+            self._change += _NEWS * (more - self._change)
+            self._lost += more
+        self._drafted = False
 
     @property
     def _acceptance(self) -> float:
@@ -244,12 +261,15 @@ class Adaptive:
             self._first.append(verify_seconds)
             if len(self._first) == _LISTEN:
                 self._costs.scale(min(self._first) / self._costs.verify(1))
-        self._costs.saw(drafted, draft_seconds, verify_seconds)
+        if drafted or not self._drafted:  # else it says nothing of the machine
+            self._costs.saw(drafted, draft_seconds, verify_seconds)
         plain = self._costs.verify(1)
         self._went(drafted, accepted)
         self._due += (accepted + 1) * plain
         if not drafted:
+            self._went_back(verify_seconds)
             return
+        self._drafted = True
         self._lost += draft_seconds + verify_seconds - (accepted + 1) * plain
         self._lost = max(self._lost, -_LENT * plain)
 

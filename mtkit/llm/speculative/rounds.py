@@ -89,6 +89,8 @@ class Speculation:
                     yield from self._plain(runner, verification, most + 1, logprobs)
                 elif rest > 0:
                     yield from self._plain(runner, verification, rest, logprobs)
+                elif most > 0 and not self._pairs and self.draft.behind(ids) is None:
+                    yield from self._plain(runner, verification, most, logprobs, mute=True)
                 else:
                     yield from self._round(context, ids, verification, most, logprobs)
             runner.end = "interrupted"
@@ -109,28 +111,45 @@ class Speculation:
         self.statistics.text(self._declined)
 
     def _plain(
-        self, runner: Runner, verification: Verification, count: int, logprobs: bool
+        self,
+        runner: Runner,
+        verification: Verification,
+        count: int,
+        logprobs: bool,
+        *,
+        mute: bool = False,
     ) -> Chosen:
-        """Choose tokens without a draft, and with no more work than plain decoding."""
+        """Choose tokens without a draft, and with no more work than plain decoding.
+
+        ``mute`` ends that as soon as the draft could propose something.
+        """
         context, ids = runner.context, runner.ids
         assert context is not None
-        start, done, nothing = time.perf_counter(), 0, Proposal([])
+        start, done, first, nothing = time.perf_counter(), 0, 0.0, Proposal([])
         imagined = None
         if self._declined and (most := self._pace.imagines()):
             imagined = Imagined(self.draft, most, self._pace.imagined)
         try:
             while done < count and not runner.stop_asked:
+                if not done:
+                    began = self._clock()
                 context.step(ids[-1])
+                if not done:
+                    context.logits(0)  # waits until it is done
+                    first = self._clock() - began
                 kept = context.logits(0).copy() if logprobs else None
                 token_id = verification.choose(nothing, 0)
                 done += 1
                 yield token_id, kept
                 if imagined is not None:
                     imagined.saw(ids)
+                if mute and self.draft.behind(ids) is not None:
+                    break
         finally:
             self.statistics.plain_rounds(done, time.perf_counter() - start)
-            self._pace.rested(done)
-        self.draft.saw(Outcome([], 0, ids[-done:], -1))
+            self._pace.rested(done, first)
+        if done:
+            self.draft.saw(Outcome([], 0, ids[-done:], -1))
 
     def _round(
         self,
