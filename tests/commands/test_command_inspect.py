@@ -333,3 +333,10 @@ def test_several_files_have_a_row_each(model: Path, mtkit: Run) -> None:
 
 def test_the_plan_of_the_default_model_needs_no_name(mtkit: Run) -> None:
     assert mtkit("inspect", "--plan", "-c", "1k").stdout.decode().startswith("plan\tn_ctx\t1024\n")
+
+
+@pytest.mark.parametrize("given", [("--ctx", "4k"), ("--kv-type", "q8_0"), ("-ngl", "3")])
+def test_what_is_for_the_plan_needs_it(mtkit: Run, model: Path, given: tuple[str, ...]) -> None:
+    found = mtkit("inspect", str(model), *given)
+    assert (found.returncode, found.stdout) == (2, b"")
+    assert b"does nothing without --plan" in found.stderr

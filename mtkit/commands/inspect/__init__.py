@@ -107,6 +107,9 @@ def inspect(
     from mtkit.sources.models import models_of
     from mtkit.sources.remote import is_remote
 
+    given = {"--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--gpu-layers": gpu_layers}
+    for option in (name for name, is_given in given.items() if is_given and not plan):
+        raise UsageError("does nothing without --plan", field=option)
     paths = [path for file in files or () for path in models_of(file)]
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
