@@ -18,7 +18,7 @@ from mtkit.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from mtkit.base.binary import Source
 
@@ -139,6 +139,6 @@ def _weight(name: str, entry: object) -> Weight:
     return Weight(name, kind, tuple(shape), begin, end - begin)
 
 
-def _counts(value: Any) -> bool:
+def _counts(value: Any) -> TypeGuard[list[int]]:
     """Tell whether a value is a list of sizes that fit into 64 bits."""
     return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 64 for n in value)

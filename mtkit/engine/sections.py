@@ -312,8 +312,10 @@ class _Model:
         if model.dropout:
             # The pipeline refuses a text, for the same reason: nobody encodes exactly with it.
             raise UnsupportedError("the core skips no merges")
+        prefix, suffix = model.continuing_subword_prefix, model.end_of_word_suffix
         if model.missing == "after":
             self._check_parts(model.merges)
+            prefix = suffix = ""  # characters merge as they stand in the text
         unlisted = model.merges.unlisted
         if len(unlisted):
             if self.raw:
@@ -325,7 +327,7 @@ class _Model:
         self.sections["PAIR"], self.sections["MRGD"] = native.build_pairs(
             model.merges.pairs.data,
             dict[str, object](self.sections),
-            len(to_bytes(model.continuing_subword_prefix)),
+            len(to_bytes(prefix)),
             model.missing == "after",
         )
         return b"".join(
@@ -338,7 +340,7 @@ class _Model:
                 u8(model.missing == "after"),
                 u8(model.whole_newlines),
                 u8(model.without_unk == "error"),
-                text(model.continuing_subword_prefix),
-                text(model.end_of_word_suffix),
+                text(prefix),
+                text(suffix),
             ]
         )

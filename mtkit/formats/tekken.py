@@ -13,7 +13,7 @@ Source: mistralai/mistral-common, tokens/tokenizers/tekken.py (``Tekkenizer``,
 from __future__ import annotations
 
 from mtkit.base.binary import Source
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError, shortened
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, rank_vocabulary, ranks_of
 from mtkit.formats.remainder import with_remainder
@@ -110,7 +110,7 @@ def _special_names(listed: Any, count: int) -> list[str]:
         rank = entry.get("rank") if isinstance(entry, dict) else None
         name = entry.get("token_str") if isinstance(entry, dict) else None
         if type(rank) is not int or not 0 <= rank < count or not isinstance(name, str) or not name:
-            raise FormatError(f"has the entry {str(entry)[:60]}", field="special_tokens")
+            raise FormatError(f"has the entry {shortened(repr(entry))}", field="special_tokens")
         names[rank] = name
     if len(set(names)) != len(names):
         raise FormatError("names a token twice", field="special_tokens")

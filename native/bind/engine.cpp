@@ -50,7 +50,7 @@ MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_sp
 using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
 
 IdsAndPlaces encode_places(const BoundEngine &engine, nb::handle text, bool add_special_tokens,
-                   Choice parse_special) {
+                           Choice parse_special) {
     mtkit::IdList ids;
     mtkit::IdList places;
     {
@@ -156,7 +156,8 @@ void bind_engine(nb::module_ &m) {
             "warm", [](const BoundEngine &self) { return self.engine().warm(); },
             "Make what is otherwise made when enough text was seen; whether merges have borders.")
         .def(
-            "own_words", [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
+            "own_words",
+            [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
             "Table of the pieces that are encoded as themselves; empty: the model needs none.")
         .def_prop_ro(
             "cuts_at_pattern",

@@ -255,3 +255,19 @@ def test_hidden_pieces_still_merge_as_text(hidden: tuple[int, ...]) -> None:
     for text in ("ab", "abab b", "ba", "aab"):
         assert engine.encode_ids(text) == pipeline.encode_ids(text), text
     assert isinstance(engine, Engine) == (0 not in hidden)
+
+
+@pytest.mark.parametrize("prefix", ["", "b", "##"])
+@pytest.mark.parametrize("suffix", ["", "a", "</w>"])
+def test_characters_that_merge_as_text_take_no_affixes(prefix: str, suffix: str) -> None:
+    pieces = Pieces.of([b"a", b"b", b"ab", b"##b", b"b</w>"])
+    merges = models.Merges(Numbers.of("I", [0, 1]), Pieces.of([]))
+    model = models.BPE(
+        merges, missing="after", continuing_subword_prefix=prefix, end_of_word_suffix=suffix
+    )
+    spec = TokenizerSpec(Vocabulary(pieces), model)
+    engine, pipeline = load_engine(spec), Pipeline(spec)
+    assert isinstance(engine, Engine)
+    for text in ("ab", "abab b", "ba", "aab", "b"):
+        assert engine.encode_ids(text) == pipeline.encode_ids(text), text
+    assert engine.encode_ids("ab") == [2]

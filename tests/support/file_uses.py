@@ -67,7 +67,7 @@ def _use(source: Source, rng: Random | None) -> str:
     if rng is None or rng.random() < 0.1:
         with clear():
             for finding in check_source(source, deep=True).findings:
-                assert str(finding).isprintable()
+                assert printable(str(finding)).isprintable()
     tokenizer = None
     with clear():
         tokenizer = loading.load_source(source)
