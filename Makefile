@@ -121,5 +121,5 @@ $(WHEELS)/llama_cpp_python.built: $(BIN)/python
 
 $(VENV)/lint: $(BIN)/python pyproject.toml
 	@$(PIP) install "mypy>=2" "ruff==0.17.5" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
-	  typer rich numpy jinja2 pytest
+	  typer rich numpy jinja2 pytest starlette uvicorn msgspec prometheus-client
 	@touch $@
