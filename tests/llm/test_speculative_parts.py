@@ -353,3 +353,15 @@ def test_settings_that_do_nothing(given: dict[str, object]) -> None:
 def test_range_of_the_draft(value: int) -> None:
     with pytest.raises(UsageError, match="not 0 to 62"):
         DraftSettings(draft_lookup=True, draft_max=value)
+
+
+def test_what_drafting_has_to_beat() -> None:
+    """A weight type that decodes faster raises the acceptance from which on drafting pays."""
+    costs = Costs({1: 2.0, 2: 2.2, 3: 2.4}, 0.1)
+    plain = costs.break_even(2)
+    assert plain is not None
+    assert costs.break_even(2, costs.plain) == plain
+    faster = costs.break_even(2, 1.5)
+    assert faster is not None
+    assert faster > plain
+    assert costs.break_even(2, 0.8) is None  # three tokens in 2.6: none takes less

@@ -614,13 +614,15 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     for argv in (
         ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
         ("quantize-embeddings", target, "-o", str(tmp_path / "sx"), "--neighbours", "4"),
-        ("calibrate", target, "--draft", draft, "--threads", "1"),
+        ("calibrate", target, "--draft", draft, "--threads", "1", "--other", draft),
     ):
         done = mtkit("sx", *argv)
         assert done.returncode == 0, done.stderr
     rows = [line.split(b"\t") for line in done.stdout.splitlines()]
-    assert [int(row[0]) for row in rows][:4] == [1, 2, 3, 4]
+    assert [int(row[0]) for row in rows[:4]] == [1, 2, 3, 4]
     assert rows[0][2] == b"1.00"
+    assert rows[-1][0].decode() == str(draft)
+    assert float(rows[-1][1]) > 0
     done = mtkit(
         "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-quant-embd",
         str(tmp_path / "sx" / "quant_embeddings.bin"), "--sx-scales",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
 from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.settings import ModelSettings
+
 
 def calibrate(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
     draft: Annotated[
         str | None, typer.Option("--draft", metavar="GGUF", help="A model that drafts.")
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--other", metavar="GGUF", help="The model with other weights, without drafts. Repeat."
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option("-t", "--threads", metavar="N", help="Threads; none: measured.")
@@ -22,11 +33,13 @@ def calibrate(
     """Measure how long batches take, and from which acceptance on drafting pays.
 
     Columns: tokens in a batch, milliseconds, times one token, and the acceptance at every place
-    that drafting one token less than that breaks even at.
+    that drafting one token less than that breaks even at. With --other, a row for each: its name,
+    milliseconds of a token, times one token of TARGET, and the acceptance above which drafting for
+    TARGET is faster than it is plainly; none where it never is.
 
     \b
     Examples:
-      mtkit sx calibrate model.gguf
+      mtkit sx calibrate model-bf16.gguf --draft small.gguf --other model-q8_0.gguf
       mtkit sx calibrate model.gguf --draft small.gguf --json
     """
     from mtkit.commands import output
@@ -45,7 +58,16 @@ def calibrate(
         opened = runner.open_context()
         used = opened.settings.threads
         seconds = calibration.measure(opened, max(calibration.SIZES))
+    others = {
+        path: _plain_seconds(ModelSettings(path, context), n_ctx)
+        for path in map(model_named, other or ())
+    }
     costs = calibration.Costs(seconds, step)
+    against = []
+    for path, spent in others.items():
+        found = (costs.break_even(size - 1, spent) for size in seconds)
+        least = min((even for even in found if even is not None), default=None)
+        against.append((path, 1000 * spent, spent / seconds[1], least))
     rows = [
         (size, 1000 * spent, spent / seconds[1], costs.break_even(size - 1))
         for size, spent in seconds.items()
@@ -60,15 +82,22 @@ def calibrate(
                     {"tokens": size, "ms": ms, "ratio": ratio, "break_even": even}
                     for size, ms, ratio, even in rows
                 ],
+                "others": [
+                    {"path": path, "ms": ms, "ratio": ratio, "break_even": even}
+                    for path, ms, ratio, even in against
+                ],
             }
         )
         return
-    shown = [
-        (str(size), f"{ms:.2f}", f"{ratio:.2f}", "" if even is None else f"{even:.2f}")
-        for size, ms, ratio, even in rows
-    ]
+    shown, others_shown = (
+        [
+            (str(name), f"{ms:.2f}", f"{ratio:.2f}", "" if even is None else f"{even:.2f}")
+            for name, ms, ratio, even in part
+        ]
+        for part in (rows, against)
+    )
     if not output.is_terminal():
-        output.write_rows(shown)
+        output.write_rows([*shown, *others_shown])
         return
     from mtkit.commands.terminal import Screen
 
@@ -76,4 +105,20 @@ def calibrate(
     screen.table(("tokens>", "ms>", "times one>", "pays above>"), shown)
     if draft is not None:
         screen.line(f"a drafted token takes {1000 * step:.2f} ms")
+    for path, ms, _, even in against:
+        says = ""
+        if even is None:
+            says = ": faster than any drafting here"
+        elif ms < 1000 * seconds[1]:
+            says = f": faster than drafting here below an acceptance of {even:.2f}"
+        screen.line(f"{os.path.basename(path)} takes {ms:.2f} ms a token{says}")
     screen.line(f"{used} threads")
+
+
+def _plain_seconds(settings: ModelSettings, n_ctx: int) -> float:
+    """Return the seconds of a token of a model that decodes plainly."""
+    from mtkit.llm.open_model import open_model
+    from mtkit.llm.speculative import calibration
+
+    with open_model(settings, n_ctx=n_ctx) as runner:
+        return calibration.measure(runner.open_context(), 1)[1]

@@ -93,14 +93,18 @@ class Costs:
         """Return the seconds of drafting so many tokens."""
         return count * self.draft_seconds
 
-    def break_even(self, count: int) -> float | None:
+    def break_even(self, count: int, other: float | None = None) -> float | None:
         """Return the acceptance at every place from which on drafting so many tokens pays.
 
         None where it never does, and for a count of 0.
+
+        Args:
+            count: Tokens drafted a round.
+            other: Seconds of a token otherwise; None: of plain decoding.
         """
         if not count:
             return None
-        wanted = (self.verify(count + 1) + self.draft(count)) / self.plain
+        wanted = (self.verify(count + 1) + self.draft(count)) / (other or self.plain)
         low, high = 0.0, 1.0
         if wanted >= count + 1:
             return None
