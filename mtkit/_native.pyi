@@ -118,6 +118,9 @@ class Decoder:
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         """Text of ids."""
 
+    def decode_known(self, ids: list[int], skip_special_tokens: bool) -> str | None:
+        """Text of ids; None: a number is not an id, or the pipeline has to."""
+
     def decode_bytes(self, ids: list[int], skip_special_tokens: bool) -> bytes:
         """Bytes of ids."""
 

@@ -226,6 +226,14 @@ class Engine:
                 self.deferred += 1
         return self.pipeline.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
+    def decode_known(self, ids: Iterable[int], skip_special_tokens: bool) -> str | None:
+        """Decode to text; None where a number is not an id, or the pipeline has to."""
+        if self._decoder is None:
+            return None
+        return self._decoder.decode_known(
+            ids if isinstance(ids, list) else list(ids), skip_special_tokens
+        )
+
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Decode to text; see ``Pipeline.decode``."""
         ids = ids if isinstance(ids, list) else list(ids)

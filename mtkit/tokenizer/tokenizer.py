@@ -276,8 +276,12 @@ class Tokenizer:
         Raises:
             UsageError: An id is outside the vocabulary.
         """
-        self._check(ids)
-        return self.engine.decode(ids, skip_special_tokens=skip_special_tokens)
+        engine = self._engine or self.engine
+        text = engine.decode_known(ids, skip_special_tokens)
+        if text is None:
+            self._check(ids)
+            text = engine.decode(ids, skip_special_tokens=skip_special_tokens)
+        return text
 
     def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
         """Return the bytes of ids, whether they are UTF-8 or not.

@@ -45,12 +45,15 @@ class BoundDecoder {
 
     [[nodiscard]] const mtkit::Decoder &decoder() const { return *decoder_; }
 
-    [[nodiscard]] std::string decode(const Ids &ids, bool skip_special_tokens, bool lossy) const {
+    // With known: numbers that are not ids are the pipeline's.
+    [[nodiscard]] std::string decode(const Ids &ids, bool skip_special_tokens, bool lossy,
+                                     bool known = false) const {
         const Py_ssize_t size = PyList_Size(ids.ptr());
         std::vector<std::uint32_t> numbers(static_cast<std::size_t>(size));
         for (Py_ssize_t i = 0; i < size; ++i) {
             const long long id = number(ids, i);
             if (id < 0) throw mtkit::Deferred(); // the pipeline raises the message
+            if (known && id >= decoder_->vocab_size()) throw mtkit::Deferred();
             numbers[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(id);
         }
         std::string out;
@@ -91,12 +94,24 @@ std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids
     return std::nullopt;
 }
 
-nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
-    const std::string text = self.decode(ids, skip_special_tokens, true);
+nb::str as_str(const std::string &text) {
     const auto size = static_cast<Py_ssize_t>(text.size());
     PyObject *decoded = PyUnicode_DecodeUTF8(text.data(), size, "replace");
     if (decoded == nullptr) nb::raise_python_error();
     return nb::steal<nb::str>(decoded);
+}
+
+nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
+    return as_str(self.decode(ids, skip_special_tokens, true));
+}
+
+std::optional<nb::str> decode_known(const BoundDecoder &self, const Ids &ids,
+                                    bool skip_special_tokens) {
+    try {
+        return as_str(self.decode(ids, skip_special_tokens, true, true));
+    } catch (const mtkit::Deferred &) {
+        return std::nullopt;
+    }
 }
 
 nb::bytes decode_bytes(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
@@ -115,5 +130,7 @@ void bind_decoder(nb::module_ &m) {
         .def("first_outside", &first_outside, "ids"_a,
              "Place of the first number that is not an id, None where all are.")
         .def("decode", &decode, "ids"_a, "skip_special_tokens"_a, "Text of ids.")
+        .def("decode_known", &decode_known, "ids"_a, "skip_special_tokens"_a,
+             "Text of ids; None: a number is not an id, or the pipeline has to.")
         .def("decode_bytes", &decode_bytes, "ids"_a, "skip_special_tokens"_a, "Bytes of ids.");
 }

@@ -10,11 +10,13 @@ from decoder_cases import CLEAN_UPS, DECODERS, PIECES, drawn_spec, sequences, vo
 from engine_beside_pipeline import HANDED_OVER, Both
 from engine_cases import FILES, fixture
 
+from mtkit.base.packed import Pieces
 from mtkit.engine import load_engine
 from mtkit.errors import MtkitError, UsageError
 from mtkit.pipeline import Pipeline
 from mtkit.spec import SpecialIds, TokenizerSpec, decoders, models, normalizers, replace
 from mtkit.spec.text import Regex
+from mtkit.spec.vocabulary import Vocabulary
 
 pytest.importorskip("mtkit._native")
 from mtkit.engine import Engine
@@ -123,3 +125,15 @@ def test_damaged_tables_of_decoding_never_harm() -> None:
                 refused += 1
         assert answered
         assert refused
+
+
+def test_known_ids_are_decoded_in_one_call() -> None:
+    """What is no id, and what the pipeline has to decode, is left to who asked."""
+    spec = TokenizerSpec(Vocabulary(Pieces.of([b"a", b"b"])), models.WordLevel(None))
+    engine = load_engine(spec)
+    assert isinstance(engine, Engine)
+    assert engine.decode_known([0, 1], True) == engine.decode([0, 1])
+    assert engine.decode_known((1,), True) == "b"
+    for ids in ([2], [0, -1], [1 << 40], [-(1 << 80)]):
+        assert engine.decode_known(ids, True) is None
+    assert engine.pipeline.decode_known([0], True) is None
