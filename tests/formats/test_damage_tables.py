@@ -23,12 +23,12 @@ import random, sys
 sys.path.insert(0, sys.argv[3])
 from small_files import spec
 from mtkit.base.native import native
-from mtkit.engine import Engine, tables
+from mtkit.engine import Engine, stored_tables
 from mtkit.errors import FormatError, MtkitError
 
 TEXTS = ["abc ab's 123 <x> a<y>\\n", "", "a" * 300, "\\u2581 e\\u0301 \\U0001f389", b"\\xff a"]
 made = spec(sys.argv[1])
-whole = tables(made)
+whole = stored_tables(made)
 rng = random.Random(5)
 most = int(sys.argv[2])
 refused = answered = 0
@@ -47,7 +47,7 @@ for tag, data in whole.items():
             answered += 1
             for text in TEXTS:
                 try:
-                    engine.encode_ids(text)
+                    engine.encode_ids(text, True, None)
                 except (MtkitError, native.Deferred, UnicodeEncodeError):
                     pass
 print(refused, answered)
