@@ -103,6 +103,21 @@ def test_readme_names_every_format_and_its_commands_exist() -> None:
     assert used <= set(COMMANDS)
 
 
+def test_the_chinese_readme_has_the_same_commands() -> None:
+    """Blocks of code, commands, formats and links, in the same order."""
+    english, chinese = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md")
+    )
+    blocks, listed = r"```.*?```", r"^- ((?:`[a-z-]+`[,、]? ?)+)[:：]"
+    for pattern in (blocks, listed, r"^\| `([a-z0-9-]+)` \|", r"^## "):
+        found = [re.findall(pattern, text, re.M | re.S) for text in (english, chinese)]
+        plain = [[re.sub(r"[、, ]+", " ", one) for one in some] for some in found]
+        assert plain[0] == plain[1]
+        assert plain[0]
+    links = [set(re.findall(r"\]\((docs/[^)]*)\)", text)) for text in (english, chinese)]
+    assert links[0] <= links[1]
+
+
 def test_readme_shows_what_its_commands_show_on_a_terminal(tmp_path: Path) -> None:
     for part in ("tests/fixtures", "mtkit/data"):
         shutil.copytree(ROOT / part, tmp_path / part)
