@@ -124,9 +124,14 @@ def _cut(path: str, reading: Reading) -> Iterator[Unit]:
 def _measured(path: str) -> tuple[int, int]:
     """Return the size of a file and when it was changed."""
     if is_url(path):
-        filesystem, name = _fsspec().core.url_to_fs(path)
+        fsspec = _fsspec()
         try:
+            filesystem, name = fsspec.core.url_to_fs(path)
             return int(filesystem.size(name) or 0), 0
+        except ImportError as error:  # the package for this kind of place, which it names
+            raise MissingExtra(str(error), source=path) from None
+        except ValueError as error:
+            raise UsageError(str(error), source=path) from None
         except Exception as error:  # noqa: BLE001  each kind of place has its own
             raise _unreadable(path, error) from None
     try:
@@ -160,8 +165,10 @@ def opened(path: str) -> Iterator[BinaryIO]:
             yield file
     except MtkitError:
         raise
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    except Exception as error:
+        if is_url(path) or isinstance(error, OSError):  # each kind of place has errors of its own
+            raise _unreadable(path, error) from None
+        raise
 
 
 @contextmanager

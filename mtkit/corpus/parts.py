@@ -48,20 +48,29 @@ class Parts:
         path = os.path.join(self.folder, _PLAN)
         if restart:
             self.remove()
-        if os.path.lexists(self.folder):
-            if not (os.path.isfile(path) and _parsed(path) == plan):
+        if self._is_begun():
+            found = _parsed(path) if os.path.isfile(path) else {}
+            if found == plan:
+                return
+            # What is done without --skip-bad holds nothing bad, and is the same with it.
+            if found != {**plan, "skip_bad": False}:
                 raise UsageError(
                     "holds parts of another job: files, tokenizer or options changed",
                     source=self.folder, hint="--restart begins anew",
                 )  # fmt: skip
-            return
+        write_files({path: json.dumps(plan).encode()}, force=True)
+
+    def _is_begun(self) -> bool:
+        """Tell whether the folder holds something, and make it where there is none."""
         try:
             os.mkdir(self.folder)
+        except FileExistsError:  # an empty one: the disk was full before the plan was written
+            return not os.path.isdir(self.folder) or bool(os.listdir(self.folder))
         except FileNotFoundError:
             raise UsageError("no such folder", source=os.path.dirname(self.folder)) from None
         except OSError as error:
             raise ResourceError(f"cannot be made: {error.strerror}", source=self.folder) from None
-        write_files({path: json.dumps(plan).encode()})
+        return False
 
     def remove(self) -> None:
         """Remove the folder; one that no job made stays."""

@@ -8,6 +8,7 @@ import os
 from mtkit.base.binary import check_target, write_files
 from mtkit.base.record import Record
 from mtkit.corpus import outputs
+from mtkit.corpus.files import is_url
 from mtkit.corpus.job import Tally
 from mtkit.corpus.parts import Parts
 from mtkit.corpus.unit_work import loaded
@@ -65,7 +66,7 @@ def count(
     Raises:
         MtkitError: As ``encode``.
     """
-    parts, force = _begun(path, [path], settings)
+    parts, force = _begun(job, units, path, [path], settings)
     finished = _parts_done(job, units, parts, settings, on_progress)
     counts = _summed(parts, range(len(units)))
     document = {
@@ -94,7 +95,7 @@ def encode(
         FormatError: A file is damaged, or a document bad.
         ResourceError: A disk is full, or a process was ended.
     """
-    parts, force = _begun(path, outputs.paths_of(path), settings)
+    parts, force = _begun(job, units, path, outputs.paths_of(path), settings)
     finished = _parts_done(job, units, parts, settings, on_progress)
     made = outputs.assembled(path, parts, range(len(units)), job.width)
     write_files(made, force=force)
@@ -102,7 +103,9 @@ def encode(
     return finished
 
 
-def _begun(path: str, targets: Sequence[str], settings: Settings) -> tuple[Parts, bool]:
+def _begun(
+    job: Job, units: Sequence[Unit], path: str, targets: Sequence[str], settings: Settings
+) -> tuple[Parts, bool]:
     """Return the parts of an output, and whether its files may be replaced.
 
     Where parts lie, an earlier run was allowed to write there, and may have been ended between the
@@ -112,6 +115,13 @@ def _begun(path: str, targets: Sequence[str], settings: Settings) -> tuple[Parts
     force = settings.force or os.path.isdir(parts.folder)
     for target in targets:
         check_target(target, force=force)
+        sources = {job.tokenizer, *(unit.path for unit in units)} if os.path.exists(target) else ()
+        for source in sources:
+            if not is_url(source) and os.path.samefile(source, target):
+                raise UsageError(
+                    "is read itself and would be replaced", source=target,
+                    hint="-o names another file",
+                )  # fmt: skip
     return parts, force
 
 

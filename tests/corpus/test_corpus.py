@@ -245,9 +245,9 @@ def test_bad_documents(what, mtkit, tmp_path) -> None:
     assert b"a.jsonl: line at offset 14: " in done.stderr
     assert what.encode() in done.stderr
     assert not (tmp_path / "o.npy").exists()
-    done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "p.npy", "--skip-bad")
+    done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy", "--skip-bad")
     assert b"bad documents left out\t1\n" in done.stdout
-    assert np.load(tmp_path / "p.npy").tolist() == expected(["a"], [])[0]
+    assert np.load(tmp_path / "o.npy").tolist() == expected(["a"], [])[0]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
@@ -279,6 +279,7 @@ def test_usage(mtkit, tmp_path) -> None:
         (("a.jsonl", "-o", "o.npy", "--ray-address", "x"), 2, b"--engine ray"),
         (("bad.parquet", "-o", "o.npy"), 3, b"bad.parquet: is damaged"),
         (("other.parquet", "-o", "o.npy"), 3, b"--field names one of: body"),
+        (("nosuch://a", "-o", "o.npy"), 2, b"nosuch://a: Protocol not known"),
     ]:
         done = mtkit("corpus", "encode", *args, "-t", TOKENIZER)
         assert (done.returncode, said in done.stderr) == (code, True), done.stderr
@@ -308,3 +309,67 @@ def test_a_folder_that_is_not_ours_stays(mtkit, tmp_path) -> None:
     done = mtkit("corpus", "encode", "a.txt", "-t", TOKENIZER, "-o", "o.npy", "--restart")
     assert done.returncode == 2
     assert (tmp_path / "o.npy.parts" / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "link.parquet"])
+def test_inputs_are_not_replaced(name, mtkit, tmp_path) -> None:
+    table(tmp_path / "a.parquet", TEXTS)
+    (tmp_path / "link.parquet").symlink_to("a.parquet")
+    before = (tmp_path / "a.parquet").read_bytes()
+    done = mtkit("corpus", "encode", "a.parquet", "-t", TOKENIZER, "-o", name, "--force")
+    assert done.returncode == 2
+    assert b"would be replaced" in done.stderr
+    copy = tmp_path / "tokenizer.json"
+    copy.write_bytes((TOKENIZER / "tokenizer.json").read_bytes())
+    done = mtkit("corpus", "count", "a.parquet", "-t", copy.name, "-o", copy.name, "--force")
+    assert done.returncode == 2
+    assert copy.read_bytes() == (TOKENIZER / "tokenizer.json").read_bytes()
+    assert (tmp_path / "a.parquet").read_bytes() == before
+
+
+def test_an_empty_folder_of_parts_is_a_beginning(mtkit, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "o.npy.parts").mkdir()
+    done = mtkit("corpus", "encode", "a.txt", "-t", TOKENIZER, "-o", "o.npy")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "o.npy.parts").exists()
+
+
+def test_only_bad_documents_may_come_to_be_skipped(mtkit, tmp_path) -> None:
+    """Parts made with --skip-bad are not those of a job that ends at a bad document."""
+    (tmp_path / "a.jsonl").write_bytes(b"{")
+    base = ("corpus", "encode", "a.jsonl", "b.txt.gz", "-t", TOKENIZER, "-o", "o.npy")
+    (tmp_path / "b.txt.gz").write_bytes(b"not compressed")
+    assert mtkit(*base, "--skip-bad", "--jobs", "1").returncode == 3
+    done = mtkit(*base, "--jobs", "1")
+    assert done.returncode == 2
+    assert b"--restart begins anew" in done.stderr
+
+
+def test_errors_of_a_place_are_told(monkeypatch) -> None:
+    class Place:
+        def size(self, name: str) -> int:
+            raise RuntimeError("no answer")
+
+    import fsspec
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", lambda path: (Place(), path))
+    with pytest.raises(mtkit.MtkitError, match=r"a\.txt: cannot be read: no answer"):
+        units_of(["http://x/a.txt"], Reading())
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("connection lost")
+
+    monkeypatch.setattr(fsspec, "open", failing)
+    with (
+        pytest.raises(mtkit.MtkitError, match=r"a\.txt: cannot be read: connection lost"),
+        files.opened("http://x/a.txt"),
+    ):
+        pass
+
+    def lacking(_: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", lacking)
+    with pytest.raises(mtkit.MtkitError, match=r"a\.txt: Install s3fs"):
+        units_of(["s3://x/a.txt"], Reading())
