@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from itertools import islice
 
 from mtkit.corpus.unit_work import loaded, work
@@ -42,6 +44,7 @@ def run(job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int) ->
     from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         min(jobs, len(units)), multiprocessing.get_context("spawn"), _Worker.begin, (job, parts)
     )
@@ -59,6 +62,9 @@ def run(job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int) ->
             hint="fewer with --jobs; the same command goes on where it was",
         ) from None
     finally:
+        if running:  # a unit may take hours; one that is cut leaves no part
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
         pool.shutdown(cancel_futures=True)
 
 
@@ -71,11 +77,22 @@ class _Worker:
 
     @classmethod
     def begin(cls, job: Job, parts: Parts) -> None:
-        """Load the tokenizer; the parent alone answers Ctrl-C."""
+        """Load the tokenizer; the parent alone answers Ctrl-C, and its end is the worker's."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         cls.job, cls.parts, cls.tokenizer = job, parts, loaded(job)
 
     @classmethod
     def work(cls, number: int, unit: Unit) -> Tally:
         """Do a unit."""
         return work(cls.job, cls.tokenizer, unit, cls.parts, number)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent does: the queue of a parent that was killed stays open."""
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -229,6 +229,28 @@ def test_interrupted_says_how_to_go_on(tmp_path) -> None:
     assert not (tmp_path / "o.npy").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_workers_end(number, tmp_path) -> None:
+    """They hold the pipe of the errors open, and would for ever; a long unit is not waited for."""
+    packed = gzip.compress(json_lines(["some words and more"]) * 2_000_000, 1)
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(packed)
+    command = [sys.executable, "-m", "mtkit", "corpus", "encode", ".", "--jobs", "2", "-o", "o.npy"]
+    process = subprocess.Popen(
+        [*command, "-t", TOKENIZER], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    parts = tmp_path / "o.npy.parts"
+    until = time.monotonic() + 60
+    while len(list(parts.glob("00*.part"))) < 2:
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGINT else -number)
+    assert not list(parts.glob("00*.json"))
+
+
 BAD = {
     "is not JSON": b'{"text": "a"}\n{"text": \n',
     "has no field 'text'": b'{"text": "a"}\n{"body": "b"}\n',
