@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from mtkit.errors import UsageError
 from mtkit.serve.replies import Problem
 from mtkit.settings import SamplerSettings
-from mtkit.settings.declaration import settings_of, table
+from mtkit.settings.declaration import fitted, settings_of, table
 
 MOST_BODY = 4 << 20
 MOST_CHOICES = 16
@@ -205,7 +205,8 @@ def _biases(given: Any) -> list[tuple[int, float]]:
     for name, value in given.items():
         if not name.isdecimal() or len(name) > 9 or type(value) not in (int, float):
             raise UsageError("is not an object from ids to numbers", field="logit_bias")
-        found.append((int(name), float("-inf") if value <= -100 else float(value)))
+        bias = float("-inf") if value <= -100 else fitted(value, float, "logit_bias")
+        found.append((int(name), bias))
     return found
 
 

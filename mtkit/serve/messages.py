@@ -30,7 +30,10 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         one["role"] = role
         one["content"] = text_of(message.get("content") or "", f"{field}.content")
         if "tool_calls" in one:
-            one["tool_calls"] = [_call(call, f"{field}.tool_calls") for call in one["tool_calls"]]
+            calls, place_of = one["tool_calls"], f"{field}.tool_calls"
+            if not isinstance(calls, list):
+                raise UsageError("is not a list of function calls", field=place_of)
+            one["tool_calls"] = [_call(call, place_of) for call in calls]
         made.append(one)
     return made
 

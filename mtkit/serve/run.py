@@ -106,6 +106,7 @@ def serve(
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # what it cannot do is said by an error of ours
             access_log=False,
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,

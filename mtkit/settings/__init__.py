@@ -21,6 +21,7 @@ MOST_THREADS = 512
 """ggml's GGML_MAX_N_THREADS."""
 _MOST = (1 << 31) - 1
 """Greatest number of a C int."""
+_GREATEST_FLOAT32 = float((1 << 128) - (1 << 104))
 _ANY = 1 << 20
 HEADINGS = ("Serving", "Text", "Sampling", "Drafting", "Context", "Computing", "Session")
 """In the order in which they are shown."""
@@ -168,7 +169,7 @@ class SamplerSettings(Settings, heading="Sampling"):
         if self.grammar is not None and self.json_schema is not None:
             raise UsageError("a grammar and a JSON schema exclude each other")
         for name, value in self.logit_bias:
-            if not value < float("inf"):
+            if not value <= _GREATEST_FLOAT32:
                 raise UsageError(f"is {value} for {name!r}", field="logit_bias", hint="a number")
 
     @property

@@ -259,7 +259,10 @@ def fitted(value: Any, hint: Any, field: str) -> Any:
     if hint is int and hasattr(value, "__index__") and not isinstance(value, bool):
         return value.__index__()  # numpy's whole numbers, too
     if hint is float and hasattr(value, "__float__") and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return float("inf") if value > 0 else float("-inf")
     if hint in (bool, str) and isinstance(value, hint):
         return value
     raise UsageError(f"is {value!r}, not {_WORDS[hint]}", field=field)
