@@ -36,11 +36,18 @@ def paths_of(path: str) -> list[str]:
 
     Raises:
         UsageError: The suffix stands for no format.
+        MissingExtra: pyarrow, which it takes, is not installed: said before hours of work.
     """
     base, suffix = os.path.splitext(path)
     if suffix not in SUFFIXES:
         raise UsageError(f"{suffix or 'no suffix'} names no output", source=path,
                          hint=f"one of {', '.join(SUFFIXES)}")  # fmt: skip
+    if suffix in (".parquet", ".arrow"):
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            hint = 'pip install "mtkit[corpus]"'
+            raise MissingExtra("needs the package pyarrow", source=path, hint=hint) from None
     return [path, f"{base}.idx"] if suffix == ".bin" else [path]
 
 
@@ -106,12 +113,9 @@ def _npy(parts: Parts, numbers: range, width: int) -> Iterator[Buffer]:
 
 def _table(parts: Parts, numbers: range, width: int, suffix: str) -> Iterator[Buffer]:
     """Yield an Arrow or Parquet file as pyarrow writes it, a batch each part."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("needs pyarrow", hint='pip install "mtkit[corpus]"') from None
     import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
 
     kind = pa.large_list(pa.uint16() if width == 2 else pa.uint32())
     schema = pa.schema([("input_ids", kind)])

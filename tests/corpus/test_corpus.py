@@ -395,3 +395,14 @@ def test_errors_of_a_place_are_told(monkeypatch) -> None:
     monkeypatch.setattr(fsspec.core, "url_to_fs", lacking)
     with pytest.raises(mtkit.MtkitError, match=r"a\.txt: Install s3fs"):
         units_of(["s3://x/a.txt"], Reading())
+
+
+def test_without_pyarrow_nothing_is_begun(monkeypatch, tmp_path) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.txt").write_text("a")
+    reading = Reading()
+    units, _ = units_of([str(tmp_path / "a.txt")], reading)
+    target = str(tmp_path / "o.parquet")
+    with pytest.raises(mtkit.MtkitError, match="needs the package pyarrow"):
+        encode(Job(str(TOKENIZER), width=2), units, target, Settings(), lambda *_: None)
+    assert not os.path.exists(f"{target}.parts")
