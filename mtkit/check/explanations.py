@@ -15,6 +15,8 @@ _SPEC = "The file contradicts itself; write it again from its source."
 
 EXPLANATIONS = {
     # gguf.rules
+    "edit-unfinished": "FILE.journal, beside the file, has what mtkit edit had still to write. "
+    "Without it the header may be half the old one and half the new one.",
     "magic": "A GGUF begins with the bytes GGUF; this is another kind of file.",
     "version": "Versions 1, 2 and 3 of GGUF are known, version 3 in both byte orders.",
     "truncated": f"A value ends behind the end of the file. {_AGAIN}",

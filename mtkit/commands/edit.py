@@ -87,7 +87,8 @@ def edit(
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.draft import Draft
-    from mtkit.gguf.in_place import InPlace, was_interrupted
+    from mtkit.gguf.in_place import InPlace
+    from mtkit.gguf.journal import was_interrupted
 
     if in_place and (out is not None or file == "-"):
         raise UsageError("--in-place changes the file that is named", hint="leave out -o")
@@ -149,7 +150,8 @@ def _write(
     chunks = draft.chunks()
     if out is not None and not dry_run:
         from mtkit.base.binary import write_files
-        from mtkit.gguf.in_place import InPlace, was_interrupted
+        from mtkit.gguf.in_place import InPlace
+        from mtkit.gguf.journal import was_interrupted
 
         if force and was_interrupted(out):
             InPlace(out).close()  # or its journal would be taken for the new file's

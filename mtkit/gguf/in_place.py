@@ -18,13 +18,13 @@ from hashlib import sha256
 from mtkit.base.binary import write_files
 from mtkit.base.closing import Closing
 from mtkit.errors import ResourceError, UsageError
+from mtkit.gguf.journal import journal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.gguf.draft import Draft
     from mtkit.gguf.file import GgufFile
 
-SUFFIX = ".journal"
 _MAGIC = b"mtkit journal 1\n"
 _HEAD = struct.Struct("<16sQQQ")
 
@@ -46,7 +46,7 @@ class InPlace(Closing):
             ResourceError: The disk does not take it.
         """
         self.path = os.path.realpath(path)
-        self._journal = self.path + SUFFIX
+        self._journal = journal_of(path)
         try:
             self._file = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         except OSError as error:
@@ -140,11 +140,6 @@ def check(file: GgufFile, draft: Draft) -> bytes:
     if offsets != [tensor.offset for tensor in file.tensors]:
         raise UsageError("tensors would move: not in place", source=file.name, hint=hint)
     return head
-
-
-def was_interrupted(path: str) -> bool:
-    """Whether an edit of this file was begun and not finished."""
-    return os.path.exists(os.path.realpath(path) + SUFFIX)
 
 
 def _common(one: bytes, other: bytes) -> int:

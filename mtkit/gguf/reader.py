@@ -49,11 +49,14 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
         source = Source.open(source if isinstance(source, str) else source.__fspath__())
     file = GgufFile(source.name, memoryview(source.data).cast("B").toreadonly())
     findings = Findings(strict=strict)
+    finished = findings.hold(rules.UNFINISHED, source.name, field="")
     try:
         _read(file, findings)
         file.is_whole = True
     except BrokenRule as error:
         if strict:
+            if not finished:
+                error.hint = rules.UNFINISHED.advice
             error.located(source.name)
             raise
         findings.add(error.finding)

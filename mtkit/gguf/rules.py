@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mtkit.base.escape import is_utf8
 from mtkit.base.rules import COUNT, TRUNCATED, Rule, too_many
+from mtkit.gguf.journal import was_interrupted
 from mtkit.gguf.magic import MAGIC_RULE, VERSION_RULE
 from mtkit.gguf.types import (
     ARRAY,
@@ -60,6 +61,20 @@ _KEY_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_.-")
 LOOKED_AT_BYTES = 1 << 16
 """How much of a padding or of an array of bool is looked at."""
 INTEGERS = (U8, I8, U16, I16, U32, I32, U64, I64)
+
+
+# The file as a whole
+
+
+def _unfinished(path: str) -> str:
+    interrupted = path not in ("", "-") and was_interrupted(path)
+    return "an edit of the file was cut short" if interrupted else ""
+
+
+UNFINISHED = Rule(
+    "edit-unfinished", "warning", "mtkit", "", _unfinished, "mtkit edit FILE --in-place finishes it"
+)
+"""Asked of the path; the header may be half the old one and half the new one."""
 
 
 # What the reading depends on
@@ -365,6 +380,7 @@ SECTION = (
 )
 
 RULES = (
+    UNFINISHED,
     *STRUCTURE,
     *HEADER,
     *ENTRY,

@@ -25,7 +25,8 @@ from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.digests import digests
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.in_place import InPlace, was_interrupted
+from mtkit.gguf.in_place import InPlace
+from mtkit.gguf.journal import was_interrupted
 from mtkit.gguf.shard_files import merge, numbered, split
 from mtkit.gguf.typed_values import typed
 from mtkit.gguf.types import BY_NAME, TENSOR_TYPES

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mtkit
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import FormatError, ResourceError, UsageError
 from mtkit.gguf import in_place, open_gguf
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.in_place import SUFFIX, InPlace, was_interrupted
+from mtkit.gguf.in_place import InPlace
+from mtkit.gguf.journal import SUFFIX, was_interrupted
+from mtkit.gguf.rules import UNFINISHED
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 
@@ -175,6 +177,28 @@ def test_a_disk_that_fails_in_the_middle(model: Path, monkeypatch: pytest.Monkey
     assert set(open_gguf(model).metadata[NAME]) == {"#"}
     assert open_gguf(model).metadata["general.file_type"] == 7
     assert not was_interrupted(str(model))
+
+
+def test_who_reads_a_file_whose_edit_was_cut_short_is_told(model: Path, tmp_path: Path) -> None:
+    """Behind a link as well, and in the hint of what is damaged because of it."""
+    link = tmp_path / "link.gguf"
+    link.symlink_to(model)
+    assert open_gguf(link).findings == ()
+    Path(f"{model}{SUFFIX}").write_bytes(b"")
+    for path in (model, link):
+        (finding,) = open_gguf(path).findings
+        assert finding.rule is UNFINISHED
+        assert str(finding) == (
+            "an edit of the file was cut short; mtkit edit FILE --in-place finishes it"
+        )
+    os.truncate(model, 100)
+    with pytest.raises(
+        FormatError, match=r"metadata_kv_count.*--in-place finishes it$"
+    ):
+        open_gguf(model)
+    first, *others = open_gguf(model, strict=False).findings
+    assert first.rule is UNFINISHED
+    assert others
 
 
 def test_no_room_for_the_journal_changes_nothing(
