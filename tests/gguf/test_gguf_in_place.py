@@ -192,9 +192,7 @@ def test_who_reads_a_file_whose_edit_was_cut_short_is_told(model: Path, tmp_path
             "an edit of the file was cut short; mtkit edit FILE --in-place finishes it"
         )
     os.truncate(model, 100)
-    with pytest.raises(
-        FormatError, match=r"metadata_kv_count.*--in-place finishes it$"
-    ):
+    with pytest.raises(FormatError, match=r"metadata_kv_count.*--in-place finishes it$"):
         open_gguf(model)
     first, *others = open_gguf(model, strict=False).findings
     assert first.rule is UNFINISHED
