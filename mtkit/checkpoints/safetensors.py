@@ -64,6 +64,11 @@ class Header(Record):
     metadata: Mapping[str, str]
     weights: tuple[Weight, ...]
 
+    @property
+    def parameters(self) -> int:
+        """Elements of all tensors."""
+        return sum(prod(weight.shape) for weight in self.weights)
+
 
 def sniff(source: Source) -> bool:
     """Tell by a length that is in the file and the brace behind it."""

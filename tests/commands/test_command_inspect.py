@@ -15,8 +15,9 @@ from gguf_layout import Layout
 from hypothesis import given
 from hypothesis import strategies as st
 from llama2c_models import checkpoint
+from range_server import serving
 from screens import check_screens, screen
-from support import FIXTURES
+from support import FIXTURES, one_line
 
 from mtkit.commands.inspect.plan import sizes_that_add
 from mtkit.gguf import open_gguf
@@ -329,6 +330,37 @@ def test_several_files_have_a_row_each(model: Path, mtkit: Run) -> None:
     alone.mkdir()
     (alone / "x.gguf").write_bytes(BBPE_VOCABULARY.read_bytes())
     assert rows(mtkit("inspect", alone).stdout)[0][0] == "header"
+
+
+def test_several_files_from_everywhere(
+    model: Path, mtkit: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address, weights of another format, a path from the root beside one that is not."""
+    header = b'{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}'
+    (model.parent / "s.safetensors").write_bytes(
+        len(header).to_bytes(8, "little") + header + bytes(24)
+    )
+    monkeypatch.chdir(model.parent)
+    with serving(model) as (address, _):
+        found = rows(mtkit("inspect", address, model, "s.safetensors").stdout)
+        shown = screen("inspect", address, model, model.name, columns=150).lines
+    assert [row[0] for row in found] == [address, str(model), "s.safetensors"]
+    assert found[0][1:] == found[1][1:]
+    assert found[2][1:] == ["safetensors", str(8 + len(header) + 24), "", "", "6", "", ""]
+    assert [line.split()[0] for line in shown[1:4]] == [address, str(model), model.name]
+    near = screen("inspect", model, model.with_name("s.safetensors"), columns=150).lines
+    assert [line.split()[0] for line in near[1:3]] == [model.name, "s.safetensors"]
+
+
+@pytest.mark.parametrize("asked", [("--metadata",), ("--tensors",), ("--layers",),
+                                   ("--sort", "name"), ("--tensor", "a")])  # fmt: skip
+def test_what_is_asked_of_a_gguf_is_not_left_out_silently(
+    mtkit: Run, tmp_path: Path, asked: tuple[str, ...]
+) -> None:
+    path = tmp_path / "s.safetensors"
+    path.write_bytes(b"\2\0\0\0\0\0\0\0{}")
+    for file in (path, FIXTURES / "wordpiece"):
+        assert "is not a GGUF" in one_line(mtkit("inspect", file, *asked), 2)
 
 
 def test_the_plan_of_the_default_model_needs_no_name(mtkit: Run) -> None:

@@ -114,7 +114,7 @@ def inspect(
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
             raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")
-        overview.show(paths, as_json=as_json)
+        overview.show(paths, most=most, as_json=as_json)
         return
     file = next(iter(paths), None)
     if plan:
@@ -123,6 +123,10 @@ def inspect(
         show_plan(model_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
         return
     source = open_named(file, download=download, most=most)
+    is_gguf = bytes(source.data[:4]) == MAGIC
+    if not is_gguf and (metadata or tensors or layers or sort or tensor is not None):
+        hint = "--metadata, --tensors, --tensor, --layers and --sort are for one"
+        raise UsageError("is not a GGUF", source=source.name, hint=hint)
     if tensor is not None:
         from mtkit.commands.inspect import tensor as inspect_tensor
 
@@ -130,7 +134,7 @@ def inspect(
             raise UsageError("has its data elsewhere", source=source.name, hint="download the file")
         inspect_tensor.show(source, tensor, as_json=as_json)
         return
-    if bytes(source.data[:4]) != MAGIC:
+    if not is_gguf:
         from mtkit import checkpoints
         from mtkit.checkpoints import safetensors
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
@@ -148,10 +152,6 @@ def inspect(
                 hint="mtkit convert --tokenizer tokenizer.bin --to gguf makes a GGUF of it",
             )
         recognise(source)
-        if metadata or tensors or layers or sort:
-            raise UsageError(
-                "is not a GGUF: it has no metadata, tensors, layers", source=source.name
-            )
         inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
         return
     from mtkit.commands.inspect import gguf as inspect_gguf

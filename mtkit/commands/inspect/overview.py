@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NAMES = ("path", "format", "bytes", "name", "architecture", "parameters", "file_type", "tokens")
 
 
-def show(paths: Sequence[str], *, as_json: bool) -> None:
+def show(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
     """Print a row for each file: what it is, its size, the model's name, architecture and type.
 
     Raises:
@@ -25,7 +25,7 @@ def show(paths: Sequence[str], *, as_json: bool) -> None:
     errors: list[MtkitError] = []
     for path in paths:
         try:
-            rows.append(_row(path))
+            rows.append(_row(path, most))
         except MtkitError as error:
             errors.append(error.located(path))
             rows.append((path, *[None] * (len(_NAMES) - 1)))
@@ -40,13 +40,13 @@ def show(paths: Sequence[str], *, as_json: bool) -> None:
         raise errors[0]
 
 
-def _row(path: str) -> tuple[Any, ...]:
-    from mtkit.base.binary import Source
+def _row(path: str, most: int | None) -> tuple[Any, ...]:
+    from mtkit.checkpoints import safetensors
     from mtkit.gguf.magic import MAGIC
     from mtkit.sources.locate import locate
+    from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
 
-    located = locate(path)
-    source = Source.open(located)
+    source = open_source(path if is_remote(path) else locate(path), most=most or MOST_BYTES)
     if bytes(source.data[:4]) == MAGIC:
         from mtkit.inspection.gguf import inspect_gguf
 
@@ -56,6 +56,9 @@ def _row(path: str) -> tuple[Any, ...]:
         shards = found.shards.shards if found.shards else ()
         size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
         return path, "gguf", size, *model, tokens
+    if safetensors.sniff(source):
+        parameters = safetensors.read(source).parameters
+        return path, "safetensors", len(source.data), None, None, parameters, None, None
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)
@@ -66,16 +69,22 @@ def _row(path: str) -> tuple[Any, ...]:
 def _show(rows: Sequence[tuple[Any, ...]]) -> None:
     from mtkit.commands.terminal import Screen, part, sticky
 
-    folder = os.path.commonpath([os.path.dirname(row[0]) or "." for row in rows])
+    folder = _folder([row[0] for row in rows])
     shown: list[tuple[object, ...]] = []
     for path, kind, size, name, architecture, parameters, file_type, tokens in rows:
         if kind is None:
             failed = part("bad", "✗ cannot be read")
-            shown.append((os.path.relpath(path, folder), "", "", "", failed))
+            shown.append((path.removeprefix(folder), "", "", "", failed))
             continue
         weights = f"{output.amount(parameters)} parameters" if parameters else ""
         facts = [name, architecture, sticky(weights), file_type]
         text = " · ".join(fact for fact in facts if fact)
-        shown.append((os.path.relpath(path, folder), kind, output.size(size), tokens, text))
+        shown.append((path.removeprefix(folder), kind, output.size(size), tokens, text))
     columns = ("file:name", "format", "size>:dim", "tokens>", "model")
     Screen().table(columns, shown, elastic=4)
+
+
+def _folder(paths: Sequence[str]) -> str:
+    """Return the folder, with its last slash, in which all paths as they were named begin."""
+    common = os.path.commonprefix(paths)  # noqa: RUF071  cut behind a slash
+    return common[: common.rfind(os.sep) + 1]

@@ -24,7 +24,6 @@ def show(source: Source, *, as_json: bool) -> None:
         sums = mix.setdefault(one.type, [0, 0, 0])
         for place, more in enumerate((1, prod(one.shape), one.n_bytes)):
             sums[place] += more
-    parameters = sum(sums[1] for sums in mix.values())
     if as_json:
         names = ("tensors", "parameters", "bytes")
         types = {name: dict(zip(names, sums, strict=True)) for name, sums in mix.items()}
@@ -36,11 +35,11 @@ def show(source: Source, *, as_json: bool) -> None:
         head = {"schema": "mtkit.inspect/1", "kind": "safetensors", "path": printable(source.name)}
         sizes = {"bytes": len(source.data), "header_bytes": header.n_bytes}
         rest = {"metadata": dict(header.metadata), "types": types, "tensors": tensors}
-        output.write_json({**head, **sizes, "parameters": parameters, **rest})
+        output.write_json({**head, **sizes, "parameters": header.parameters, **rest})
         return
     rows: list[tuple[object, ...]] = [
         ("header", "bytes", header.n_bytes),
-        ("model", "parameters", parameters),
+        ("model", "parameters", header.parameters),
         *(("type", name, *sums) for name, sums in mix.items()),
         *(("metadata", key, output.Escaped(escape(text))) for key, text in header.metadata.items()),
     ]
