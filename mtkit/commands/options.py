@@ -169,9 +169,16 @@ def whole(given: str | int) -> int:
         raise typer.BadParameter(f"{text!r} is not a whole number, nor one as 8k") from None
 
 
+def _fetched(given: str | int) -> int:
+    number = whole(given)
+    if number < 1:
+        raise typer.BadParameter(f"{given!r} is not a number of bytes")
+    return number
+
+
 MAX_FETCH = Annotated[
     int | None,
-    typer.Option("--max-fetch", metavar="N", parser=whole, help="Bytes of a remote file; 64M."),
+    typer.Option("--max-fetch", metavar="N", parser=_fetched, help="Bytes of a remote file; 64M."),
 ]
 
 

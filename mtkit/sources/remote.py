@@ -12,6 +12,7 @@ import mmap
 import time
 
 from mtkit.base.binary import Source
+from mtkit.base.escape import shown
 from mtkit.errors import FormatError, MissingExtra, ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -139,8 +140,10 @@ def _http(address: str, seconds: float) -> Fetch:
                 return _ranged(answer, address, offset, count, seconds)
         except HTTPError as error:
             error.close()
-            what = error.reason if error.code < 400 else f"the server says {error.code}"
-            raise UsageError(f"cannot be fetched: {_one_line(what)}", source=address) from None
+            what = f"the server says {error.code}"
+            if error.code < 400:  # to itself, to no address, or away from http
+                what = f"it is redirected to {shown(error.headers.get('Location', ''))!r}"
+            raise UsageError(f"cannot be fetched: {what}", source=address) from None
         except TimeoutError:
             raise _too_slow(address, seconds) from None
         except (URLError, HTTPException, OSError, ValueError) as error:

@@ -99,8 +99,10 @@ BAD = {
     "growing": "is now",
     "slow": "did not answer within 0.5 s",
     "drip": "did not answer within 0.5 s",
-    "loop": "redirect",
-    "redirect-file": "Redirection to url .* is not allowed",
+    "loop": "is redirected to '/big.gguf'",
+    "redirect-file": "is redirected to 'file:///etc/hostname'",
+    "redirect-nowhere": "is redirected to ''",
+    "redirect-ftp": "is redirected to 'ftp://",
     "missing": "404",
 }
 
@@ -126,6 +128,9 @@ def test_a_header_beyond_the_cap_is_refused(mtkit: Run, tmp_path: Path) -> None:
         assert server.sent == 1_000_000
         assert "--max-fetch" in one_line(mtkit("inspect", address, "--max-fetch", "1M"), 5)
         assert mtkit("inspect", address, "--max-fetch", "8M").returncode == 0
+        for number in ("0", "-1"):
+            done = mtkit("inspect", address, "--max-fetch", number)
+            assert "is not a number of bytes" in one_line(done, 2)
 
 
 @pytest.mark.parametrize("count", [1 << 20, 1 << 40, (1 << 64) - 1])

@@ -20,7 +20,8 @@ class Server(ThreadingHTTPServer):
     Attributes:
         path: The file.
         manner: How it behaves: ``good``, ``whole``, ``short``, ``other-range``, ``no-range-said``,
-            ``growing``, ``slow``, ``drip``, ``redirect``, ``loop``, ``redirect-file``, ``missing``.
+            ``growing``, ``slow``, ``drip``, ``redirect``, ``loop``, ``redirect-file``,
+            ``redirect-ftp``, ``redirect-nowhere``, ``missing``.
         sent: Bytes of bodies.
     """
 
@@ -48,9 +49,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, manner: str) -> None:
         size = self.server.path.stat().st_size
-        targets = {"loop": self.path, "redirect-file": "file:///etc/hostname"}
+        targets = {"loop": self.path, "redirect-file": "file:///etc/hostname",
+                   "redirect-ftp": "ftp://127.0.0.1:1/x"}  # fmt: skip
         if manner == "redirect" and self.path != "/there":
             targets["redirect"] = "/there"
+        if manner == "redirect-nowhere":
+            self._head(302, {"Content-Length": "0"})
+            return
         if manner in targets:
             self._head(302, {"Location": targets[manner], "Content-Length": "0"})
             return
