@@ -61,7 +61,7 @@ def trim(
     """
     import os
 
-    from mtkit.base.binary import write_files
+    from mtkit.base.binary import check_target, write_files
     from mtkit.conversion import probes
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
@@ -73,6 +73,12 @@ def trim(
         raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
     if (keep is None) == (not corpus):
         raise UsageError("which tokens are to be kept?", hint="--keep FILE or --corpus FILE")
+    where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
+    if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
+        raise UsageError("is the model, not a place for the map", source=where)
+    if out is not None and not dry_run:  # before it takes minutes
+        for path in (out, where):
+            check_target(path, force=force)
     before = open_gguf(file)
     if keep is not None:
         size = len(before.metadata.get("tokenizer.ggml.tokens", ()))
@@ -81,9 +87,6 @@ def trim(
         wanted = frequent_ids(file, corpus or [], coverage)
     texts = [text for name in corpus or [] for text in texts_of(name)]
     done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
-    where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
-    if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
-        raise UsageError("is the model, not a place for the map", source=where)
     sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
     sizes.append(sum(memoryview(one.data).nbytes for one in done.draft.tensors.values()))
     if out is not None and not dry_run:

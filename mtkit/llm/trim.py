@@ -62,14 +62,16 @@ def frequent_ids(path: str, files: Sequence[str], coverage: float) -> list[int]:
     """Return the ids that make up a part of all tokens of texts, the most frequent first.
 
     Raises:
-        UsageError: A file cannot be read, or there is nothing in them.
+        UsageError: The part is none, a file cannot be read, or there is nothing in them.
         FormatError: One is not UTF-8.
     """
+    if not 0 < coverage <= 1:  # NaN is neither
+        raise UsageError(f"is {coverage}, not above 0 and at most 1", field="coverage")
     counts = frequencies.in_texts(
         load_source(Source.open(path)), (text for name in files for text in texts_of(name))
     )
     wanted, seen = coverage * counts.total(), 0
-    if not wanted:
+    if not counts:
         raise UsageError("nothing to count in the corpus")
     found = []
     for token_id, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):

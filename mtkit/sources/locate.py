@@ -120,7 +120,11 @@ def shipped(wanted: Wanted) -> str:
 def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
     """Return the folder of a model repository; ``hint`` is what to do where no name can be one."""
     from mtkit.sources import hub, stores
+    from mtkit.sources.remote import is_remote
 
+    if is_remote(name):
+        what = "is an address, which only mtkit inspect, check and dump read"
+        raise UsageError(what, source=name, hint="download the file")
     found = hub.find(name) or stores.find(name)
     if found is not None:
         return found

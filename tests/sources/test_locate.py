@@ -82,6 +82,8 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
     assert caught.value.hint == wanted.fetch.format(name="Own/none")
     with pytest.raises(UsageError, match=f"{wanted.lacks}; looked for .*gguf"):
         locate(str(tmp_path), wanted)
+    with pytest.raises(UsageError, match=r"is an address, .*; download the file"):
+        locate("https://example.org/model.gguf", wanted)
 
 
 def test_a_pipe_holds_a_tokenizer_and_no_model() -> None:
