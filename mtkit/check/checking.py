@@ -84,7 +84,6 @@ def check(
         deep: Read the data of the tensors of a GGUF, too, and all of its tokenizer: merges, a
             trial of it, chat templates.
         against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
-
         most: Bytes of a file at an address to fetch.
 
     Raises:

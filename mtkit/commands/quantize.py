@@ -65,6 +65,7 @@ def quantize(
     from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.types import FILE_TYPES
     from mtkit.inspection.difference import difference
     from mtkit.llm.quantization import file_type, quantised_types
     from mtkit.llm.quantization import quantize as run
@@ -83,6 +84,11 @@ def quantize(
     if dry_run:
         if as_json:
             output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantised": again})
+        elif output.is_terminal():
+            from mtkit.commands.terminal import Screen, part
+
+            can = output.Escaped(f" can be quantised to {FILE_TYPES[number]}")
+            Screen().verdict(part("name", file), can, good=True)
         return
     assert out is not None
     after = open_gguf(out)

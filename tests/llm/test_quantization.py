@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from screens import check_screens
+from screens import check_screens, screen
 from support import one_line, reference, shared
 
 from mtkit.gguf import open_gguf
@@ -107,6 +107,13 @@ def importance(model: Path, *, bent: str = "") -> bytes:
             if bent != "counts":
                 tensors.append(NewTensor(f"{tensor.name}.counts", (1, 1), F32, count))
     return gguf_bytes([Key("general.type", "string", "imatrix")], tensors)
+
+
+def test_a_trial_says_that_it_went_well(mtkit: Run, model: Path) -> None:
+    """On a terminal; in a pipe the exit code says it."""
+    tried = ["quantize", str(model), "--type", "q8_0", "--dry-run"]
+    assert mtkit(*tried).stdout == b""
+    assert screen(*tried, columns=120).lines[-2] == f"✓ {model} can be quantised to Q8_0"
 
 
 def test_an_importance_matrix_counts(mtkit: Run, tmp_path: Path, model: Path) -> None:
