@@ -73,12 +73,15 @@ def check(
 
     if against is not None:
         load_named(against)  # its errors are not those of a file that is checked
-    reports = []
+    reports: list[Report] = []
+    errors: list[MtkitError] = []
     for file in (path for name in files for path in models_of(name)):
         try:
             reports.append(run(file, deep=deep, against=against, most=most or MOST_BYTES))
         except MtkitError as error:
-            raise error.located(file) from None
+            errors.append(error.located(file))
+    if not reports:
+        raise errors[0]
     if sarif:
         from mtkit.check.sarif import document
 
@@ -93,6 +96,8 @@ def check(
     else:
         for report in reports:
             output.write_rows(_rows(report))
+    if errors:  # the other files have been shown
+        raise errors[0]
     code = max(report.exit_code for report in reports)
     if code:
         raise typer.Exit(code)
