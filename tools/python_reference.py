@@ -8,6 +8,7 @@ import textwrap
 
 import mtkit
 import mtkit.hf
+import mtkit.tiktoken
 from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
@@ -39,9 +40,13 @@ def reference() -> str:
     out = [_HEAD, "## Functions\n"]
     for name, function in functions:
         out += [f"### mtkit.{name}\n", *_described(function, f"mtkit.{name}")]
-    out += ["## In transformers: `mtkit.hf`\n", *_documentation(mtkit.hf)]
-    for name in mtkit.hf.__all__:
-        out += [f"### mtkit.hf.{name}\n", *_described(getattr(mtkit.hf, name), f"mtkit.hf.{name}")]
+    for module in (mtkit.hf, mtkit.tiktoken):
+        out += [f"## `{module.__name__}`\n", *_documentation(module)]
+        for name in module.__all__:
+            found = getattr(module, name)
+            if inspect.isfunction(found):
+                full = f"{module.__name__}.{name}"
+                out += [f"### {full}\n", *_described(found, full)]
     out.append("## Classes\n")
     for name, kind in classes:
         if issubclass(kind, MtkitError):

@@ -40,6 +40,11 @@ _MODELS = {
 """Model, or what its name begins with -> encoding; the longer beginnings first."""
 
 
+def names() -> list[str]:
+    """Return the names of the published encodings."""
+    return list(_FILES)
+
+
 def encoding_of(name: str) -> str | None:
     """Return the published encoding that a name stands for."""
     if name in _FILES:

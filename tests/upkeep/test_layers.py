@@ -20,7 +20,7 @@ LAYERS = [
     {"inspection", "settings", "tokenizer"},
     {"llama"},
     {"bench", "check", "conversion", "corpus", "llm"},
-    {"hf", "serve"},
+    {"hf", "serve", "tiktoken"},
     {"commands"},
     {"cli"},
     {"__main__"},
