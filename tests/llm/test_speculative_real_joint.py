@@ -13,11 +13,11 @@ from llm_models import tiny
 from mtkit.base.record import replace
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
+from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.open_model import open_model
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import semantic_index
 from mtkit.llm.speculative.opening import open_speculation, prepared
-from mtkit.llm.speculative.prune import EMBEDDING
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, SamplerSettings
 
 if TYPE_CHECKING:
