@@ -24,12 +24,12 @@ from mtkit.base.record import replace
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
 from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import opening, semantic_index
 from mtkit.llm.speculative.bench import LOOKUP, Bench, groups_of
 from mtkit.llm.speculative.bench_summary import summaries
-from mtkit.llm.speculative.prune import EMBEDDING
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
 TYPES = {"F32": 0, "Q8_0": 8, "BF16": 30}
