@@ -36,6 +36,10 @@ _WORDS = {
     "compare": "cmp",
     "convert": "export transform transcode conv import create convert-hf-to-gguf to-gguf gguf-new",
     "generate": "run complete completion-text predict continue infer main cli llama-cli simple",
+    "serve": "server llama-server api up start",
+    "quantize": "quantise quant llama-quantize requantize",
+    "trim": "prune shrink",
+    "corpus encode": "preprocess preprocess_data tokenize-corpus",
     "chat": "talk ask converse repl interactive conversation",
     "perplexity": "ppl llama-perplexity evaluate eval score",
     "logits": "probs probabilities next top",
@@ -62,6 +66,10 @@ _NEEDS = {
     "merge": ["MODEL-00001-of-00002.gguf -o MODEL.gguf"],
     "hash": ["MODEL.gguf"],
     "compare": ["A B"],
+    "serve": ["-m MODEL.gguf"],
+    "quantize": ["MODEL.gguf --type Q4_K_M -o NEW.gguf"],
+    "trim": ["MODEL.gguf --corpus FILE -o NEW.gguf"],
+    "corpus encode": ["FOLDER -o TRAIN.bin"],
     "convert": ["FILE --to gguf"],
     "generate": ['"TEXT" -m MODEL.gguf'],
     "perplexity": ["FILE -m MODEL.gguf"],
@@ -70,10 +78,8 @@ _NEEDS = {
 }
 """What stands for the arguments where none are given."""
 _ELSEWHERE = {
-    "quantize quantise quant llama-quantize imatrix requantize": "mtkit converts tokenizers and"
-    " llama2.c models, it does not quantise weights: llama.cpp's llama-quantize does",
-    "serve server llama-server api up start": "mtkit has no server: mtkit chat talks with a model,"
-    " mtkit.generate runs one in Python",
+    "imatrix llama-imatrix": "mtkit makes no importance matrix, llama.cpp's llama-imatrix does:"
+    " mtkit quantize --imatrix takes it",
     "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models of a folder,"
     " mtkit config the defaults",
     "download pull fetch clone": "mtkit inspect ORG/NAME --download fetches a tokenizer; the hub's"

@@ -38,7 +38,7 @@ count text.txt tokenizer.json -t vocab.gguf
 decode 71 72 -m vocab.gguf
 decode [71,72]
 inspect vocab.gguf
-inspect model.gguf --ctx-size 8k
+inspect model.gguf --plan --ctx-size 8k
 dump metadata vocab.gguf --json
 dump tensors model.gguf
 generate -m model.gguf -p "To list files, use" -n 9 -c 1k -s 1 --temp 0.5 -ngl 0 -t 1 -q
@@ -87,8 +87,12 @@ list                            : mtkit inspect FOLDER
 ps                              : mtkit inspect FOLDER
 scan-cache                      : mtkit inspect FOLDER
 login                           : hf
-serve                           : mtkit chat
-quantize model.gguf Q4_K_M      : llama-quantize
+inspect model.gguf --ctx-size 8k : --plan
+server                          : mtkit serve -m MODEL.gguf
+llama-server -m model.gguf      : mtkit serve -m model.gguf
+llama-quantize model.gguf       : mtkit quantize model.gguf
+imatrix                         : llama-imatrix
+shrink                          : mtkit trim MODEL.gguf
 diff tokenizer.json vocab.gguf  : mtkit compare tokenizer.json vocab.gguf
 export tokenizer.json           : mtkit convert tokenizer.json
 chat-template model.gguf        : mtkit template model.gguf
