@@ -80,7 +80,7 @@ def quantize(
     )  # fmt: skip
     again = quantised_types(before)
     if again:
-        output.warn(file, [f"was quantised already ({', '.join(again)}): errors add up"])
+        output.warn(file, [f"quantised already ({', '.join(again)})"])
     if dry_run:
         if as_json:
             output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantised": again})

@@ -15,7 +15,7 @@ from mtkit.conversion.convert import NAMED, refuse
 from mtkit.errors import LossError, UnsupportedError
 from mtkit.formats import FORMATS, get_format, read
 from mtkit.formats.contract import LOSS_CODES, Loss, WriteOptions
-from mtkit.formats.rank_spec import rank_spec
+from mtkit.formats.rank_spec import rank_spec, rank_vocabulary
 from mtkit.spec import SpecialIds, Vocabulary, replace
 
 LONGEST_LIST = 24
@@ -24,7 +24,7 @@ LONGEST_LIST = 24
 
 def test_tokens_that_are_not_bytes_are_one_loss() -> None:
     """50,001 such tokens were as many lines."""
-    spec = rank_spec(random_ranks(1), r"\S+|\s+", {}, SpecialIds())
+    spec = rank_spec(rank_vocabulary(random_ranks(1)), r"\S+|\s+", {}, SpecialIds())
     more = [b"not bytes %d" % number for number in range(50_001)]
     odd = replace(spec, vocabulary=Vocabulary(Pieces.of([*spec.vocabulary.pieces, *more])))
     written = get_format("tiktoken").write(odd, WriteOptions())

@@ -17,7 +17,7 @@ from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import tekken
 from mtkit.formats.contract import WriteOptions
-from mtkit.formats.rank_spec import rank_spec
+from mtkit.formats.rank_spec import rank_spec, rank_vocabulary
 from mtkit.formats.tekken import UNLISTED
 from mtkit.spec import SpecialIds, replace
 
@@ -82,7 +82,8 @@ def drawn_spec(seed: int) -> TokenizerSpec:
         rng.shuffle(found)
     ranks = {piece: rank + len(names) for rank, piece in enumerate(found)}
     special = {name: token_id for token_id, name in enumerate(names)}
-    return rank_spec(ranks, PATTERNS[seed % len(PATTERNS)], special, SpecialIds())
+    pattern = PATTERNS[seed % len(PATTERNS)]
+    return rank_spec(rank_vocabulary(ranks), pattern, special, SpecialIds())
 
 
 @pytest.mark.parametrize("seed", range(0, 40, 2))

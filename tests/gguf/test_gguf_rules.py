@@ -208,8 +208,19 @@ def test_a_wrong_set_is_an_error_of_its_first_file(
     assert str(tmp_path) in str(caught.value)
 
 
+def test_an_edit_that_was_cut_short(tmp_path: Path) -> None:
+    """The file is in order; what lies beside it says that it is not what was wanted."""
+    path = tmp_path / "a.gguf"
+    path.write_bytes(head(0, 0))
+    assert not open_gguf(os.fspath(path), strict=False).findings
+    (tmp_path / "a.gguf.journal").write_bytes(b"")
+    found = open_gguf(os.fspath(path), strict=False).findings
+    assert [finding.rule.code for finding in found] == ["edit-unfinished"]
+
+
 def test_every_rule_is_broken_here() -> None:
-    asked = {code for code, *_ in (*BROKEN, *SETS)} | {"string-length", "key-limit", "tensor-limit"}
+    elsewhere = {"string-length", "key-limit", "tensor-limit", "edit-unfinished"}
+    asked = {code for code, *_ in (*BROKEN, *SETS)} | elsewhere
     assert asked == set(SEVERITY)
 
 
