@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mtkit.spec.vocabulary import AddedTokens
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     Some = AbstractSet[str] | Literal["all"]
@@ -108,7 +109,7 @@ class Encoding:
     def _special_tokens(self) -> dict[str, int]:
         """Text -> id of the added tokens."""
         found: dict[str, int] = {}
-        group = self._tokenizer.spec.added_tokens
+        group: AddedTokens | None = self._tokenizer.spec.added_tokens
         while group is not None:
             for token in group.tokens:
                 found.setdefault(token.content.decode("utf-8", "replace"), token.id)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mtkit.base.plotting import library
 from mtkit.bench.summary import rows_of
-from mtkit.errors import MissingExtra, UsageError
+from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +26,7 @@ def require() -> None:
     Raises:
         MissingExtra: It is not installed.
     """
-    _library()
-
-
-def _library() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra(
-            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or leave out --plot"
-        ) from None
-    matplotlib.use("Agg")
-    return matplotlib
+    library()
 
 
 def write(document: Mapping[str, Any], name: str) -> list[str]:
@@ -46,7 +36,7 @@ def write(document: Mapping[str, Any], name: str) -> list[str]:
         MissingExtra: matplotlib is not installed.
         UsageError: They cannot be written.
     """
-    matplotlib = _library()
+    matplotlib = library()
     from matplotlib import pyplot
 
     panels = [(x["name"], _bars(x)) for x in document["tokenizers"]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mtkit.errors import MissingExtra, UsageError
+from mtkit.base.plotting import library
+from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,18 +24,7 @@ def require() -> None:
     Raises:
         MissingExtra: It is not installed.
     """
-    _library()
-
-
-def _library() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra(
-            "matplotlib is not installed", hint="pip install 'mtkit[bench]', or leave out --plot"
-        ) from None
-    matplotlib.use("Agg")
-    return matplotlib
+    library()
 
 
 def write(runs: Sequence[Run], name: str) -> list[str]:
@@ -44,7 +34,7 @@ def write(runs: Sequence[Run], name: str) -> list[str]:
         MissingExtra: matplotlib is not installed.
         UsageError: They cannot be written.
     """
-    matplotlib = _library()
+    matplotlib = library()
     from matplotlib import pyplot
 
     sources = list(dict.fromkeys(run.source for run in runs))
