@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mtkit.settings import ContextSettings
 
 _NO_ROOM, _ABORTED = 1, 2
+_FEW = 16
+"""Tokens of a batch that cannot be interrupted: it is over soon, and each look costs the GIL."""
 
 
 class Interrupted(MtkitError):
@@ -180,20 +182,21 @@ class Context(Memory):
         self._batch.fill(ids, 0, True)
         self._run(self._library.llama_encode)
 
-    def _run(self, call: Any = None, batch: Batch | None = None, few: int = 1) -> None:
+    def _run(self, call: Any = None, batch: Batch | None = None, few: int = _FEW) -> None:
         self.check_open()
         lib, struct = self._library, (batch or self._batch).struct
+        call = call or self._decode_call
         log.clear()
-        with self._interrupts:
-            # The callback costs a microsecond for every node of the graph: nothing against a
-            # batch, much against one token, which is over soon anyway.
-            many = struct.n_tokens > few
-            if many:
+        # The callback costs a microsecond for every node of the graph: nothing against a large
+        # batch, a twentieth of a small model's few tokens.
+        if struct.n_tokens <= few:
+            code = call(self.handle, struct)
+        else:
+            with self._interrupts:
                 lib.llama_set_abort_callback(self.handle, self._abort, None)
-            try:
-                code = (call or self._decode_call)(self.handle, struct)
-            finally:
-                if many:
+                try:
+                    code = call(self.handle, struct)
+                finally:
                     lib.llama_set_abort_callback(self.handle, self._no_abort, None)
         self._is_computed = not code
         if code:

@@ -284,7 +284,7 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch, most, pairs,
-        clock(context).__name__, "graph kept, one alone",
+        clock(context).__name__, "graph kept, one alone, no looks",
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()
     return os.path.join(folder("calibration"), name + ".json")

@@ -29,7 +29,7 @@ class Outcome:
         accepted: How many of them were accepted, from the first on.
         emitted: All tokens of the round: the accepted ones and the one behind them.
         most_likely: The target's most likely id at the place where the round ended; -1 where
-            nothing was drafted.
+            nothing was drafted, or the draft does not learn.
     """
 
     __slots__ = ("accepted", "drafted", "emitted", "most_likely")

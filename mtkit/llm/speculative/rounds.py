@@ -194,7 +194,7 @@ class Speculation:
             self._pace.saw(len(drafted), accepted, *spent)
         if context.n_past > past + 1 + accepted:
             self._cut(context, past + 1 + accepted)
-        likely = int(logits.argmax()) if drafted else -1
+        likely = int(logits.argmax()) if drafted and self.draft.learning is not None else -1
         self.draft.saw(Outcome(drafted, accepted, emitted, likely))
 
     def _proposal(self, ids: list[int], most: int) -> Proposal:
