@@ -14,8 +14,10 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Browser
 
     Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -82,3 +84,12 @@ def mtkit(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Start Chromium for the tests of a module; they have no event loop of their own."""
+    import browser
+
+    with browser.chromium() as found:
+        yield found

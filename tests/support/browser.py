@@ -1,0 +1,77 @@
+"""A real browser for tests of pages: the Chromium of the system, driven by playwright.
+
+``chromium()`` starts one, or skips as ``reference`` does where either is missing; the fixture of
+that name keeps it for a module. ``watched(browser)`` gives a page of a profile of its own; whatever
+its console complains of, exceptions, refusals of a content policy and requests to other hosts
+included, fails the test when the page is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from support import absent, reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_HERE = {"", "127.0.0.1", "localhost", "::1"}
+_FLAGS = ("--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Chromium without a window; while it runs, the thread has an event loop."""
+    playwright = reference("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        absent("Chromium is not installed", "MTKIT_REQUIRE_REFERENCE")
+    root = ["--no-sandbox"] * (hasattr(os, "geteuid") and os.geteuid() == 0)
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=[*_FLAGS, *root])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def watched(browser: Browser, **context: Any) -> Iterator[tuple[Page, list[str]]]:
+    """Open a page; give it and the list of complaints, which has to be empty in the end.
+
+    Args:
+        browser: Where.
+        context: What playwright's ``new_context`` takes: ``color_scheme``, ``viewport`` …
+    """
+    profile = browser.new_context(**context)
+    page = profile.new_page()
+    complaints: list[str] = []
+    page.on(
+        "console",
+        lambda said: (
+            complaints.append(f"{said.type}: {said.text}")
+            if said.type in {"error", "warning", "assert"}
+            else None
+        ),
+    )
+    page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
+    page.on(
+        "request",
+        lambda asked: (
+            complaints.append(f"request: {asked.url}")
+            if (urlsplit(asked.url).hostname or "") not in _HERE
+            else None
+        ),
+    )
+    try:
+        yield page, complaints
+        assert not complaints, "\n".join(complaints)
+    finally:
+        profile.close()
