@@ -56,6 +56,12 @@ def escape(text: str | bytes) -> str:
     return text.translate(_table(keep_backslash=False))
 
 
+def visible(raw: bytes) -> str:
+    """Return the text of a token on one line: ``·hello``, ``⏎``, bytes that are no text as xNN."""
+    text = raw.decode("utf-8", "surrogateescape").replace("\n", "⏎")
+    return escape(text).replace(" ", "·")
+
+
 def printable(text: str | bytes) -> str:
     """Return text on one line; backslashes stay as they are."""
     text = as_text(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import printable
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Rule
 
@@ -76,3 +77,24 @@ class Report(Record):
         if self.count("error"):
             return DAMAGED
         return FOUND if self.count("warning") else CLEAN
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON data, one of the files of schema ``mtkit.check/1``."""
+        return {
+            "file": printable(self.path),
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+            "findings": [
+                {
+                    "code": finding.rule.code,
+                    "severity": finding.rule.severity,
+                    "source": finding.rule.source,
+                    "field": printable(finding.field),
+                    "offset": finding.offset,
+                    "what": printable(finding.what),
+                    "advice": finding.advice or finding.rule.advice,
+                }
+                for finding in self.findings
+            ],
+            "skipped": [{"part": part, "why": printable(why)} for part, why in self.skipped],
+        }

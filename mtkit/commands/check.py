@@ -88,7 +88,7 @@ def check(
         output.write_json(document(reports))
     elif as_json:
         output.write_json(
-            {"schema": "mtkit.check/1", "files": [_document(report) for report in reports]}
+            {"schema": "mtkit.check/1", "files": [report.document() for report in reports]}
         )
     elif output.is_terminal():
         for report in reports:
@@ -119,29 +119,6 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
     ]
     rows += [(report.path, "skipped", "", part, None, why) for part, why in report.skipped]
     return rows
-
-
-def _document(report: Report) -> dict[str, object]:
-    from mtkit.base.escape import printable
-
-    return {
-        "file": printable(report.path),
-        "kind": report.kind,
-        "exit_code": report.exit_code,
-        "findings": [
-            {
-                "code": finding.rule.code,
-                "severity": finding.rule.severity,
-                "source": finding.rule.source,
-                "field": printable(finding.field),
-                "offset": finding.offset,
-                "what": printable(finding.what),
-                "advice": finding.advice or finding.rule.advice,
-            }
-            for finding in report.findings
-        ],
-        "skipped": [{"part": part, "why": printable(why)} for part, why in report.skipped],
-    }
 
 
 def _show(report: Report) -> None:

@@ -91,7 +91,7 @@ def compare(
         parse_special=False if no_parse_special else None,
     )
     if as_json:
-        output.write_json(_document(done))
+        output.write_json(done.document())
     elif output.is_terminal():
         _show(done, (one, other), "line" if files else "text")
     else:
@@ -168,29 +168,6 @@ def _lines(path: str) -> Iterator[bytes]:
 
 
 _WORTH_A_BAR_BYTES = 1 << 20
-
-
-def _document(done: Comparison) -> dict[str, object]:
-    from mtkit.base.escape import byte_escapes
-
-    return {
-        "schema": "mtkit.compare/1",
-        "equal": done.equal,
-        "texts": done.texts,
-        "different": done.different,
-        "tokens": list(done.tokens),
-        "differences": [
-            {
-                "number": one.number,
-                "text": byte_escapes(one.text),
-                "first": one.first,
-                "stage": one.stage,
-                "left": {"ids": one.left[0], "tokens": one.left[1]},
-                "right": {"ids": one.right[0], "tokens": one.right[1]},
-            }
-            for one in done.differences
-        ],
-    }
 
 
 def _lines_of_a_pipe(done: Comparison) -> Iterator[str]:

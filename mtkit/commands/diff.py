@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtkit.commands.terminal import Screen
-    from mtkit.inspection.difference import Difference, KeyChange, TensorChange
+    from mtkit.inspection.difference import Difference, TensorChange
 
 app = application()
 
@@ -51,6 +51,7 @@ def diff(
     from mtkit.gguf import open_gguf
     from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.difference import difference
+    from mtkit.inspection.difference_text import document
 
     sources = [Source.open(left), Source.open(right)]
     for source in sources:
@@ -65,56 +66,13 @@ def diff(
             raise UsageError("is one of several files", source=file.name, hint=hint)
     done = difference(a, b, values=values)
     if as_json:
-        output.write_json(_document(done))
+        output.write_json(document(done))
     elif output.is_terminal():
         _show(done)
     else:
         output.write_rows(_rows(done))
     if not done.equal:
         raise typer.Exit(1)
-
-
-def verdict(done: Difference) -> str:
-    """Return in a few words what the two files are to each other."""
-    if done.equal:
-        return "no difference"
-    if done.only_metadata:
-        return "only the metadata differs, all tensors are the same"
-    if done.is_quantisation:
-        return "the same tensors in other types: one can be a quantisation of the other"
-    if not done.tensors:
-        return "the metadata differs"
-    return "tensors differ"
-
-
-def _texts(change: KeyChange) -> tuple[str, str]:
-    """Return the value before and after: of arrays only what differs, of types both."""
-    from mtkit.commands.values import shortened, whole
-
-    if change.elements:
-        pairs = [
-            (f"[{place}] {whole(before)}", f"[{place}] {whole(after)}")
-            for place, before, after in change.elements
-        ]
-        more = f" … {change.different} differ" if change.different > len(pairs) else ""
-        return tuple(", ".join(texts) + more for texts in zip(*pairs, strict=True))  # type: ignore[return-value]
-    sizes = [value for value in change.values if hasattr(value, "element")]
-    if change.different and len(sizes) == 2:
-        return f"{len(sizes[0])} elements", f"{len(sizes[1])} elements"
-    shown = [
-        shortened(value, kind) if kind else ""
-        for value, kind in zip(change.values, change.types, strict=True)
-    ]
-    if all(change.types) and change.types[0] != change.types[1]:
-        shown = [f"{kind}: {text}" for kind, text in zip(change.types, shown, strict=True)]
-    return shown[0], shown[1]
-
-
-def _sides(change: TensorChange) -> tuple[str, str]:
-    return tuple(  # type: ignore[return-value]
-        f"{kind} {' × '.join(map(str, shape))}".strip() if kind else ""
-        for kind, shape in zip(change.types, change.shapes, strict=True)
-    )
 
 
 def _errors(change: TensorChange) -> Sequence[str]:
@@ -125,47 +83,25 @@ def _errors(change: TensorChange) -> Sequence[str]:
 
 
 def _rows(done: Difference) -> Iterator[Sequence[object]]:
+    from mtkit.inspection.difference_text import sides, texts
+
     for key in done.keys:
-        yield ("metadata", key.key, key.change, *_texts(key))
+        yield ("metadata", key.key, key.change, *texts(key))
     for tensor in done.tensors:
-        yield ("tensor", tensor.name, tensor.change, *_sides(tensor), *_errors(tensor))
-
-
-def _document(done: Difference) -> dict[str, object]:
-    from mtkit.base.escape import printable
-
-    keys = [
-        {"key": printable(key.key), "change": key.change, "types": list(key.types),
-         "before": _texts(key)[0], "after": _texts(key)[1], "different": key.different}
-        for key in done.keys
-    ]  # fmt: skip
-    tensors = [
-        {"name": printable(one.name), "change": one.change,
-         "shapes": [list(shape) for shape in one.shapes], "types": list(one.types),
-         "errors": one.errors and {"largest": one.errors.largest, "rmse": one.errors.rmse,
-                                   "cosine": one.errors.cosine}}
-        for one in done.tensors
-    ]  # fmt: skip
-    return {
-        "schema": "mtkit.diff/1",
-        "equal": done.equal,
-        "only_metadata": done.only_metadata,
-        "is_quantisation": done.is_quantisation,
-        "metadata": keys,
-        "tensors": tensors,
-    }
+        yield ("tensor", tensor.name, tensor.change, *sides(tensor), *_errors(tensor))
 
 
 def _show(done: Difference) -> None:
     from mtkit.commands.terminal import Screen, count, part
     from mtkit.inspection.difference import TEMPLATE
+    from mtkit.inspection.difference_text import sides, texts, verdict
 
     screen = Screen()
     screen.verdict(verdict(done), good=done.equal)
     if done.keys:
         screen.heading("metadata", count(len(done.keys), "key"))
         rows: list[Sequence[object]] = [
-            (_SIGNS[one.change], one.key, *_texts(one)) for one in done.keys
+            (_SIGNS[one.change], one.key, *texts(one)) for one in done.keys
         ]
         screen.table(("", "key:name", "before", "after"), rows, elastic=3)
     for key in done.keys:
@@ -177,7 +113,7 @@ def _show(done: Difference) -> None:
         if any(one.errors for one in done.tensors):
             heads += ["largest error>", "rmse>", "cosine>"]
         rows = [
-            (_SIGNS[one.change], one.name, *_sides(one), *_errors(one))
+            (_SIGNS[one.change], one.name, *sides(one), *_errors(one))
             for one in done.tensors[:_MOST]
         ]
         screen.table(heads, [[*row, *[""] * (len(heads) - len(row))] for row in rows], elastic=1)

@@ -176,7 +176,7 @@ def _halves(text: str, option: str) -> tuple[str, str]:
 
 
 def _shown(source: GgufFile, key: str) -> str:
-    from mtkit.commands.values import shortened
+    from mtkit.inspection.value_text import shortened
 
     if key not in source.metadata:
         return ""
@@ -237,9 +237,9 @@ def _tokenizer(
     allow_loss: Sequence[str], source: GgufFile, draft: Draft, path: str
 ) -> list[Change]:
     from mtkit.commands.options import load_named, loss_codes
-    from mtkit.commands.values import shortened
     from mtkit.conversion.vocabulary_of_model import replace_vocabulary
     from mtkit.gguf.writer import Key, key_bytes
+    from mtkit.inspection.value_text import shortened
 
     old = dict(draft.keys)
     made = replace_vocabulary(draft, source, load_named(path), loss_codes(allow_loss))

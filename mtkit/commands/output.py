@@ -8,7 +8,6 @@ ends the command quietly with exit code 0.
 from __future__ import annotations
 
 import os
-import struct
 import sys
 
 from mtkit.base.escape import escape
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _CHUNK_LINES = 4096
 _CHUNK_NUMBERS = 1 << 16
-_F32 = struct.Struct("<f")
 
 
 class Escaped(str):
@@ -86,18 +84,6 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
-
-
-def float32_text(value: float) -> str:
-    """Return the shortest decimal that is read back as the same 32-bit float: 1e-06."""
-    if value.is_integer():
-        return repr(value)
-    exact = _F32.pack(value)
-    for digits in (6, 7, 8):
-        text = f"{value:.{digits}g}"
-        if _F32.pack(float(text)) == exact:
-            return text
-    return f"{value:.9g}"
 
 
 def write_json(document: Any, *, is_line: bool = False) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 from shutil import get_terminal_size
 
-from mtkit.base.escape import escape, printable
+from mtkit.base.escape import printable, visible
 from mtkit.commands import output
 
 TYPE_CHECKING = False
@@ -70,8 +70,7 @@ def size(n_bytes: int) -> output.Escaped:
 
 def token_text(raw: bytes) -> output.Escaped:
     """Return the text of a token: ``·hello``, ``⏎``, and bytes that are no character as xNN."""
-    text = raw.decode("utf-8", "surrogateescape").replace("\n", "⏎")
-    return output.Escaped(escape(text).replace(" ", "·"))
+    return output.Escaped(visible(raw))
 
 
 def joined(items: Iterable[object], between: str = DOT) -> list[object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.base.escape import byte_escapes
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -55,6 +56,27 @@ class Comparison(Record):
     def equal(self) -> bool:
         """Whether all ids are equal."""
         return self.different == 0
+
+    def document(self) -> dict[str, object]:
+        """Return it as a JSON document, schema ``mtkit.compare/1``."""
+        return {
+            "schema": "mtkit.compare/1",
+            "equal": self.equal,
+            "texts": self.texts,
+            "different": self.different,
+            "tokens": list(self.tokens),
+            "differences": [
+                {
+                    "number": one.number,
+                    "text": byte_escapes(one.text),
+                    "first": one.first,
+                    "stage": one.stage,
+                    "left": {"ids": one.left[0], "tokens": one.left[1]},
+                    "right": {"ids": one.right[0], "tokens": one.right[1]},
+                }
+                for one in self.differences
+            ],
+        }
 
 
 def compare(

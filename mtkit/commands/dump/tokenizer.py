@@ -6,6 +6,7 @@ from mtkit.base.escape import as_text
 from mtkit.commands import output
 from mtkit.commands.values import matcher
 from mtkit.errors import UnsupportedError, UsageError
+from mtkit.inspection.value_text import float32_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ _KINDS: dict[str, Callable[[Tokenizer], tuple[tuple[str, ...], Rows]]] = {
 def _shown(cell: object) -> object:
     if isinstance(cell, bytes):
         return as_text(cell)
-    return output.float32_text(cell) if isinstance(cell, float) else cell
+    return float32_text(cell) if isinstance(cell, float) else cell
 
 
 def _entry(keys: list[str], row: tuple[object, ...]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.commands import output
 from mtkit.commands.terminal import count, joined, part, sticky
-from mtkit.commands.values import shape_text
+from mtkit.inspection.value_text import shape_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

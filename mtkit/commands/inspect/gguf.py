@@ -5,6 +5,7 @@ from __future__ import annotations
 from mtkit.commands import output, values
 from mtkit.commands.inspect.view import View
 from mtkit.inspection.gguf import inspect_gguf
+from mtkit.inspection.value_text import float32_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
     yield "content", "kind", report.content.kind
     for name, value in report.content.facts:
         if isinstance(value, float):
-            value = output.float32_text(value)
+            value = float32_text(value)
         for item in value if isinstance(value, list) else [value]:
             yield "content", name, item
     yield "model", "name", report.name
@@ -89,7 +90,7 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
     for item in report.hyperparameters:
         value = item.value
         if isinstance(value, float):  # f32 in every model file
-            value = output.float32_text(value)
+            value = float32_text(value)
         yield "hyperparameter", item.name, str(value) if isinstance(value, list) else value
     found = report.vocabulary
     if found:

@@ -7,6 +7,7 @@ from mtkit.commands.inspect.folding import folded_blocks
 from mtkit.commands.inspect.plan import memory_parts
 from mtkit.commands.terminal import Screen, count, joined, part, size, sticky
 from mtkit.inspection.kinds import TITLES
+from mtkit.inspection.value_text import float32_text, shape_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def show_screen(view: View, sections: Sequence[str]) -> None:
         tensor_rows = (
             (
                 tensor.name,
-                values.shape_text(tensor, "×"),
+                shape_text(tensor, "×"),
                 tensor.type.name,
                 tensor.offset,
                 output.size(tensor.n_bytes),
@@ -150,7 +151,7 @@ def _by_layer(value: object) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return output.grouped(int(value))
     if isinstance(value, float):  # f32 in every model file
-        return output.float32_text(value)
+        return float32_text(value)
     return output.readable(value)
 
 

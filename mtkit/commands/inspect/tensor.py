@@ -20,6 +20,7 @@ def show(source: Source, name: str, *, as_json: bool) -> None:
     from mtkit.gguf.shards import shard_set
     from mtkit.inspection.document import json_number
     from mtkit.inspection.statistics import statistics, tensor_named
+    from mtkit.inspection.value_text import shape_text
 
     first = open_gguf(source)
     shards = shard_set(first)
@@ -46,7 +47,7 @@ def show(source: Source, name: str, *, as_json: bool) -> None:
     from mtkit.commands.terminal import Screen, joined, part, size
 
     screen = Screen()
-    shape = values.shape_text(tensor, "×")
+    shape = shape_text(tensor, "×")
     parts = joined([tensor.type.name, shape, size(tensor.n_bytes)])
     screen.line(part("name", tensor.name), output.Escaped("   "), *parts, hanging=2)
     output.write("\n")
