@@ -1,0 +1,196 @@
+"""The page at ``/`` in Chromium: a chat streams, stops, shows its figures, and needs no mouse."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import watched
+from llm_models import chatting, own
+from serving_http import server
+from support import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "own/model/mtkit-docs-target-q8_0.gguf"
+LEAST_CONTRAST = 4.5
+"""WCAG 2.2, 1.4.3."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server(own(NAME), "-np", "2", "--exact") as started:
+        yield started.url
+
+
+def expect(what: Any) -> Any:
+    return reference("playwright.sync_api").expect(what)
+
+
+def ended(page: Any, turn: int = 1) -> None:
+    """Wait until so many answers are complete; the policy forbids ``wait_for_function``."""
+    expect(page.locator("article.assistant")).to_have_count(turn)
+    page.wait_for_selector("#talk[aria-busy=false]")
+
+
+def test_a_turn_streams_and_shows_its_figures(chromium: Any, url: str) -> None:
+    with watched(chromium) as (page, _):
+        page.goto(url)
+        expect(page).to_have_title("mtkit docs target")
+        assert page.inner_text("#name") == "mtkit docs target"
+        assert page.inner_text("#slots") == "256 tokens of context"
+        page.evaluate("""
+            window.lengths = [];
+            new MutationObserver(() => {
+                const body = document.querySelector("article.assistant > div:last-child");
+                if (body) lengths.push(body.textContent.length);
+            }).observe(document.querySelector("#talk"), {childList: true, subtree: true});
+        """)
+        for turn in (1, 2):
+            page.fill("#text", "How do I list files?")
+            page.click("#send")
+            ended(page, turn)
+        assert len(set(page.evaluate("lengths"))) > 3
+        shown = page.inner_text("#figures")
+        for figure in ("tokens · ", " tokens/s · prompt ", " from the cache"):
+            assert figure in shown
+        assert int(shown.partition(", ")[2].split()[0]) > 10
+        page.click("#fresh")
+        assert page.locator("article").count() == 0
+
+
+def test_stop_and_the_keyboard_alone(chromium: Any) -> None:
+    with (
+        server(chatting(), "-np", "1", "-c", "65536", "--ignore-eos") as started,
+        watched(chromium) as (page, _),
+    ):
+        keys = page.keyboard
+        page.goto(started.url)
+        keys.type("Hello")
+        keys.press("Shift+Enter")
+        keys.type("again")
+        keys.press("Enter")
+        answers = page.locator("article.assistant > div:last-child")
+        expect(answers).to_have_text(re.compile(".{20}", re.DOTALL))
+        assert page.inner_text("article.user > div:last-child") == "Hello\nagain"
+        keys.press("Escape")
+        page.wait_for_selector("#talk[aria-busy=false]")
+        assert page.inner_text("#figures") == "stopped"
+        said = answers.inner_text()
+        keys.type("More")
+        keys.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "send"
+        keys.press("Space")
+        expect(answers.nth(1)).not_to_be_empty()
+        assert page.evaluate("document.activeElement.id") == "stop"
+        keys.press("Enter")
+        page.wait_for_selector("#talk[aria-busy=false]")
+        assert page.evaluate("document.activeElement.id") == "text"
+        assert answers.first.inner_text() == said
+        state = page.evaluate("fetch('/slots').then((answer) => answer.json())")
+        assert [slot["state"] for slot in state] == ["idle"]
+        reached = set()
+        for _ in range(20):
+            keys.press("Shift+Tab")
+            reached.add(page.evaluate("document.activeElement.textContent.trim()"))
+        assert reached >= {"New chat", "Tokens", "Settings", "Send"}
+
+
+def test_tokens_are_coloured_on_demand(chromium: Any, url: str) -> None:
+    text = "A naïve 你😀\nline"
+    with watched(chromium) as (page, _):
+        page.goto(url)
+        page.fill("#text", text)
+        page.keyboard.press("Enter")
+        ended(page)
+        body = page.locator("article.user > div").last
+        toggle = page.locator("article.user button")
+        toggle.click()
+        spans = body.locator("span")
+        page.wait_for_selector("article.user .tokens")
+        wanted = page.evaluate(
+            """(content) => fetch("/tokenize", {
+                method: "POST", headers: {"content-type": "application/json"},
+                body: JSON.stringify({content, parse_special: false}),
+            }).then((answer) => answer.json())""",
+            text,
+        )["tokens"]
+        assert [int(span.get_attribute("title")) for span in spans.all()] == wanted
+        assert page.inner_text("article.user .figures") == f"{len(wanted)} tokens"
+        assert toggle.get_attribute("aria-pressed") == "true"
+        first, second = (
+            spans.nth(at).evaluate("(span) => getComputedStyle(span).backgroundColor")
+            for at in (0, 1)
+        )
+        assert first != second
+        assert "⏎" in body.inner_text()
+        toggle.click()
+        assert body.inner_text() == text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen(chromium: Any, url: str, scheme: str) -> None:
+    options = {"viewport": {"width": 380, "height": 700}, "color_scheme": scheme}
+    with watched(chromium, **options) as (page, _):
+        page.goto(url)
+        page.click("summary")
+        page.fill("#max_tokens", "12")
+        page.click("summary")
+        page.fill("#text", "How do I list files?" * 3 + "x" * 200)
+        page.click("#send")
+        ended(page)
+        page.locator("article.assistant button").click()
+        page.wait_for_selector("article.assistant .tokens")
+        page.click("summary")
+        assert page.evaluate("document.documentElement.scrollWidth") == 380
+        for name in ("#text", "#send", "#stop", "#system", "#fresh"):
+            box = page.locator(name).bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 380
+        poor = page.evaluate(CONTRASTS)
+        assert poor
+        assert min(poor.values()) >= LEAST_CONTRAST, poor
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+CONTRASTS = """() => {
+    const parts = (colour) => colour.match(/[0-9.]+/g).map(Number);
+    const light = (colour) => parts(colour).slice(0, 3)
+        .map((part) => (part /= 255) <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4)
+        .reduce((sum, part, at) => sum + part * [.2126, .7152, .0722][at], 0);
+    const found = {};
+    const all = "h1,h2,p,label,summary,button:enabled,article > div,.tokens span";
+    for (const part of document.querySelectorAll(all)) {
+        let ground = part;
+        while (parts(getComputedStyle(ground).backgroundColor)[3] === 0)
+            ground = ground.parentElement;
+        const both = [part, ground].map((one, at) =>
+            light(getComputedStyle(one)[at ? "backgroundColor" : "color"])).sort((a, b) => a - b);
+        found[`${part.tagName} ${part.className}`] = (both[1] + .05) / (both[0] + .05);
+    }
+    return found;
+}"""
+
+
+def test_errors_are_told(chromium: Any) -> None:
+    with (
+        server(own(NAME), "--api-key", "a long key", "-np", "1") as started,
+        watched(chromium) as (page, complaints),
+    ):
+        page.goto(started.url)
+        page.fill("#text", "Hi")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("article.error")
+        assert "the key is missing or wrong" in page.inner_text("article.error")
+        assert page.input_value("#text") == "Hi"  # to be sent again
+        assert all("401" in one for one in complaints)
+        complaints.clear()
+        page.click("summary")
+        page.fill("#key", "a long key")
+        page.fill("#max_tokens", "3")
+        page.focus("#text")
+        page.keyboard.press("Enter")
+        ended(page)
