@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Batch:
     """Room for a number of tokens, each with its position and whether its logits count.
 
-    Its tokens are those of the first sequence, or what ``add`` put behind each other.
+    Its tokens are those of the first sequence, or what ``fill_parts`` put behind each other.
 
     Attributes:
         struct: What llama.cpp takes.
@@ -36,7 +36,7 @@ class Batch:
         self._positions = np.zeros(size, np.int32)
         self._counts = np.ones(size, np.int32)
         self._sequences = np.arange(sequences, dtype=np.int32)
-        # For every token a list of sequences; here always of one, the first where nothing is added.
+        # For every token a list of sequences; here always of one, the first but for parts.
         self._first = self._sequences.ctypes.data
         self._lists = np.full(size, self._first, np.uintp)
         self.outputs = np.zeros(size, np.int8)
@@ -71,28 +71,33 @@ class Batch:
         self.outputs[:size] = outputs
         self.struct.n_tokens = size
 
-    def clear(self) -> None:
-        """Take all tokens out."""
-        self.struct.n_tokens = 0
-
-    def add(self, sequence: int, ids: Sequence[int], position: int, *, output: bool) -> int:
-        """Put tokens of a sequence behind the others; returns the row of the last.
+    def fill_parts(self, parts: Sequence[tuple[int, int, Sequence[int], int]]) -> list[int]:
+        """Set tokens of several sequences; returns the row of each part's last token.
 
         Args:
-            sequence: Whose they are.
-            ids: The tokens.
-            position: Of the first in its sequence.
-            output: The logits of the last are wanted.
+            parts: Sequence, position of the first token, the tokens, and of how many of the last
+                the logits are wanted.
         """
-        start: int = self.struct.n_tokens
-        end = start + len(ids)
-        self._tokens[start:end] = ids
-        self._positions[start:end] = range(position, position + len(ids))
-        self._lists[start:end] = self._first + sequence * self._sequences.itemsize
-        self.outputs[start:end] = 0
-        self.outputs[end - 1] = output
-        self.struct.n_tokens = end
-        return end - 1
+        tokens: list[int] = []
+        positions: list[int] = []
+        lists: list[int] = []
+        outputs: list[int] = []
+        ends = []
+        width = self._sequences.itemsize
+        for sequence, position, ids, wanted in parts:
+            size = len(ids)
+            tokens += ids
+            positions += range(position, position + size)
+            lists += [self._first + sequence * width] * size
+            outputs += [0] * (size - wanted) + [1] * wanted
+            ends.append(len(tokens) - 1)
+        # An assignment to an array takes longer than the rest: one for all parts.
+        size = self.struct.n_tokens = len(tokens)
+        self._tokens[:size] = tokens
+        self._positions[:size] = positions
+        self._lists[:size] = lists
+        self.outputs[:size] = outputs
+        return ends
 
     def one(self, token_id: int, position: int) -> Any:
         """Set one token whose logits are wanted; returns the struct."""

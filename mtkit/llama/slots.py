@@ -48,12 +48,12 @@ class SlotContext(Context):
         )
         self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)
 
-    def compute(self, parts: Sequence[tuple[int, int, Sequence[int], bool]]) -> list[int]:
+    def compute(self, parts: Sequence[tuple[int, int, Sequence[int], int]]) -> list[int]:
         """Compute tokens of several slots together.
 
         Args:
-            parts: Slot, position of the first token, the tokens, and whether the logits of the last
-                are wanted; by slot, each slot once.
+            parts: Slot, position of the first token, the tokens, and of how many of the last the
+                logits are wanted; by slot, each slot once.
 
         Returns:
             The row of each part's last token, as ``logits`` takes it.
@@ -67,14 +67,12 @@ class SlotContext(Context):
         size = sum(len(ids) for _, _, ids, _ in parts)
         if not 0 < size <= self.n_batch:
             raise UsageError(f"{size} tokens, a batch takes 1 to {self.n_batch}")
-        self._parts.clear()
-        rows = []
-        for slot, position, ids, output in parts:
+        for slot, position, ids, _ in parts:
             self._check_slot(slot)
             self.model.check_ids(ids)
             if position + len(ids) > self.n_slot:
                 raise ResourceError(f"a slot holds {self.n_slot} tokens", hint="raise --ctx")
-            rows.append(self._parts.add(slot, ids, position, output=output))
+        rows = self._parts.fill_parts(parts)
         self._run(batch=self._parts, few=_FEW)
         return rows
 

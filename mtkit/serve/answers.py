@@ -70,7 +70,7 @@ class Answers:
 
     def _emit(self, index: int) -> Callable[[Any], None]:
         posts, put = self._served.posts, self._told.put_nowait
-        return lambda told: posts.add(put, (index, told))
+        return lambda told: posts.add(put, (index, told), urgent=not isinstance(told, Piece))
 
     async def start(self) -> None:
         """Give the jobs to the scheduler and wait until one begins.
@@ -102,6 +102,11 @@ class Answers:
                 self.done[index] = told
                 metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)
             yield index, told
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``events`` does not have to wait: something was told, or all has been."""
+        return len(self.done) == self.count or not self._told.empty()
 
     def cancel(self) -> None:
         """End what still runs."""

@@ -63,7 +63,7 @@ async def messages(request: Request, served: Served) -> Response:
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, head), b"", answers.cancel)
+            return Events(request, _stream(asked, answers, head), b"", answers)
         text = await while_there(request.receive, _collected(answers))
     except BaseException:
         answers.cancel()

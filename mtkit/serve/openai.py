@@ -198,7 +198,7 @@ async def _reply(
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, shape, head), _LAST, answers.cancel)
+            return Events(request, _stream(asked, answers, shape, head), _LAST, answers)
         found = await while_there(request.receive, _collected(answers, shape))
     except BaseException:
         answers.cancel()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from mtkit.serve.answers import Answers
+
 ANTHROPIC = "/v1/messages"
 """Routes below it answer as Anthropic's API does."""
 _KINDS = {
@@ -140,7 +142,7 @@ class Events(Response):
         request: Request,
         chunks: AsyncGenerator[bytes, None],
         last: bytes,
-        ended: Callable[[], None],
+        answers: Answers,
     ) -> None:
         """Take the events.
 
@@ -148,12 +150,12 @@ class Events(Response):
             request: What is answered.
             chunks: The events; closed in any case.
             last: What ends the stream after an error.
-            ended: Called in any case, also where not one event was asked for.
+            answers: Cancelled in any case, also where not one event was asked for.
         """
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._path, self._chunks, self._last = request.url.path, chunks, last
-        self._ended = ended
+        self._answers = answers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
         """Send the events until they end or the client leaves."""
@@ -161,19 +163,23 @@ class Events(Response):
         async def write() -> None:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)
+            parts: list[bytes] = []
             try:
                 async for chunk in self._chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    parts.append(chunk)
+                    if not self._answers.has_more:  # what is there at once is sent at once
+                        body, parts = b"".join(parts), []
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
             except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
-                body = event(shaped(self._path, problem(error)), "error") + self._last
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                parts += event(shaped(self._path, problem(error)), "error"), self._last
+            body = b"".join(parts)
+            await send({"type": "http.response.body", "body": body, "more_body": False})
 
         try:
             with suppress(Gone):
                 await while_there(receive, write())
         finally:
-            self._ended()
+            self._answers.cancel()
             await self._chunks.aclose()
 
 
