@@ -58,9 +58,10 @@ matrix: $(VENV)/tests native
 bench: $(VENV)/bench native
 	$(BIN)/python -m tools.performance $(BENCH)
 
-## Write the documents that are made from the code.
-docs: $(VENV)/installed
+## Write the documents that are made from the code, and all as a site: build/site/.
+docs: $(VENV)/docs
 	$(BIN)/python -m tools.generate
+	$(BIN)/python -m tools.site
 
 ## Draw what commands show on a terminal: docs/screens/.
 screens: $(VENV)/tests
@@ -110,6 +111,10 @@ $(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
 $(VENV)/bench: $(VENV)/installed benchmarks/peers.txt
 	@echo "installing the libraries of benchmarks/peers.txt …"
 	@$(call watched,$(PIP) install -r benchmarks/peers.txt ".[bench]")
+	@touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	@$(call watched,$(PIP) install ".[docs]")
 	@touch $@
 
 # There is no binary wheel of llama-cpp-python: it is built once and kept outside the checkout.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import posixpath
 import re
 import shlex
 import shutil
@@ -22,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-def load_generator() -> ModuleType:
-    """Import tools/generate.py; the repository's root may not be on the path."""
-    location = importlib.util.spec_from_file_location("generate", ROOT / "tools" / "generate.py")
+def load_tool(name: str) -> ModuleType:
+    """Import a module of tools/; the repository's root may not be on the path."""
+    location = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert location is not None
     module = importlib.util.module_from_spec(location)
     assert location.loader is not None
@@ -40,7 +41,7 @@ def load_generator() -> ModuleType:
 )  # fmt: skip
 def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    generator = load_generator()
+    generator = load_tool("generate")
     assert path in generator.DOCUMENTS
     made = generator.DOCUMENTS[path]()
     assert made == (ROOT / path).read_text(encoding="utf-8"), "run: python -m tools.generate"
@@ -49,7 +50,7 @@ def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyP
 def test_asking_the_generator_for_help_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    generator = load_generator()
+    generator = load_tool("generate")
     monkeypatch.setattr(generator, "DOCUMENTS", {"docs/none.md": lambda: pytest.fail("made")})
     monkeypatch.setattr("sys.argv", ["generate", "--help"])
     with pytest.raises(SystemExit) as stopped:
@@ -142,3 +143,26 @@ def test_notice_names_a_document_that_is_there() -> None:
     named = re.findall(r"docs/\S+\.md", (ROOT / "NOTICE").read_text(encoding="utf-8"))
     assert named
     assert all((ROOT / name).is_file() for name in named)
+
+
+def test_the_site_has_every_document_and_its_links_lead_to_pages() -> None:
+    """What zensical would warn of, without zensical: ``make docs`` builds the site itself."""
+    site = load_tool("site")
+    known = site.pages()
+    for path, place in known.items():
+        if not place.endswith(".md"):
+            continue
+        text = (ROOT / path).read_text(encoding="utf-8")
+        turned = site.turned(text, path, known)
+        links = re.findall(r"\]\(((?![a-z]+:)[^)#\s]+)", turned)
+        meant = {posixpath.normpath(posixpath.join(posixpath.dirname(place), x)) for x in links}
+        assert meant <= set(known.values()), path
+        assert len(links) == len(re.findall(r"\]\(((?![a-z]+:)[^)#\s]+)", text))
+    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert sorted(listed) == sorted(place for place in known.values() if place.endswith(".md"))
+
+
+def test_a_link_that_leaves_the_site_is_refused() -> None:
+    site = load_tool("site")
+    with pytest.raises(ValueError, match="native/text"):
+        site.turned("[core](../native/text)", "docs/cli.md", site.pages())
