@@ -24,6 +24,7 @@ COMMANDS = {
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
     "check": ("mtkit.commands.check", "Say what is wrong with a GGUF or tokenizer file."),
     "diff": ("mtkit.commands.diff", "Show what differs between two GGUF files."),
+    "report": ("mtkit.commands.report", "Write a page that shows a GGUF or a tokenizer."),
     "edit": ("mtkit.commands.edit", "Write a GGUF with other metadata."),
     "split": ("mtkit.commands.split", "Cut a GGUF into several files."),
     "merge": ("mtkit.commands.merge", "Join the files of a GGUF."),

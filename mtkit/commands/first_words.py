@@ -26,6 +26,7 @@ _WORDS = {
     "dump scores": "scores",
     "inspect": "show info view cat stat header describe summary read open gguf-dump gguf_dump gguf"
     " parse gguf-parser gguf-info file details",
+    "report": "html page visualize visualise dashboard treemap browse netron",
     "check": "verify validate lint doctor ggufdoctor",
     "edit": "gguf-set-metadata gguf_set_metadata set-metadata gguf-new-metadata rename patch",
     "split": "gguf-split llama-gguf-split shard",
@@ -57,6 +58,7 @@ _NEEDS = {
     "decode": ["ID ..."],
     "inspect": ["FILE"],
     "check": ["FILE"],
+    "report": ["FILE"],
     "inspect --plan": ["MODEL.gguf"],
     "dump metadata": ["MODEL.gguf"],
     "dump tensors": ["MODEL.gguf"],

@@ -20,7 +20,7 @@ LAYERS = [
     {"inspection", "settings", "tokenizer"},
     {"llama"},
     {"bench", "check", "conversion", "corpus", "llm"},
-    {"hf", "serve", "tiktoken"},
+    {"hf", "report", "serve", "tiktoken"},
     {"commands"},
     {"cli"},
     {"__main__"},

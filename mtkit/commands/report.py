@@ -1,0 +1,95 @@
+"""``mtkit report``: a file as a page for a browser."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application, open_named
+
+app = application()
+
+_ENDINGS = (".gguf", ".json", ".mtok", ".model", ".bin", ".tiktoken", ".txt")
+
+
+@app.command()
+def report(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="A file, or two.")],
+    out: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="The page.")
+    ] = None,
+    histograms: Annotated[
+        bool, typer.Option("--histograms", help="Read all tensors: what their values are.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Check tensor data, merges and templates, too.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Write a page that shows a GGUF or a tokenizer; of two files also what differs.
+
+    One HTML file that needs nothing else and fetches nothing: sizes by layer and type, tables of
+    tensors, metadata and tokens to search and sort, how merges make a token, lengths and scripts of
+    tokens, chat templates with an example, and what check finds. Without -o it is written here, as
+    NAME.report.html. In a pipe: path, bytes.
+
+    \b
+    Examples:
+      mtkit report model.gguf
+      mtkit report tokenizer.json -o tokenizer.html
+      mtkit report model-f16.gguf model-q4_0.gguf --histograms -o both.html
+    """
+    from mtkit.base.binary import check_target, write_files
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import MtkitError, UsageError
+    from mtkit.report import report as page_of
+    from mtkit.sources.remote import is_remote
+
+    if len(files) > 2:
+        hint = "mtkit inspect shows a row for each of many"
+        raise UsageError(f"a page is about one file or two, not {len(files)}", hint=hint)
+    if out in ("", "-"):
+        raise UsageError("where is the page to be?", hint="-o report.html")
+    path = _beside(files) if out is None else out
+    check_target(path, force=force)  # before it takes seconds
+    sources = [open_named(name, download=download) for name in files]
+    for name, source in zip(files, sources, strict=True):
+        if is_remote(name) and (histograms or deep) and not os.path.exists(name):
+            raise UsageError("has its data elsewhere", source=source.name, hint="download the file")
+    if any(os.path.realpath(path) == os.path.realpath(source.name) for source in sources):
+        raise UsageError("is what the page is about", source=path, hint="-o report.html")
+    progress = Progress("reading tensors").show
+    try:
+        made = page_of(sources, histograms=histograms, deep=deep, progress=progress)
+    except MtkitError as error:
+        raise error.located(sources[0].name) from None
+    write_files({path: made}, force=force)
+    if as_json:
+        named = [source.name for source in sources]
+        output.write_json(
+            {"schema": "mtkit.report/1", "path": path, "bytes": len(made), "files": named}
+        )
+    elif output.is_terminal():
+        from mtkit.commands.terminal import DOT, Screen, part, size
+
+        Screen().verdict(
+            part("name", path), output.Escaped(DOT), size(len(made)),
+            output.Escaped(DOT), part("hint", "open it in a browser"), good=True,
+        )  # fmt: skip
+    else:
+        output.write_rows([(path, len(made))])
+
+
+def _beside(files: list[str]) -> str:
+    """Return where a page goes that has no name: ``model.report.html`` in this folder."""
+    names = []
+    for name in files:
+        base = "stdin" if name == "-" else os.path.basename(os.path.normpath(name))
+        stem, ending = os.path.splitext(base)
+        names.append(stem if ending.lower() in _ENDINGS else base)
+    return f"{'-and-'.join(names)}.report.html"

@@ -1,0 +1,114 @@
+"""A report of one file, or of two and what differs between them, as one page."""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.errors import MtkitError
+from mtkit.gguf.magic import MAGIC
+from mtkit.report.assemble import page
+from mtkit.report.columns import Columns
+from mtkit.report.model import model
+from mtkit.report.templates import templates
+from mtkit.report.tokens import tokens
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mtkit.base.binary import Source
+    from mtkit.inspection.gguf import GgufReport
+    from mtkit.report.model import Progress
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+class _File:
+    """A file, opened once: what it is, and its tokenizer where it has one that works."""
+
+    def __init__(self, source: Source) -> None:
+        from mtkit.tokenizer.load import load_source
+
+        self.source = source
+        self.report: GgufReport | None = None
+        self.tokenizer: Tokenizer | None = None
+        self.error = ""
+        if bytes(source.data[:4]) != MAGIC:
+            self.tokenizer = load_source(source)
+            return
+        from mtkit.inspection.gguf import inspect_gguf
+
+        self.report = inspect_gguf(source)
+        if self.report.vocabulary is None:
+            return
+        try:
+            self.tokenizer = load_source(source)
+            self.tokenizer.spec  # noqa: B018  reads it
+        except MtkitError as error:
+            self.error = str(error)
+
+    def facts(
+        self, columns: Columns, *, histograms: bool, deep: bool, progress: Progress
+    ) -> dict[str, Any]:
+        """Return all that the page shows of it."""
+        from mtkit.check.checking import check_source
+
+        found: dict[str, Any] = {
+            "name": os.path.basename(self.source.name) or self.source.name,
+            "path": self.source.name,
+            "bytes": len(self.source.data),
+        }
+        if self.report is not None:
+            found["model"] = model(self.report, columns, histograms=histograms, progress=progress)
+        found["error"] = self.error
+        if self.tokenizer is not None:
+            found["tokens"] = tokens(self.tokenizer, columns)
+            found["templates"] = templates(self.tokenizer)
+        found["check"] = check_source(self.source, deep=deep).document()
+        return found
+
+
+def report(
+    sources: Sequence[Source],
+    *,
+    histograms: bool = False,
+    deep: bool = False,
+    progress: Progress = lambda _: None,
+) -> bytes:
+    """Return the page of one file, or of two with what differs.
+
+    Args:
+        sources: The files, GGUF or tokenizers.
+        histograms: Dequantise every tensor and show what its values are.
+        deep: Check the data of tensors, merges and templates of a GGUF, too.
+        progress: Hears how much of the tensors has been read, 0 to 1.
+
+    Raises:
+        FormatError: A file is damaged or no format knows it.
+        UnsupportedError: A tokenizer needs something that mtkit does not know.
+    """
+    columns = Columns()
+    files = [_File(source) for source in sources]
+    facts = [
+        file.facts(columns, histograms=histograms, deep=deep, progress=progress) for file in files
+    ]
+    title = " and ".join(one["name"] for one in facts)
+    difference = _difference(*files) if len(files) == 2 else None
+    return page(title, {"files": facts, "difference": difference}, columns)
+
+
+def _difference(a: _File, b: _File) -> dict[str, Any]:
+    """Return what ``diff`` says of two GGUF files, and ``compare`` of two tokenizers."""
+    found: dict[str, Any] = {}
+    if a.report is not None and b.report is not None:
+        from mtkit.inspection.difference import difference
+        from mtkit.inspection.difference_text import document, verdict
+
+        done = difference(a.report.file, b.report.file)
+        found["diff"] = {**document(done), "verdict": verdict(done)}
+    if a.tokenizer is not None and b.tokenizer is not None:
+        from mtkit.conversion.probes import texts
+        from mtkit.tokenizer.compare import compare
+
+        found["compare"] = compare(a.tokenizer, b.tokenizer, texts()).document()
+    return found
