@@ -6,8 +6,8 @@ the worst of that for every file and format, ``docs/rules.md`` the rules of file
 ``docs/python.md`` the library's docstrings (tools/python_reference.py),
 ``docs/settings.md`` the settings of running models,
 ``mtkit/llm/keywords.pyi`` their types as keywords, ``native/tables/opcodes.hpp`` the numbers of the
-program (tools/opcodes.py). ``--check`` compares instead of writing and ends with 1 where one is out
-of date.
+program (tools/opcodes.py), ``share/`` the manual pages and completions (tools/manual.py).
+``--check`` compares instead of writing and ends with 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mtkit.cli import main as main_of_mtkit
 from mtkit.commands.topics import TOPICS
 from mtkit.formats import FORMATS, get_format
 from mtkit.formats.contract import LOSS_CODES
+from tools import manual
 from tools.opcodes import header
 from tools.python_reference import reference
 
@@ -261,6 +262,7 @@ DOCUMENTS = {
     "docs/settings.md": setting_table,
     "mtkit/llm/keywords.pyi": keyword_stub,
     "native/tables/opcodes.hpp": header,
+    **manual.pages(),
 }
 
 
@@ -281,6 +283,7 @@ def main() -> int:
                     print(f"{path} is out of date; run: python -m tools.generate")
                     stale = 1
             continue
+        os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "w", encoding="utf-8") as file:
             file.write(text)
         print(path)

@@ -44,6 +44,10 @@ def main() -> int:
         if is_wheel and "native" not in version:
             print(f"{package} brought no native core", file=sys.stderr)
             return 1
+        page = os.path.join(folder, "env", "share", "man", "man1", "mtkit.1")
+        if not os.path.exists(page):
+            print(f"{package} brought no manual page", file=sys.stderr)
+            return 1
         spm = os.path.join(ROOT, "tests", "fixtures", "spm-bpe", "tokenizer.model")
         run(mtkit, "convert", spm, os.path.join(folder, "made.mtok"))
         for tokenizer in ("default", "made.mtok"):

@@ -7,6 +7,7 @@ import posixpath
 import re
 import shlex
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 TEXTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
+@cache
 def load_tool(name: str) -> ModuleType:
     """Import a module of tools/; the repository's root may not be on the path."""
     location = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
@@ -37,7 +39,8 @@ def load_tool(name: str) -> ModuleType:
     "path",
     ["docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md", "docs/rules.md",
      "docs/settings.md", "docs/python.md",
-     "mtkit/llm/keywords.pyi", "native/tables/opcodes.hpp"],
+     "mtkit/llm/keywords.pyi", "native/tables/opcodes.hpp",
+     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("share/**/*") if path.is_file())],
 )  # fmt: skip
 def test_generated_document_is_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

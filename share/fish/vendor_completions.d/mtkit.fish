@@ -1,0 +1,1 @@
+complete --command mtkit --no-files --arguments "(env _MTKIT_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) mtkit)" --condition "env _MTKIT_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) mtkit"
