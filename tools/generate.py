@@ -65,11 +65,13 @@ def cli_reference() -> str:
 
 def format_table() -> str:
     """``docs/formats.md``: what can be read and written."""
-    rows = ["# Formats\n", "| name | what it is | read | write |", "|---|---|---|---|"]
+    rows = ["# Formats\n", "| name | what it is | layout | read | write |", "|---|---|---|---|---|"]
     for name in FORMATS:
         module = get_format(name)
         writes = "yes" if hasattr(module, "write") else "no"
-        rows.append(f"| `{name}` | {module.TITLE} | yes | {writes} |")
+        page = "gguf-vocabulary" if name == "gguf" else name
+        link = f"[formats/{page}.md](formats/{page}.md)"
+        rows.append(f"| `{name}` | {module.TITLE} | {link} | yes | {writes} |")
     return "\n".join([*rows, ""])
 
 

@@ -169,3 +169,13 @@ def test_a_link_that_leaves_the_site_is_refused() -> None:
     site = load_tool("site")
     with pytest.raises(ValueError, match="native/text"):
         site.turned("[core](../native/text)", "docs/cli.md", site.pages())
+
+
+def test_every_format_has_a_page_with_its_layout() -> None:
+    table = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    linked = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.*\]\((formats/[^)]*)\)", table, re.M))
+    assert set(linked) == set(FORMATS)
+    pages = {*linked.values(), "formats/gguf.md", "formats/llama2c-checkpoint.md"}
+    for page in pages - {"formats/gguf-vocabulary.md", "formats/llama2c.md", "formats/mtok.md"}:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert re.search(r"^## Layout", text, re.M), page
