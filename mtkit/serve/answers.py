@@ -36,6 +36,7 @@ class Answers:
         limit: int | None = None,
         stops: Sequence[str] = (),
         top: int | None = None,
+        shown: frozenset[int] = frozenset(),
     ) -> None:
         """Prepare the jobs.
 
@@ -47,6 +48,7 @@ class Answers:
             limit: Tokens of each at most; None: as many as fit.
             stops: Strings that end them.
             top: As in ``Job``.
+            shown: As in ``Job``.
 
         Raises:
             UsageError: A prompt is empty, or has an id that does not exist.
@@ -66,7 +68,8 @@ class Answers:
             seed = sampler.seed
             own = sampler if seed is None else replace(sampler, seed=(seed + index % n) % (1 << 32))
             most = room if limit is None else min(limit, room)
-            self._jobs.append(Job(ids, own, most, self._emit(index), stops=stops, top=top))
+            emit = self._emit(index)
+            self._jobs.append(Job(ids, own, most, emit, stops=stops, top=top, shown=shown))
 
     def _emit(self, index: int) -> Callable[[Any], None]:
         posts, put = self._served.posts, self._told.put_nowait

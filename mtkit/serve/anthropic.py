@@ -5,23 +5,28 @@ Source: the reference of Anthropic's API, and what the ``anthropic`` package rea
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from contextlib import aclosing
 
+import msgspec
+
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
+from mtkit.serve.calls import Tools
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
     from typing import Any
 
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from mtkit.serve.calls import Call, Part, Reading
     from mtkit.serve.served import Served
 
 _REASONS = {
@@ -32,84 +37,157 @@ _REASONS = {
 }
 
 
-async def _ids(asked: Message | MessageCount, served: Served) -> list[int]:
-    choice = asked.tool_choice.get("type", "auto")
-    if choice not in ("auto", "none"):
-        raise Problem(400, "tool_choice: is not auto or none", field="tool_choice")
+def _tools(asked: Message | MessageCount, served: Served) -> Tools:
+    given, tools = asked.tool_choice, tools_from_anthropic(asked.tools)
+    kinds: dict[str, Any] = {"auto": "auto", "none": "none", "any": "required", "tool": given}
+    choice = kinds.get(str(given.get("type", "auto")))
+    if choice is None:
+        raise Problem(400, "tool_choice: is not auto, any, tool or none", field="tool_choice")
+    return Tools(
+        served.form, tools, choice, several=given.get("disable_parallel_tool_use") is not True
+    )
+
+
+async def _ids(asked: Message | MessageCount, tools: Tools, served: Served) -> list[int]:
     if asked.thinking.get("type", "disabled") != "disabled":
         raise Problem(400, "thinking: is not known here", field="thinking")
-    tools = tools_from_anthropic(asked.tools) if choice == "auto" else []
-    return await served.chat_ids(from_anthropic(asked.messages, asked.system), tools)
+    return await served.chat_ids(from_anthropic(asked.messages, asked.system), tools.given)
 
 
 async def count_tokens(request: Request, served: Served) -> Response:
     """Count the tokens of a conversation."""
     asked = read(MessageCount, await body_of(request, MOST_BODY))
-    return as_json({"input_tokens": len(await _ids(asked, served))})
+    ids = await _ids(asked, _tools(asked, served), served)
+    return as_json({"input_tokens": len(ids)})
 
 
 async def messages(request: Request, served: Served) -> Response:
     """Answer a conversation."""
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Message, body, served.settings.sampler)
-    ids = await _ids(asked, served)
-    answers = Answers(served, [ids], sampler, limit=asked.max_tokens, stops=asked.stop_sequences)
+    tools = _tools(asked, served)
+    sampler = await asyncio.to_thread(tools.forcing, sampler)
+    ids = await _ids(asked, tools, served)
+    answers = Answers(
+        served,
+        [ids],
+        sampler,
+        limit=asked.max_tokens,
+        stops=asked.stop_sequences,
+        shown=served.markers if tools.given else frozenset(),
+    )
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",
         "role": "assistant",
         "model": served.name,
     }
+    reading = tools.reading()
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, head), b"", answers)
-        text = await while_there(request.receive, _collected(answers))
+            chunks = _stream(asked, answers, reading, head)
+            return Events(request, chunks, b"", answers)
+        content = await while_there(request.receive, _collected(answers, reading))
     except BaseException:
         answers.cancel()
         raise
-    content = [{"type": "text", "text": text}]
-    return as_json({**head, "content": content, **_end(answers), **_figures(answers, asked)})
+    end = _end(answers, reading)
+    return as_json({**head, "content": content, **end, **_figures(answers, asked)})
 
 
-async def _collected(answers: Answers) -> str:
+async def _parts(answers: Answers, reading: Reading) -> AsyncGenerator[list[Part], None]:
+    """Yield what each token settles."""
     async with aclosing(answers.events()) as events:
-        return "".join([told.text async for _, told in events])
+        async for _, told in events:
+            ended = isinstance(told, Done)
+            yield reading.finish(told.text) if ended else reading.push(told.text)
+
+
+async def _collected(answers: Answers, reading: Reading) -> list[dict[str, Any]]:
+    """Wait for the answer, and return its blocks."""
+    content: list[dict[str, Any]] = []
+    async with aclosing(_parts(answers, reading)) as found:
+        async for parts in found:
+            for part in parts:
+                if not isinstance(part, str):
+                    content.append({**_block(part), "input": msgspec.json.decode(part.arguments)})
+                elif content and content[-1]["type"] == "text":
+                    content[-1]["text"] += part
+                else:
+                    content.append({"type": "text", "text": part})
+    return content or [{"type": "text", "text": ""}]
 
 
 async def _stream(
-    asked: Message, answers: Answers, head: dict[str, Any]
+    asked: Message, answers: Answers, reading: Reading, head: dict[str, Any]
 ) -> AsyncGenerator[bytes, None]:
     def named(name: str, **fields: Any) -> bytes:
         return event({"type": name, **fields}, name)
 
-    started = False
-    async with aclosing(answers.events()) as events:
-        async for _, told in events:
+    blocks = _Blocks(named)
+    async with aclosing(_parts(answers, reading)) as found:
+        started = False
+        async for parts in found:
             if not started:  # the first token: how much was remembered is known now
                 started = True
                 usage = {**_usage(answers), "output_tokens": 1}
-                start: dict[str, Any] = {
-                    "content": [],
-                    "stop_reason": None,
-                    "stop_sequence": None,
-                }
+                start: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
                 yield named("message_start", message={**head, **start, "usage": usage})
-                block = {"type": "text", "text": ""}
-                yield named("content_block_start", index=0, content_block=block)
-            if told.text:
-                delta = {"type": "text_delta", "text": told.text}
-                yield named("content_block_delta", index=0, delta=delta)
-            if isinstance(told, Done):
-                yield named("content_block_stop", index=0)
+            for part in parts:
+                yield blocks.add(part)
+    if ending := blocks.end():
+        yield ending
     figures = _figures(answers, asked)
-    yield named("message_delta", delta=_end(answers), **figures)
+    yield named("message_delta", delta=_end(answers, reading), **figures)
     yield named("message_stop")
 
 
-def _end(answers: Answers) -> dict[str, Any]:
+class _Blocks:
+    """The events of an answer's blocks: texts and calls, each opened and closed."""
+
+    def __init__(self, named: Callable[..., bytes]) -> None:
+        self._named = named
+        self._place, self._is_open = -1, False
+
+    def add(self, part: Part) -> bytes:
+        """Return the events of a part of the answer."""
+        if isinstance(part, str):
+            made = b"" if self._is_open else self._start({"type": "text", "text": ""})
+            return made + self._event("delta", delta={"type": "text_delta", "text": part})
+        delta = {"type": "input_json_delta", "partial_json": part.arguments}
+        made = self._close() + self._start({**_block(part), "input": {}})
+        return made + self._event("delta", delta=delta) + self._close()
+
+    def end(self) -> bytes:
+        """Return the last events; an answer without any block has an empty text."""
+        if self._place < 0:
+            return self.add("") + self._close()
+        return self._close()
+
+    def _start(self, block: dict[str, Any]) -> bytes:
+        self._place, self._is_open = self._place + 1, True
+        return self._event("start", content_block=block)
+
+    def _close(self) -> bytes:
+        was_open, self._is_open = self._is_open, False
+        return self._event("stop") if was_open else b""
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        return self._named(f"content_block_{kind}", index=self._place, **fields)
+
+
+def _block(call: Call) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call.id, "name": call.name}
+
+
+def _end(answers: Answers, reading: Reading) -> dict[str, Any]:
     done = answers.done[0]
-    return {"stop_reason": _REASONS[done.end], "stop_sequence": done.stop}
+    called = reading.called and done.end != "length"
+    return {
+        "stop_reason": "tool_use" if called else _REASONS[done.end],
+        "stop_sequence": done.stop,
+    }
 
 
 def _usage(answers: Answers) -> dict[str, int]:

@@ -23,7 +23,7 @@ MOST_GRAMMAR = 64 << 10
 _MOST_BIASES = 1024
 _NO_EFFECT = frozenset((
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention", "parallel_tool_calls",
+    "prompt_cache_retention",
 ))  # fmt: skip
 """What the clients send and what changes no answer here."""
 _SAMPLER = {alias: name for name, one in table(SamplerSettings).items() for alias in one.names}
@@ -72,7 +72,8 @@ class Chat(Answer, kw_only=True):
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
     response_format: dict[str, Any] = {}
     tools: Tools = []
-    tool_choice: Literal["auto", "none"] = "auto"
+    tool_choice: Literal["auto", "none", "required"] | dict[str, Any] = "auto"
+    parallel_tool_calls: bool = True
 
 
 class Message(Struct, kw_only=True):

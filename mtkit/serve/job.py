@@ -122,6 +122,7 @@ class Job:
         limit: Tokens at most.
         stops: Strings that end the answer.
         top: How many of the most probable tokens are told with each; None: no probabilities.
+        shown: Control tokens that are text of the answer.
         emit: Called in the scheduler's thread with ``Begun``, ``Piece`` … and at last ``Done`` or
             ``Failed``; must not wait.
         cancelled: Set from any thread, ends it before its next token; nothing is told any more.
@@ -136,12 +137,14 @@ class Job:
         *,
         stops: Sequence[str] = (),
         top: int | None = None,
+        shown: frozenset[int] = frozenset(),
     ) -> None:
         self.ids = list(ids)
         self.sampler = sampler
         self.limit = limit
         self.stops = stops
         self.top = top
+        self.shown = shown
         self.emit = emit
         self.cancelled = False
 

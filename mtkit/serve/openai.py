@@ -5,8 +5,10 @@ Source: the reference of OpenAI's API, and what the ``openai`` package reads.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
+from collections import defaultdict
 from contextlib import aclosing
 
 from mtkit.base.record import replace
@@ -20,6 +22,7 @@ from mtkit.serve.bodies import (
     read_with_sampler,
     schema_of,
 )
+from mtkit.serve.calls import Tools
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_openai
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from mtkit.serve.calls import Call, Part, Reading
     from mtkit.serve.job import Chances, Piece
     from mtkit.serve.served import Served
     from mtkit.settings import SamplerSettings
@@ -76,12 +80,14 @@ async def chat(request: Request, served: Served) -> Response:
     schema = schema_of(asked.response_format)
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
-    tools = asked.tools if asked.tool_choice == "auto" else []
-    ids = await served.chat_ids(from_openai(asked.messages), tools)
+    choice, several = asked.tool_choice, asked.parallel_tool_calls
+    tools = Tools(served.form, asked.tools, choice, several=several)
+    sampler = await asyncio.to_thread(tools.forcing, sampler)
+    ids = await served.chat_ids(from_openai(asked.messages), tools.given)
     limit = asked.max_completion_tokens or asked.max_tokens
     top = asked.top_logprobs if asked.logprobs else None
-    answers = _answers(served, asked, [ids], sampler, limit, top)
-    return await _reply(request, served, asked, answers, _Messages(served))
+    answers = _answers(served, asked, [ids], sampler, limit, top, tools)
+    return await _reply(request, served, asked, answers, _Messages(served, tools))
 
 
 def _answers(
@@ -91,9 +97,11 @@ def _answers(
     sampler: SamplerSettings,
     limit: int | None,
     top: int | None,
+    tools: Tools | None = None,
 ) -> Answers:
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop
-    return Answers(served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top)
+    shown = served.markers if tools and tools.given else frozenset()
+    return Answers(served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top, shown=shown)
 
 
 class _Texts:
@@ -108,11 +116,14 @@ class _Texts:
     def opening(self) -> dict[str, Any] | None:
         return None
 
-    def chunk(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def parts(self, _: int, told: Piece | Done) -> list[Part]:
+        return [told.text]
 
-    def message(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def chunk(self, part: Part, _: int) -> dict[str, Any]:
+        return {"text": part}
+
+    def message(self, parts: list[Part]) -> dict[str, Any]:
+        return {"text": "".join(map(str, parts))}
 
     def ending(self) -> dict[str, Any]:
         return {"text": ""}
@@ -144,17 +155,29 @@ class _Messages:
 
     prefix, whole, part = "chatcmpl-", "chat.completion", "chat.completion.chunk"
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, tools: Tools) -> None:
         self._piece = served.model.piece
+        self._readings: defaultdict[int, Reading] = defaultdict(tools.reading)
 
     def opening(self) -> dict[str, Any] | None:
         return {"delta": {"role": "assistant", "content": ""}}
 
-    def chunk(self, text: str) -> dict[str, Any]:
-        return {"delta": {"content": text}}
+    def parts(self, index: int, told: Piece | Done) -> list[Part]:
+        reading = self._readings[index]
+        return reading.finish(told.text) if isinstance(told, Done) else reading.push(told.text)
 
-    def message(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text, "refusal": None}}
+    def chunk(self, part: Part, place: int) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"delta": {"content": part}}
+        return {"delta": {"tool_calls": [{"index": place, **_call(part)}]}}
+
+    def message(self, parts: list[Part]) -> dict[str, Any]:
+        calls = [_call(part) for part in parts if not isinstance(part, str)]
+        text = "".join(part for part in parts if isinstance(part, str))
+        found: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if calls:
+            found |= {"content": text or None, "tool_calls": calls}
+        return {"message": found}
 
     def ending(self) -> dict[str, Any]:
         return {"delta": {}}
@@ -208,19 +231,21 @@ async def _reply(
 
 async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[str, Any]]:
     """Wait for all answers, and return the choices."""
-    texts: list[list[str]] = [[] for _ in range(answers.count)]
+    parts: list[list[Part]] = [[] for _ in range(answers.count)]
     pieces: list[list[Piece]] = [[] for _ in range(answers.count)]
     async with aclosing(answers.events()) as events:
         async for index, told in events:
-            texts[index].append(told.text)
+            parts[index] += shape.parts(index, told)
             if not isinstance(told, Done) and told.chances is not None:
                 pieces[index].append(told)
     return [
         {
             "index": index,
-            **shape.message("".join(texts[index])),
+            **shape.message(parts[index]),
             "logprobs": shape.logprobs(index, pieces[index]) if pieces[index] else None,
-            "finish_reason": _reason(answers.done[index]),
+            "finish_reason": _reason(
+                answers.done[index], sum(not isinstance(part, str) for part in parts[index])
+            ),
         }
         for index in range(answers.count)
     ]
@@ -237,24 +262,32 @@ async def _stream(
     if opening is not None:
         for index in range(answers.count):
             yield chunk(index, opening)
+    calls = [0] * answers.count
     async with aclosing(answers.events()) as events:
         async for index, told in events:
-            inner = shape.chunk(told.text)
+            parts = [part for part in shape.parts(index, told) if part]
+            found = {}
+            if not isinstance(told, Done) and told.chances is not None:
+                found = {"logprobs": shape.logprobs(index, [told])}
+                parts = parts or [""]
+            for part in parts:
+                yield chunk(index, {**shape.chunk(part, calls[index]), **found})
+                calls[index] += not isinstance(part, str)
+                found = {}
             if isinstance(told, Done):
-                if told.text:
-                    yield chunk(index, inner)
-                yield chunk(index, shape.ending(), _reason(told))
-            elif told.chances is not None:
-                yield chunk(index, {**inner, "logprobs": shape.logprobs(index, [told])})
-            elif told.text:
-                yield chunk(index, inner)
+                yield chunk(index, shape.ending(), _reason(told, calls[index]))
     if asked.stream_options.include_usage or asked.explain_cache:
         yield event({**head, "choices": [], **_figures(answers, asked)})
     yield _LAST
 
 
-def _reason(done: Done) -> str:
-    return "length" if done.end == "length" else "stop"
+def _reason(done: Done, calls: int) -> str:
+    return "length" if done.end == "length" else "tool_calls" if calls else "stop"
+
+
+def _call(call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _figures(answers: Answers, asked: Completion | Chat) -> dict[str, Any]:

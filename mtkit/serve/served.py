@@ -9,6 +9,7 @@ import time
 from mtkit._version import __version__
 from mtkit.errors import UsageError
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.serve.call_forms import form_of
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.posts import Posts
 from mtkit.serve.replies import Problem
@@ -37,6 +38,8 @@ class Served:
         fingerprint: OpenAI's ``system_fingerprint``.
         metrics: What is counted.
         posts: What the scheduler tells.
+        form: How the model writes calls of tools, if that is known.
+        markers: The control tokens of that form.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class Served:
     ) -> None:
         metadata = runner.header.file.metadata
         own, name = metadata.get("tokenizer.chat_template"), metadata.get("general.name")
+        for_tools = metadata.get("tokenizer.chat_template.tool_use")
+        for_tools = template or (for_tools if isinstance(for_tools, str) else None)
         template = template or (own if isinstance(own, str) else None)
         self.model, self.scheduler, self.settings = runner.model, scheduler, settings
         self.name = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
@@ -57,6 +62,12 @@ class Served:
         self.posts = Posts()
         scheduler.told = self.posts.deliver
         self._chat = ChatPrompt(runner.model, template) if template else None
+        self._for_tools = ChatPrompt(runner.model, for_tools) if for_tools else self._chat
+        self.form = form_of(for_tools or template or "")
+        self.markers: frozenset[int] = frozenset()
+        if self.form is not None and runner.model.has_vocabulary:
+            ids = runner.model.tokenize(self.form.example, add_special=False)
+            self.markers = frozenset(one for one in ids if not runner.model.piece(one))
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
 
@@ -67,12 +78,12 @@ class Served:
 
     async def chat_ids(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
-        prompt = self._prompt()
+        prompt = self._prompt(tools)
         return await _aside(lambda: prompt.ids(messages, tools or None))
 
     async def chat_text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
         """Return what the chat template writes."""
-        prompt = self._prompt()
+        prompt = self._prompt(tools)
         return await _aside(lambda: prompt.text(messages, tools or None))
 
     async def text_ids(
@@ -84,10 +95,11 @@ class Served:
             lambda: tokenize(text, add_special=add_special, parse_special=parse_special)
         )
 
-    def _prompt(self) -> ChatPrompt:
-        if self._chat is None:
+    def _prompt(self, tools: Sequence[Any]) -> ChatPrompt:
+        found = self._for_tools if tools else self._chat
+        if found is None:
             raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
-        return self._chat
+        return found
 
 
 async def _aside(work: Callable[[], T]) -> T:

@@ -105,7 +105,7 @@ class Slot:
         self.ids.append(token)
         self.generated += 1
         is_eog = token in context.model.eog_ids and not job.sampler.ignore_eos
-        raw = context.model.piece(token, special=is_eog)
+        raw = context.model.piece(token, special=is_eog or token in job.shown)
         text = "" if is_eog else self._text.push(raw)
         found = None if job.top is None or is_eog else chances(logits, token, job.top)
         job.emit(Piece(token, raw, text, found))
