@@ -60,7 +60,7 @@ function histogram(label, rows, {wide = 560, high = 180} = {}) {
   return made;
 }
 
-const MOST_TILES = 600;
+const MOST_TILES = 1500;
 
 /**
  * Boxes in boxes, as large as what they stand for.

@@ -3,11 +3,17 @@
 const ARRAYS = {u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array};
 
 async function inflated(number) {
-  const letters = atob(part(`column-${number}`).textContent);
-  const packed = new Uint8Array(letters.length);
-  for (let at = 0; at < letters.length; at += 1) packed[at] = letters.charCodeAt(at);
+  const packed = bytesOf(part(`column-${number}`).textContent);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).arrayBuffer();
+}
+
+function bytesOf(text) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
+  return bytes;
 }
 
 async function numbersOf(column) {
@@ -33,18 +39,23 @@ class Texts {
   /** Mark the rows that have a text; capital letters count where it has some. */
   mark(wanted, marks) {
     const low = wanted.toLowerCase();
-    if (low === wanted && !this.lowered) {
-      const all = this.all.toLowerCase();
-      this.lowered = {all, ends: all.length === this.all.length && !/[\u0130]/.test(this.all)
-        ? this.ends : endsIn(all, this.count)};
-    }
-    const {all, ends} = low === wanted ? this.lowered : this;
+    const {all, ends} = low === wanted ? this.low() : this;
     let row = 0;
     for (let at = all.indexOf(wanted); at >= 0 && row < this.count; at = all.indexOf(wanted, at)) {
       row = rowAt(ends, at, row);
       marks[row] = 1;
       at = ends[row] + 1;
     }
+  }
+
+  /** The texts in small letters; made when it is first asked for, or when nothing else is done. */
+  low() {
+    if (!this.lowered) {
+      const all = this.all.toLowerCase();
+      // No letter becomes shorter: of the same length, all ends are the same.
+      this.lowered = {all, ends: all.length === this.all.length ? this.ends : endsIn(all, this.count)};
+    }
+    return this.lowered;
   }
 }
 

@@ -17,7 +17,6 @@ async function show(number) {
     "a", {href: `#${one.id}`}, one.id === "overview" ? "Overview" : one.firstChild.firstChild.textContent,
   ))));
   for (const table of tables) table.draw();
-  window.report = {tables: [...tables]};
 }
 
 function chosenFile() {

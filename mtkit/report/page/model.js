@@ -12,10 +12,15 @@ async function modelSections(file) {
 function sizes(model, inspect, tensors) {
   const {layers} = model, types = inspect.quantisation.map((mix) => mix.type);
   const groups = layers.map((name) => ({name, parts: []}));
-  for (const [layer, type, many, parameters, bytes] of model.sizes) {
-    const says = `${layers[layer]}, ${type}: ${size(bytes)}, ${counted(many, "tensor")}`;
-    groups[layer].parts.push({
-      name: type, value: bytes, colour: types.indexOf(type), says,
+  if (model.tensors.count <= MOST_TILES) {
+    tensors.rows.forEach(({name, layer, type, bytes}, row) => groups[layer].parts.push({
+      name: shortName(name, layers[layer]), value: bytes, colour: types.indexOf(type),
+      says: `${name}, ${type}: ${size(bytes)}`, open: () => tensors.open(row),
+    }));
+  } else {
+    for (const [layer, type, many, , bytes] of model.sizes) groups[layer].parts.push({
+      name: type, value: bytes, colour: types.indexOf(type),
+      says: `${layers[layer]}, ${type}: ${size(bytes)}, ${counted(many, "tensor")}`,
       open: () => tensors.choose(layer, type),
     });
   }
@@ -23,8 +28,8 @@ function sizes(model, inspect, tensors) {
   return section(
     "sizes", "Sizes", `${size(total)} in ${counted(inspect.quantisation.reduce(
       (sum, mix) => sum + mix.tensors, 0), "tensor")}`,
-    element("p", {class: "dim"}, "Each box is a layer, each tile a type in it, as large as its " +
-      "bytes. A click, or Enter, shows its tensors; the arrow keys go from tile to tile."),
+    element("p", {class: "dim"}, "Each box is a layer, each tile in it as large as its bytes, " +
+      "with the colour of its type. A click, or Enter, shows it; arrow keys go from tile to tile."),
     element("ul", {class: "legend"}, types.map((type, at) => element(
       "li", {}, element("span", {class: `swatch ${colour(at)}`}), type,
     ))),
@@ -49,6 +54,11 @@ function sizes(model, inspect, tensors) {
   );
 }
 
+/** What is left of a tensor's name inside its layer: attn_q. */
+function shortName(name, layer) {
+  return name.replace(`${layer}.`, "").replace(/\.weight$/, "");
+}
+
 async function tensorTable(file) {
   const {model} = file, columns = model.tensors, {layers, values} = model;
   const [names, shapes] = [await textsOf(columns.name), await textsOf(columns.shape)];
@@ -66,7 +76,7 @@ async function tensorTable(file) {
       {head: "Layer", width: "12%", cell: (row) => layers[layer[row]], sort: () => layer},
       {head: "Type", width: "10%", cell: (row) => kinds[type[row]],
         sort: all((row) => kinds[type[row]])},
-      {head: "Shape", width: "17%", right: true, cell: (row) => shapes.get(row),
+      {head: "Shape", width: "17%", title: "the fastest axis first", right: true, cell: (row) => shapes.get(row),
         sort: () => parameters},
       {head: "Parameters", width: "12%", right: true, cell: (row) => amount(parameters[row]),
         sort: () => parameters},
@@ -82,9 +92,8 @@ async function tensorTable(file) {
       names.get(row),
       facts([
         ["layer", layers[layer[row]]], ["type", kinds[type[row]]],
-        ["shape", `${shapes.get(row)}, the fastest axis first`],
-        ["parameters", grouped(parameters[row])],
-        ["bytes", `${grouped(bytes[row])} at ${grouped(offset[row])} of the data section`],
+        ["shape", shapes.get(row)], ["parameters", grouped(parameters[row])],
+        ["bytes", grouped(bytes[row])], ["offset in the data", grouped(offset[row])],
       ]),
       found === undefined ? element("p", {class: "dim"},
         "mtkit report --histograms shows the values of tensors.") : tensorValues(found),
@@ -100,7 +109,11 @@ async function tensorTable(file) {
     byLayer.focus({preventScroll: true});
   }
 
-  return {section: section("tensors", "Tensors", grouped(columns.count), table.root), choose};
+  const rows = columns.count <= MOST_TILES ? Array.from({length: columns.count}, (_, row) => (
+    {name: names.get(row), layer: layer[row], type: kinds[type[row]], bytes: bytes[row]}
+  )) : [];
+  const made = section("tensors", "Tensors", grouped(columns.count), table.root);
+  return {section: made, rows, choose, open: tensor};
 }
 
 function tensorValues(found) {

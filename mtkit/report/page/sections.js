@@ -19,8 +19,7 @@ function overview(file) {
   card("File", size(file.bytes), inspect ? `GGUF v${inspect.version}` : tokens?.title);
   card("Check", verdict(check), "");
   const rows = inspect ? [
-    ["name", inspect.name], ["architecture", inspect.architecture],
-    ["content", inspect.content.kind],
+    ["content", inspect.content.kind], ["architecture", inspect.architecture],
     ...Object.entries(inspect.content.facts).map(([name, value]) => [name, plain(value)]),
     ...Object.entries(inspect.hyperparameters).map(([name, value]) => [name, plain(value)]),
     ["byte order", inspect.byte_order], ["alignment", String(inspect.alignment)],
@@ -116,7 +115,7 @@ function comparison(found, files) {
       : `other ids for ${compare.different} of ${counted(compare.texts, "text")}, ${grouped(compare.tokens[0])} and ${grouped(compare.tokens[1])} tokens in all`));
     for (const one of compare.differences) parts.push(element(
       "article", {class: "finding"}, element("h4", {}, `Text ${one.number}`, element("small", {}, one.stage)),
-      element("p", {class: "letters"}, cut(one.text, 300, 1)),
+      element("p", {class: "letters"}, cut(one.text.replaceAll(" ", "·"), 300, 1)),
       ["left", "right"].map((name) => element("p", {}, element("small", {}, name === "left" ? "A " : "B "),
         one[name].tokens.slice(Math.max(one.first - 2, 0), one.first + 8).map((text, at) => element(
           "code", {class: at % 2 ? "odd" : "even"}, text)))),

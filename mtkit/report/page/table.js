@@ -35,7 +35,7 @@ class Table {
       "div", {class: "tools"}, element("label", {}, `Search ${label.toLowerCase()}`, this.search),
     );
     this.heads = columns.map((column, at) => {
-      const button = element("button", {type: "button"}, column.head);
+      const button = element("button", {type: "button", title: column.title}, column.head);
       button.addEventListener("click", () => this.sortBy(at));
       return element("th", {
         scope: "col", class: column.right ? "right" : null, "aria-sort": "none",

@@ -46,6 +46,7 @@ async function tokenTable(tokens) {
     numbersOf(tokens.kind), numbersOf(tokens.script), numbersOf(tokens.bytes),
     tokens.score ? numbersOf(tokens.score) : null,
   ]);
+  (window.requestIdleCallback ?? setTimeout)(() => [texts, spelled].map((one) => one?.low()));
   const kinds = tokens.kind.names, scripts = tokens.script.names;
   const spelling = spelled ?? texts;
   const merges = tokens.merges ? new Merges(tokens.merges, spelling) : null;
@@ -61,9 +62,9 @@ async function tokenTable(tokens) {
     },
     open: (row) => token(row),
     columns: [
-      {head: "Id", width: "11%", right: true, cell: (row) => String(row),
+      {head: "Id", width: "8%", right: true, cell: (row) => String(row),
         sort: () => Uint32Array.from({length: tokens.count}, (_, row) => row)},
-      {head: "Token", width: "29%", letters: true, cell: (row) => element(
+      {head: "Token", width: "32%", letters: true, cell: (row) => element(
         "span", {class: special[kind[row]] ? "special" : null}, texts.get(row)), sort: all((row) => texts.get(row))},
       ...(spelled ? [{head: "Spelling", width: "22%", letters: true, cell: (row) => spelled.get(row),
         sort: all((row) => spelled.get(row))}] : []),
