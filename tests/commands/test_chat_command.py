@@ -98,7 +98,7 @@ def test_a_conversation(tmp_path: Path) -> None:
     child.sendline(f"/load {saved}")
     child.expect("7 messages")
     child.sendline("/load nowhere")
-    child.expect("nowhere: No such file")
+    child.expect("nowhere: No such file[^>]*> ")
     child.sendeof()
     assert ended(child) == 0
     messages = json.loads(saved.read_text())
@@ -155,7 +155,7 @@ def test_saving_asks_before_it_replaces_a_file(tmp_path: Path) -> None:
     child.sendline("y")
     child.expect("saved to")
     child.sendline(f"/save {saved}")  # its own by now
-    child.expect("saved to")
+    child.expect("saved to[^>]*> ")  # the terminal drops an end that comes between two questions
     child.sendeof()
     assert ended(child) == 0
     assert json.loads(saved.read_text())[0]["content"] == "x"
