@@ -64,25 +64,27 @@ def test_lookup_begins_anew_with_another_text() -> None:
 def test_lookup_is_linear() -> None:
     """Whatever repeats: the states are at most two a token."""
     lookup = Lookup()
-    lookup.begin([1] * 20_000 + [1, 2] * 5_000)
-    assert len(lookup._next) <= 2 * 30_000
+    ids = [1] * 20_000 + [1, 2] * 5_000
+    assert lookup.propose(ids, 2).ids == [1, 2]
+    assert 30_000 < len(lookup._next) <= 2 * 30_000
 
 
 def rounds(pace: Adaptive, chance: float, true: Costs, wanted: int, behind: int = 0) -> float:
     """Return the speed against plain decoding of so many tokens, accepted with a chance."""
     random, seconds, tokens = Random(1), 0.0, 0
     while tokens < wanted:
-        if rest := min(pace.rest(), wanted - tokens):
-            pace.rested(rest, true.verify(1))
+        drafted = min(pace.count(wanted - tokens, behind), wanted - tokens - 1)
+        if not drafted:
+            rest = min(max(pace.rest(), 1), wanted - tokens)
+            pace.rested(rest, [true.verify(1)] * min(rest, 3))
             tokens, seconds, behind = tokens + rest, seconds + rest * true.verify(1), behind + rest
             continue
-        drafted = min(pace.count(wanted - tokens, behind), wanted - tokens - 1)
         accepted = 0
         while accepted < drafted and random.random() < chance:
             accepted += 1
         verify, spent = true.verify(drafted + 1), true.draft(drafted)
-        spent += bool(drafted) * behind * true.read_seconds
-        behind = 0 if drafted else behind + 1
+        spent += behind * true.read_seconds
+        behind = 0
         pace.saw(drafted, accepted, spent, verify)
         seconds += verify + spent
         tokens += accepted + 1
@@ -235,15 +237,14 @@ def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
         pace, drafted = Adaptive(8, Costs(MIDDLE, 0.05)), 0
         behind_a_draft, tokens = False, 0
         while tokens < 2000:
-            if rest := pace.rest():
-                pace.rested(rest, 1.0 + more * behind_a_draft)
-                tokens, behind_a_draft = tokens + rest, False
+            true, count = Costs(MIDDLE, 0.05), pace.count(500, 0)
+            if count:
+                pace.saw(count, 0, true.draft(count), true.verify(count + 1))
+                drafted, tokens, behind_a_draft = drafted + 1, tokens + 1, True
                 continue
-            count = pace.count(500, 0)
-            true = Costs(MIDDLE, 0.05)
-            seconds = true.verify(count + 1) + (more if behind_a_draft and not count else 0.0)
-            pace.saw(count, 0, true.draft(count), seconds)
-            drafted, tokens, behind_a_draft = drafted + bool(count), tokens + 1, bool(count)
+            rest = max(pace.rest(), 1)
+            pace.rested(rest, [1.0 + more * behind_a_draft, 1.0, 1.0][:rest])
+            tokens, behind_a_draft = tokens + rest, False
         return drafted
 
     assert 0 < looks(0.9) < 0.8 * looks(0.0)

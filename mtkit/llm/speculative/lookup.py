@@ -42,10 +42,9 @@ class Lookup:
         self._whole = self._found = 0
 
     def begin(self, ids: Sequence[int]) -> None:
-        """Take the tokens of a prompt; of those that there are already, no more is made."""
+        """Take the tokens of a prompt; they are read when something is asked for."""
         if self._ids != ids[: len(self._ids)]:
             self.reset()
-        self._read(ids)
 
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return 0 where the last tokens occurred before."""

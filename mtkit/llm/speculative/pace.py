@@ -20,6 +20,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Protocol
 
     from mtkit.llm.speculative.calibration import Costs
@@ -54,17 +55,24 @@ if TYPE_CHECKING:
             ...
 
         def rest(self) -> int:
-            """Return for how many rounds nothing will be drafted, before ``count`` is asked."""
+            """Return for how many rounds nothing is to be drafted, where ``count`` said 0."""
             ...
 
-        def rested(self, rounds: int, first_seconds: float) -> None:
-            """Learn that so many were plain, and how long the first of them took."""
+        def rested(self, rounds: int, seconds: Sequence[float]) -> None:
+            """Learn that so many were plain, and how long the first of them took each."""
             ...
 
         def saw(
             self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float
         ) -> None:
-            """Learn how a round went."""
+            """Learn how a round went.
+
+            Args:
+                drafted: Tokens that were proposed.
+                accepted: Of them.
+                draft_seconds: Of proposing them.
+                verify_seconds: Of all else: computing, choosing, cutting, learning.
+            """
             ...
 
 
@@ -76,7 +84,7 @@ _HOPE, _FEAR = 0.95, 0.4
 """The best acceptance that is thought possible; what a draft's is taken for before a text that is
 to be drafted as a whole."""
 _PRIOR, _SLOWLY = 32.0, 0.995
-"""Rounds that this fear is worth against those of earlier texts; how slowly those are forgotten."""
+"""Rounds that this fear is worth against those of earlier texts; how slowly texts are forgotten."""
 _HARDLY = 1.03
 """Times a plain token that a round without a draft may take: then a wrong decision costs little."""
 _PROBE = 2
@@ -90,7 +98,7 @@ _WORTH = 1.1
 _AHEAD = 256
 """Tokens of the rest of a text that are counted on: it may end at any time."""
 _NEWS = 0.2
-"""What the last plain round behind a draft counts against all before."""
+"""What the last draft, and the plain round behind it, counts against all before."""
 _LISTEN = 3
 """Plain rounds at the start, which say how fast the machine is now."""
 _LONGEST_PAUSE = 32
@@ -122,7 +130,7 @@ class Steady:
         """Return 0."""
         return 0
 
-    def rested(self, rounds: int, first_seconds: float) -> None:
+    def rested(self, rounds: int, seconds: Sequence[float]) -> None:
         """Learn nothing."""
 
     def saw(self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float) -> None:
@@ -140,9 +148,11 @@ class Adaptive:
             costs: What a round takes on this machine; what is seen later corrects it.
         """
         self._most, self._costs = most, costs
-        self._tried, self._accepted = _WEIGHT, _WEIGHT * _EXPECTED
+        self._tried = self._ever_tried = _WEIGHT
+        self._accepted = self._ever_accepted = _WEIGHT * _EXPECTED
         self._due = self._lost = self._invested = 0.0
-        self._change, self._drafted = 0.0, False
+        self._change = self._returns = 0.0
+        self._drafted = False
         self._pause = 0
         self._first: list[float] = []
         # Of rounds of texts in pairs, made or imagined: tokens, and their cost in plain ones.
@@ -151,8 +161,13 @@ class Adaptive:
         self._took = _PRIOR * self._seconds(number) / costs.plain
 
     def declined(self, left: int, behind: int) -> str:
-        """Return why to draft nothing in a text; empty where drafting may pay."""
+        """Return why to draft nothing in a text; empty where drafting may pay.
+
+        A text may end in a loop that everything foresees: the next one begins as any does.
+        """
         costs = self._costs
+        self._tried = _WEIGHT
+        self._accepted = _WEIGHT * self._ever_accepted / self._ever_tried
         if not self._could_pay:
             return "no draft pays for what it costs on this machine"
         speed, entry = self._gave / self._took, behind * costs.read_seconds / costs.plain
@@ -185,12 +200,16 @@ class Adaptive:
         self._gave = _SLOWLY * self._gave + accepted + 1
         self._took = _SLOWLY * self._took + self._seconds(drafted) / self._costs.plain
         if drafted:
-            self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
+            tried = min(accepted + 1, drafted)
+            self._tried = _MEMORY * self._tried + tried
             self._accepted = _MEMORY * self._accepted + accepted
+            self._ever_tried = _SLOWLY * self._ever_tried + tried
+            self._ever_accepted = _SLOWLY * self._ever_accepted + accepted
 
     def count(self, left: int, behind: int) -> int:
         """Return the number for the next round."""
-        if len(self._first) < _LISTEN:
+        self._pause = _LISTEN - len(self._first)
+        if self._pause:
             return 0
         costs = self._costs
         plain, entry = costs.verify(1), behind * costs.read_seconds
@@ -213,24 +232,36 @@ class Adaptive:
         """Return for how many rounds there is no need to think again."""
         return self._pause
 
-    def rested(self, rounds: int, first_seconds: float) -> None:
-        """Account for plain rounds."""
-        if rounds:
-            self._went_back(first_seconds)
+    def rested(self, rounds: int, seconds: Sequence[float]) -> None:
+        """Account for plain rounds, and learn how fast the machine is now."""
+        if seconds and self._drafted:
+            self._went_back(seconds[0])
+            seconds = seconds[2:]  # the second is slower yet
+        for each in seconds:
+            self._was_plain(each)
         self._due += rounds * self._costs.verify(1)
         self._pause = 0
 
     def _went_back(self, seconds: float) -> None:
-        """Account for a plain round: the first behind a draft takes longer.
+        """Account for the first plain round behind a draft, which says nothing of the machine.
 
-        llama.cpp makes its graph anew where the size of a batch changes.
+        It takes longer, because llama.cpp makes its graph anew where the size of a batch changes.
         """
-        if self._drafted:
-            plain = self._costs.verify(1)
-            more = min(max(seconds - plain, 0.0), plain)
-            self._change += _NEWS * (more - self._change)
-            self._lost += more
+        plain = self._costs.verify(1)
+        more = min(max(seconds - plain, 0.0), plain)
+        self._change += _NEWS * (more - self._change)
+        self._returns += _NEWS * (1 - self._returns)
+        self._lost += more
         self._drafted = False
+
+    def _was_plain(self, seconds: float) -> None:
+        """Learn from a plain round behind another one."""
+        if len(self._first) == _LISTEN:
+            self._costs.saw(0, 0.0, seconds)
+            return
+        self._first.append(seconds)
+        if len(self._first) == _LISTEN:
+            self._costs.scale(min(self._first) / self._costs.verify(1))
 
     @property
     def _acceptance(self) -> float:
@@ -247,9 +278,9 @@ class Adaptive:
             base: Seconds of a token, which has speed 1.
             least: The speed has to be above.
         """
-        best, best_speed = 0, least
+        best, best_speed, returning = 0, least, self._returns * self._change
         for number in range(1, self._most + 1):
-            speed = _expected(acceptance, number) * base / self._seconds(number)
+            speed = _expected(acceptance, number) * base / (self._seconds(number) + returning)
             if speed > best_speed:
                 best, best_speed = number, speed
         return best, best_speed if best else 1.0
@@ -257,18 +288,18 @@ class Adaptive:
     def saw(self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float) -> None:
         """Learn acceptance and times, and account for what was lost or won."""
         draft_seconds = max(draft_seconds - self._invested, 0.0)
-        if not drafted and len(self._first) < _LISTEN:
-            self._first.append(verify_seconds)
-            if len(self._first) == _LISTEN:
-                self._costs.scale(min(self._first) / self._costs.verify(1))
-        if drafted or not self._drafted:  # else it says nothing of the machine
+        if drafted:
             self._costs.saw(drafted, draft_seconds, verify_seconds)
+        elif self._drafted:
+            self._went_back(verify_seconds)
+        else:
+            self._was_plain(verify_seconds)
         plain = self._costs.verify(1)
         self._went(drafted, accepted)
         self._due += (accepted + 1) * plain
         if not drafted:
-            self._went_back(verify_seconds)
             return
+        self._returns -= self._drafted * _NEWS * self._returns
         self._drafted = True
         self._lost += draft_seconds + verify_seconds - (accepted + 1) * plain
         self._lost = max(self._lost, -_LENT * plain)

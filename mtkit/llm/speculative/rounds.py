@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mtkit.llm.speculative.pace import Pace
     from mtkit.llm.speculative.verification import Verification
 
+_TIMED = 3
+"""Plain steps in a row that are timed: behind them others take as long."""
+
 
 class Speculation:
     """A draft, and what was seen of it; close it, which closes the draft.
@@ -84,15 +87,18 @@ class Speculation:
                     runner.end = "context"
                     return
                 most = min(limit - (len(ids) - began) - 1, room)
-                rest = 0 if self._pairs else min(self._pace.rest(), most)
                 if alone:
                     yield from self._plain(runner, verification, most + 1, logprobs)
-                elif rest > 0:
-                    yield from self._plain(runner, verification, rest, logprobs)
-                elif most > 0 and not self._pairs and self.draft.behind(ids) is None:
-                    yield from self._plain(runner, verification, most, logprobs, mute=True)
+                    continue
+                behind = self.draft.behind(ids) if most > 0 else None
+                wanted = 0 if behind is None else self._pace.count(most + 1, behind)
+                if wanted or self._pairs:
+                    yield from self._round(context, ids, verification, min(wanted, most), logprobs)
+                elif behind is None:
+                    yield from self._plain(runner, verification, most + 1, logprobs, mute=True)
                 else:
-                    yield from self._round(context, ids, verification, most, logprobs)
+                    rest = min(max(self._pace.rest(), 1), most + 1)
+                    yield from self._plain(runner, verification, rest, logprobs)
             runner.end = "interrupted"
         finally:
             self._kept = self._kept or ids[: began + 1]
@@ -123,22 +129,22 @@ class Speculation:
 
         ``mute`` ends that as soon as the draft could propose something.
         """
-        context, ids = runner.context, runner.ids
+        context, ids, clock = runner.context, runner.ids, self._clock
         assert context is not None
-        start, done, first, nothing = time.perf_counter(), 0, 0.0, Proposal([])
+        start, done, nothing = time.perf_counter(), 0, Proposal([])
         imagined = None
         if self._declined and (most := self._pace.imagines()):
             imagined = Imagined(self.draft, most, self._pace.imagined)
+        timed, times = 0 if self._declined else _TIMED, []
         try:
             while done < count and not runner.stop_asked:
-                if not done:
-                    began = self._clock()
+                if done < timed:
+                    began = clock()
                 context.step(ids[-1])
-                if not done:
-                    context.logits(0)  # waits until it is done
-                    first = self._clock() - began
                 kept = context.logits(0).copy() if logprobs else None
                 token_id = verification.choose(nothing, 0)
+                if done < timed:
+                    times.append(clock() - began)
                 done += 1
                 yield token_id, kept
                 if imagined is not None:
@@ -147,7 +153,7 @@ class Speculation:
                     break
         finally:
             self.statistics.plain_rounds(done, time.perf_counter() - start)
-            self._pace.rested(done, first)
+            self._pace.rested(done, times)
         if done:
             self.draft.saw(Outcome([], 0, ids[-done:], -1))
 
@@ -156,12 +162,12 @@ class Speculation:
         context: Context,
         ids: list[int],
         verification: Verification,
-        most: int,
+        count: int,
         logprobs: bool,
     ) -> Chosen:
         seen, clock = self.statistics, self._clock
         start, began = time.perf_counter(), clock()
-        proposal = self._proposal(ids, most)
+        proposal = self.draft.propose(ids, count) if count > 0 else Proposal([])
         drafted_at, drafted_by = time.perf_counter(), clock()
         drafted, past = proposal.ids, context.n_past
         batch = [ids[-1], *drafted]
@@ -172,10 +178,10 @@ class Speculation:
         else:
             context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
-        spent = drafted_by - began, clock() - drafted_by
         seen.round(len(drafted), drafted_at - start, time.perf_counter() - drafted_at)
         emitted: list[int] = []
         accepted = row = 0
+        spent, resumed = 0.0, drafted_by  # without the time of whoever takes the tokens
         try:
             while True:
                 logits = context.logits(row)
@@ -184,24 +190,21 @@ class Speculation:
                 emitted.append(token_id)
                 fits = row < len(drafted) and token_id == drafted[row]
                 accepted += fits
+                spent += clock() - resumed
                 yield token_id, kept
+                resumed = clock()
                 if not fits:
                     break
                 row += 1
+            if context.n_past > past + 1 + accepted:
+                self._cut(context, past + 1 + accepted)
+            likely = int(logits.argmax()) if drafted and self.draft.learning is not None else -1
+            self.draft.saw(Outcome(drafted, accepted, emitted, likely))
+            spent += clock() - resumed
         finally:
             # Here, too, when nobody takes what was accepted: the text has ended before.
             seen.outcome(len(drafted), accepted, len(emitted))
-            self._pace.saw(len(drafted), accepted, *spent)
-        if context.n_past > past + 1 + accepted:
-            self._cut(context, past + 1 + accepted)
-        likely = int(logits.argmax()) if drafted and self.draft.learning is not None else -1
-        self.draft.saw(Outcome(drafted, accepted, emitted, likely))
-
-    def _proposal(self, ids: list[int], most: int) -> Proposal:
-        """Let the draft propose as many tokens as pay, ``most`` at most."""
-        behind = self.draft.behind(ids) if most > 0 else None
-        count = min(self._pace.count(most + 1, behind), most) if behind is not None else 0
-        return self.draft.propose(ids, count) if count > 0 else Proposal([])
+            self._pace.saw(len(drafted), accepted, drafted_by - began, spent)
 
     def _cut(self, context: Context, end: int) -> None:
         if not context.truncate(end):
