@@ -6,40 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from drafting import PLAIN, Target, own, prompts
 from llm_models import ARCHITECTURES, reciting, tiny
-from support import reference, shared
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.generate import generate
-from mtkit.llm.open_model import open_model
-from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import calibration, exactness
 from mtkit.llm.speculative.calibration import Costs
-from mtkit.llm.speculative.opening import open_speculation, prepared
+from mtkit.llm.speculative.opening import prepared
 from mtkit.settings import GenerateSettings
-from mtkit.settings.declaration import settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from conftest import Run
-
-PLAIN: dict[str, Any] = {"draft_lookup": True, "draft_max": 0}
-"""Plain decoding in the configuration that is exact."""
-
-
-def own(part: str, kind: str) -> str:
-    """Return the path of a model of the trained pair."""
-    reference("llama_cpp")
-    return str(shared(f"own/model/mtkit-docs-{part}-{kind}.gguf"))
-
-
-def prompts(language: str, count: int) -> list[str]:
-    """Return held-out texts."""
-    lines = shared(f"own/prompts/{language}.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line)["prompt"] for line in lines[:count]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,46 +30,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MTKIT_TRIAL", "0")
 
 
-class Bench:
-    """A target that answers many prompts with several drafts."""
-
-    def __init__(self, model: str, **given: Any) -> None:
-        self._settings = settings_of(
-            GenerateSettings, {"n_ctx": 640, "threads": 1, **given, "model": model}
-        )
-        self._settings = prepared(self._settings)
-        self.runner = open_model(self._settings)
-        context = self.runner.open_context()
-        self._sampler = Sampler(context, self._settings.sampler)
-        self.speculation = open_speculation(self.runner, self._settings, 1)
-
-    def ids(self, prompt: str | Sequence[int], limit: int) -> list[int]:
-        """Return the tokens behind a prompt."""
-        runner = self.runner
-        given = runner.model.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
-        runner.feed(given)
-        for _ in runner.stream(self._sampler, limit, speculation=self.speculation):
-            pass
-        context = runner.context
-        assert context is not None
-        assert context.n_past <= len(runner.ids)
-        return runner.ids[len(given) :]
-
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.speculation is not None:
-            self.speculation.close()
-        self._sampler.close()
-        self.runner.close()
-
-
 @pytest.mark.parametrize("kind", ["q8_0", "bf16", "q4_0"])
 def test_the_trained_pair(kind: str) -> None:
     texts = [text for name in ("en", "zh", "de", "code") for text in prompts(name, 3)]
     model, draft = own("target", kind), own("draft", kind)
-    with Bench(model, **PLAIN) as plain:
+    with Target(model, **PLAIN) as plain:
         expected = [plain.ids(text, 64) for text in texts]
     drafts: list[dict[str, Any]] = [
         {"draft": draft, "draft_auto": False, "draft_max": 3},
@@ -98,7 +44,7 @@ def test_the_trained_pair(kind: str) -> None:
         {"draft_lookup": True, "draft_auto": False},
     ]
     for given in drafts:
-        with Bench(model, **given) as bench:
+        with Target(model, **given) as bench:
             assert [bench.ids(text, 64) for text in texts] == expected, given
             assert bench.speculation
             seen = bench.speculation.statistics
@@ -112,10 +58,10 @@ def test_the_trained_pair(kind: str) -> None:
 def test_tiny_architectures_beyond_512_cells(arch: str) -> None:
     path = str(tiny(arch))
     prompt = [1 + at * 7 % 250 for at in range(500)]
-    with Bench(path, **PLAIN) as plain:
+    with Target(path, **PLAIN) as plain:
         expected = [plain.ids(prompt[:length], 60) for length in (1, 40, 250, 500)]
     for given in ({"draft": path, "draft_max": 4}, {"draft_lookup": True, "draft_max": 6}):
-        with Bench(path, draft_auto=False, **given) as bench:
+        with Target(path, draft_auto=False, **given) as bench:
             found = [bench.ids(prompt[:length], 60) for length in (1, 40, 250, 500)]
             assert found == expected
 
@@ -170,7 +116,7 @@ def test_what_goes_on_from_a_text_is_decoded_like_it(
     """With float weights the decision holds as long as tokens of the first text are kept."""
     model = own("target", "bf16")
     said = ["", "too dear"]
-    with Bench(model, draft=model, draft_max=4) as bench:
+    with Target(model, draft=model, draft_max=4) as bench:
         speculation = bench.speculation
         assert speculation
         pace = speculation._pace
@@ -182,46 +128,6 @@ def test_what_goes_on_from_a_text_is_decoded_like_it(
             assert speculation.statistics.declined == (turn + 1) * declined
         bench.ids([5, *text], 12)  # nothing is kept: it is decided anew
         assert speculation.statistics.declined == 3 * declined + (not declined)
-
-
-@pytest.fixture(scope="module")
-def answer() -> tuple[str, list[int]]:
-    """A prompt and 24 tokens behind it."""
-    text = prompts("en", 1)[0]
-    with Bench(own("target", "q8_0"), **PLAIN) as plain:
-        return text, plain.ids(text, 24)
-
-
-@pytest.mark.parametrize("most", [1, 3, 7])
-def test_every_place_of_an_end(answer: tuple[str, list[int]], most: int) -> None:
-    """An end token, a limit and a stop string at every place of accepted drafts."""
-    text, expected = answer
-    model = own("target", "q8_0")
-    with Bench(model, draft=model, draft_auto=False, draft_max=most) as bench:
-        runner = bench.runner
-        real = runner.model.is_eog
-        for place in range(24):
-            first = expected.index(expected[place])
-            runner.model.is_eog = lambda i, end=expected[place]: i == end  # type: ignore[method-assign]
-            assert bench.ids(text, 24) == expected[: first + 1]
-            assert runner.end == "eog"
-            runner.model.is_eog = real  # type: ignore[method-assign]
-            assert bench.ids(text, place) == expected[:place]
-            assert runner.end == "length"
-            assert bench.ids(text, 24) == expected  # what was cut short left nothing behind
-
-
-def test_a_full_context() -> None:
-    """The text ends at the same token, whatever is drafted at its end."""
-    model = own("target", "q8_0")
-    text = prompts("code", 1)[0]
-    with Bench(model, n_ctx=160, **PLAIN) as plain:
-        expected = plain.ids(text, 500)
-        assert plain.runner.end == "context"
-    for most in (1, 4, 9):
-        with Bench(model, n_ctx=160, draft=model, draft_auto=False, draft_max=most) as bench:
-            assert bench.ids(text, 500) == expected
-            assert bench.runner.end == "context"
 
 
 def test_same_seed_same_text() -> None:
