@@ -46,6 +46,7 @@ class SlotContext(Context):
         self.n_slot: int = min(
             self.n_ctx // self.n_slots, self._library.llama_n_ctx_seq(self.handle)
         )
+        self.n_ctx = self.n_slot  # what is not computed in parts goes into the first slot
         self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)
 
     def compute(self, parts: Sequence[tuple[int, int, Sequence[int], int]]) -> list[int]:

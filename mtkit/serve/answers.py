@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from mtkit.base.record import replace
+from mtkit.errors import UsageError
 from mtkit.serve.job import Begun, Done, Failed, Job, Piece
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ class Answers:
         stops: Sequence[str] = (),
         top: int | None = None,
         shown: frozenset[int] = frozenset(),
+        speculative: bool | None = None,
     ) -> None:
         """Prepare the jobs.
 
@@ -49,9 +51,10 @@ class Answers:
             stops: Strings that end them.
             top: As in ``Job``.
             shown: As in ``Job``.
+            speculative: As in ``Job``; None: where anything drafts.
 
         Raises:
-            UsageError: A prompt is empty, or has an id that does not exist.
+            UsageError: A prompt is empty, or has an id that does not exist, or nothing drafts.
             ResourceError: One does not fit.
         """
         self._served, self._prompts = served, prompts
@@ -60,6 +63,13 @@ class Answers:
         self.done: dict[int, Done] = {}
         self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
         self._started = time.perf_counter()
+        drafts = served.scheduler.drafts
+        if speculative and not drafts:
+            raise UsageError(
+                "nothing drafts here", field="speculative",
+                hint="the server has to be started with --draft or --draft-lookup",
+            )  # fmt: skip
+        drafts = drafts and speculative is not False
         self._jobs = []
         for index in range(self.count):
             ids = prompts[index // n]
@@ -69,7 +79,10 @@ class Answers:
             own = sampler if seed is None else replace(sampler, seed=(seed + index % n) % (1 << 32))
             most = room if limit is None else min(limit, room)
             emit = self._emit(index)
-            self._jobs.append(Job(ids, own, most, emit, stops=stops, top=top, shown=shown))
+            job = Job(
+                ids, own, most, emit, stops=stops, top=top, shown=shown, speculative=drafts
+            )
+            self._jobs.append(job)
 
     def _emit(self, index: int) -> Callable[[Any], None]:
         posts, put = self._served.posts, self._told.put_nowait
@@ -106,7 +119,6 @@ class Answers:
                 metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)
             yield index, told
 
-    @property
     def has_more(self) -> bool:
         """Whether ``events`` does not have to wait: something was told, or all has been."""
         return len(self.done) == self.count or not self._told.empty()
@@ -134,14 +146,15 @@ class Answers:
         """Tokens of all answers."""
         return sum(done.generated for done in self.done.values())
 
-    def timings(self) -> dict[str, float]:
-        """Return how long it took, and how fast the first answer came."""
+    def timings(self) -> dict[str, Any]:
+        """Return how long it took, how fast the first answer came, and what was drafted in it."""
         done = self.done[0]
         speed = (done.generated - 1) / done.seconds if done.seconds > 0 else 0.0
         return {
             "prompt_seconds": round(done.prompt_seconds, 6),
             "seconds": round(done.seconds, 6),
             "tokens_per_second": round(speed, 3),
+            **({"drafting": done.drafting} if done.drafting else {}),
         }
 
     def explanation(self) -> list[dict[str, Any]]:

@@ -75,6 +75,7 @@ async def messages(request: Request, served: Served) -> Response:
         limit=asked.max_tokens,
         stops=asked.stop_sequences,
         shown=served.markers if tools.given else frozenset(),
+        speculative=asked.speculative,
     )
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
@@ -87,7 +88,7 @@ async def messages(request: Request, served: Served) -> Response:
         await while_there(request.receive, answers.start())
         if asked.stream:
             chunks = _stream(asked, answers, reading, head)
-            return Events(request, chunks, b"", answers)
+            return Events(request, chunks, b"", answers.has_more, answers.cancel)
         content = await while_there(request.receive, _collected(answers, reading))
     except BaseException:
         answers.cancel()

@@ -53,7 +53,7 @@ class Answer(Struct, kw_only=True):
     n: Choices = 1
     stream_options: StreamOptions = StreamOptions()
     explain_cache: bool = False
-    speculative: Literal[False] = False
+    speculative: bool | None = None
 
 
 class Completion(Answer, kw_only=True):
@@ -89,7 +89,7 @@ class Message(Struct, kw_only=True):
     tool_choice: dict[str, Any] = {}
     thinking: dict[str, Any] = {}
     explain_cache: bool = False
-    speculative: Literal[False] = False
+    speculative: bool | None = None
 
 
 class MessageCount(Struct, kw_only=True):
@@ -183,8 +183,6 @@ def _split(
 ) -> tuple[S, dict[str, Any]]:
     own = kind.__struct_fields__
     given = {name: value for name, value in body.items() if value is not None}
-    if given.get("speculative"):
-        raise Problem(400, "speculative: answers are not drafted here", field="speculative")
     rest = {name: value for name, value in given.items() if name not in own}
     for name in rest:
         if name not in _NO_EFFECT and name not in (allowed or {}):

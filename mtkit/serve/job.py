@@ -97,6 +97,7 @@ class Done(Record):
         generated: Tokens of the answer.
         prompt_seconds: From the job's begin to its first token.
         seconds: From its first token to the last.
+        drafting: Figures of what was drafted; None where nothing was to be.
     """
 
     end: End
@@ -105,6 +106,7 @@ class Done(Record):
     generated: int
     prompt_seconds: float
     seconds: float
+    drafting: dict[str, float] | None = None
 
 
 class Failed(Record):
@@ -123,6 +125,7 @@ class Job:
         stops: Strings that end the answer.
         top: How many of the most probable tokens are told with each; None: no probabilities.
         shown: Control tokens that are text of the answer.
+        speculative: Tokens may be drafted, where anything drafts.
         emit: Called in the scheduler's thread with ``Begun``, ``Piece`` … and at last ``Done`` or
             ``Failed``; must not wait.
         cancelled: Set from any thread, ends it before its next token; nothing is told any more.
@@ -138,6 +141,7 @@ class Job:
         stops: Sequence[str] = (),
         top: int | None = None,
         shown: frozenset[int] = frozenset(),
+        speculative: bool = True,
     ) -> None:
         self.ids = list(ids)
         self.sampler = sampler
@@ -145,6 +149,7 @@ class Job:
         self.stops = stops
         self.top = top
         self.shown = shown
+        self.speculative = speculative
         self.emit = emit
         self.cancelled = False
 

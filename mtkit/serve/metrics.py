@@ -26,6 +26,11 @@ class Metrics:
         self._cached = counter("cached_tokens", "Tokens of prompts that a slot remembered.")
         self._generated = counter("generated_tokens", "Tokens of answers.")
         self._ends = counter("answers", "Answers, by what ended them.", "end")
+        self._drafting = {
+            "drafted": counter("drafted_tokens", "Tokens that were drafted."),
+            "accepted": counter("accepted_tokens", "Of them, those that were accepted."),
+            "triggers": counter("draft_triggers", "Rounds that looked for unknown ids."),
+        }
         self._first = Histogram(
             "mtkit_first_token_seconds", "Time to the first token.", buckets=_SECONDS,
             registry=registry,
@@ -38,12 +43,18 @@ class Metrics:
         def busy() -> int:
             return sum(slot.job is not None for slot in scheduler.slots)
 
+        def dynamic() -> float:
+            return sum(
+                (slot.drafting or {}).get("dynamic_vocabulary", 0) for slot in scheduler.slots
+            )
+
         for name, text, value in (
             ("slots", "Slots.", lambda: len(scheduler.slots)),
             ("slots_busy", "Slots that answer.", busy),
             ("queue_length", "Requests that wait for a slot.", lambda: scheduler.queued),
             ("batches", "Batches computed.", lambda: scheduler.rounds),
             ("batch_tokens", "Tokens computed in them.", lambda: scheduler.computed),
+            ("dynamic_vocabulary", "Ids added to the vocabularies of drafts.", dynamic),
         ):  # fmt: skip
             Gauge(f"mtkit_{name}", text, registry=registry).set_function(value)
 
@@ -61,6 +72,8 @@ class Metrics:
         self._cached.inc(cached)
         self._generated.inc(done.generated)
         self._ends.labels(done.end).inc()
+        for name, one in self._drafting.items():
+            one.inc((done.drafting or {}).get(name, 0))
         if done.seconds > 0:
             self._speed.observe((done.generated - 1) / done.seconds)
 

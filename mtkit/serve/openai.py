@@ -101,7 +101,10 @@ def _answers(
 ) -> Answers:
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop
     shown = served.markers if tools and tools.given else frozenset()
-    return Answers(served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top, shown=shown)
+    return Answers(
+        served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top, shown=shown,
+        speculative=asked.speculative,
+    )  # fmt: skip
 
 
 class _Texts:
@@ -221,7 +224,13 @@ async def _reply(
     try:
         await while_there(request.receive, answers.start())
         if asked.stream:
-            return Events(request, _stream(asked, answers, shape, head), _LAST, answers)
+            return Events(
+                request,
+                _stream(asked, answers, shape, head),
+                _LAST,
+                answers.has_more,
+                answers.cancel,
+            )
         found = await while_there(request.receive, _collected(answers, shape))
     except BaseException:
         answers.cancel()

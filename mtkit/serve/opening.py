@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError, counted
 from mtkit.llama import SlotContext
 from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import exactness
+from mtkit.llm.speculative import exactness, opening
+from mtkit.llm.speculative.shared import SharedDrafting
 from mtkit.serve.scheduler import Scheduler
+from mtkit.settings import AnswerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 _TOKENS = 4096
 """Of each slot where the settings do not say, if the model was trained with as many."""
 _LEAST = 16
-_EXACT_ROWS = 63
 
 
 @contextmanager
@@ -39,7 +40,9 @@ def opened(
     from mtkit.sources.locate import MODEL, locate
 
     context = replace(settings.context, n_seq=settings.slots)
-    if settings.exact_batches:
+    drafting = settings.drafting
+    opening.check_used(replace(drafting, exact=False))
+    if drafting.exact:
         context = exactness.exact_context(context)
     if context.n_ctx is None:
         trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
@@ -51,15 +54,18 @@ def opened(
     with open_model(settings, on_progress) as runner:
         if runner.model.has_encoder:
             raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
-        if settings.exact_batches:
+        if drafting.exact:
             _check_exact(runner, settings)
         made = runner.open_context(kind=SlotContext)
         assert isinstance(made, SlotContext)
-        scheduler = Scheduler(made, settings.queue)
-        try:
+        with ExitStack() as stack:
+            shared = None
+            if opening.is_wanted(drafting):
+                asked = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
+                shared = stack.enter_context(SharedDrafting(runner, made, asked))
+            scheduler = Scheduler(made, settings.queue, shared)
+            stack.callback(scheduler.close)
             yield runner, scheduler
-        finally:
-            scheduler.close()
 
 
 def _check_exact(runner: Runner, settings: ServeSettings) -> None:
@@ -69,7 +75,7 @@ def _check_exact(runner: Runner, settings: ServeSettings) -> None:
         UnsupportedError: It does not, with these weights.
     """
     found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
-    if found.pairs or found.rows < _EXACT_ROWS:
+    if found.pairs or found.rows < exactness.MOST_ROWS:
         raise UnsupportedError(
             "with these weights an answer depends on what else is computed",
             source=runner.model.path,

@@ -72,6 +72,7 @@ async def slots(_: Request, served: Served) -> Response:
                 "computed": slot.past,
                 "cached": slot.cached,
                 "generated": slot.generated,
+                **({"drafting": figures} if (figures := slot.drafting) else {}),
             }
             for slot in served.scheduler.slots
         ]

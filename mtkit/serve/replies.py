@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from mtkit.serve.answers import Answers
-
 ANTHROPIC = "/v1/messages"
 """Routes below it answer as Anthropic's API does."""
 _KINDS = {
@@ -142,7 +140,8 @@ class Events(Response):
         request: Request,
         chunks: AsyncGenerator[bytes, None],
         last: bytes,
-        answers: Answers,
+        has_more: Callable[[], bool],
+        ended: Callable[[], None],
     ) -> None:
         """Take the events.
 
@@ -150,12 +149,13 @@ class Events(Response):
             request: What is answered.
             chunks: The events; closed in any case.
             last: What ends the stream after an error.
-            answers: Cancelled in any case, also where not one event was asked for.
+            has_more: Whether the next event is there already.
+            ended: Called in any case, also where not one event was asked for.
         """
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._path, self._chunks, self._last = request.url.path, chunks, last
-        self._answers = answers
+        self._has_more, self._ended = has_more, ended
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
         """Send the events until they end or the client leaves."""
@@ -167,7 +167,7 @@ class Events(Response):
             try:
                 async for chunk in self._chunks:
                     parts.append(chunk)
-                    if not self._answers.has_more:  # what is there at once is sent at once
+                    if not self._has_more():  # what is there at once is sent at once
                         body, parts = b"".join(parts), []
                         await send({"type": "http.response.body", "body": body, "more_body": True})
             except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
@@ -179,7 +179,7 @@ class Events(Response):
             with suppress(Gone):
                 await while_there(receive, write())
         finally:
-            self._answers.cancel()
+            self._ended()
             await self._chunks.aclose()
 
 

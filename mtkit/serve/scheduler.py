@@ -1,8 +1,9 @@
 """The thread that owns the context and answers all jobs together.
 
-Each round puts the next tokens of all slots into one batch: of an answer its last token, of a
-prompt a chunk. While answers run, the prompts share at most ``PROMPT_ROWS`` rows, so that a long
-prompt does not hold up the others' text. Jobs beyond the slots wait in a queue of bounded length.
+Each round puts the next tokens of all slots into one batch: of an answer its last token and what
+is drafted behind it, of a prompt a chunk. While answers run, the prompts share at most
+``PROMPT_ROWS`` rows, so that a long prompt does not hold up the others' text. Jobs beyond the slots
+wait in a queue of bounded length.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mtkit.llama import SlotContext
+    from mtkit.llm.speculative.shared import SharedDrafting
     from mtkit.serve.job import Job
 
 PROMPT_ROWS = 128
@@ -37,12 +39,15 @@ class Scheduler:
             token would let it interrupt this one before all slots have chosen theirs.
     """
 
-    def __init__(self, context: SlotContext, queue: int = 64) -> None:
+    def __init__(
+        self, context: SlotContext, queue: int = 64, drafting: SharedDrafting | None = None
+    ) -> None:
         """Serve a context, which no other thread may use from now on.
 
         Args:
             context: Where answers are computed.
             queue: Jobs that wait for a slot at most.
+            drafting: What drafts in its slots; None: nothing.
 
         Raises:
             UsageError: A batch does not hold a token of every slot.
@@ -52,7 +57,9 @@ class Scheduler:
             raise UsageError(what, field="--batch")
         self._context = context
         self.n_slot = context.n_slot
-        self.slots = [Slot(context, number) for number in range(context.n_slots)]
+        seats = drafting.seats if drafting else [None] * context.n_slots
+        self.slots = [Slot(context, number, seat) for number, seat in enumerate(seats)]
+        self._drafting = drafting
         self.computed = self.rounds = 0
         self.told: Callable[[], None] = lambda: None
         self._most = queue
@@ -73,6 +80,11 @@ class Scheduler:
     def queued(self) -> int:
         """How many jobs wait."""
         return len(self._queue)
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything drafts."""
+        return self._drafting is not None
 
     @property
     def is_open(self) -> bool:
@@ -185,23 +197,21 @@ class Scheduler:
     def _round(self) -> None:
         """Compute a batch, and choose the tokens that it leads to."""
         busy = [slot for slot in self.slots if slot.job is not None]
-        shares = _shares([slot.waiting for slot in busy], self._context.n_batch)
+        running = [slot for slot in busy if slot.waiting == 1]
+        self._draft([slot for slot in running if slot.may_draft > 0], len(running))
+        rows = sum(1 + len(slot.proposal.ids) for slot in running)
+        left = self._context.n_batch - rows
+        shares = _shares([slot.waiting for slot in busy], min(left, PROMPT_ROWS) if rows else left)
         active = [(slot, share) for slot, share in zip(busy, shares, strict=True) if share]
         if not active:
             return
-        rows = self._context.compute(
-            [
-                (slot.number, slot.past, slot.ids[slot.past : slot.past + share],
-                 share == slot.waiting)
-                for slot, share in active
-            ]
-        )  # fmt: skip
+        ends = self._context.compute([slot.part(share) for slot, share in active])
         self.rounds += 1
-        for (slot, share), row in zip(active, rows, strict=True):
+        for (slot, share), row in zip(active, ends, strict=True):
             slot.past += share
-            self.computed += share
+            self.computed += share + len(slot.proposal.ids)
             job = slot.job
-            if slot.waiting or job is None or job.cancelled:
+            if slot.waiting or job is None:
                 continue
             taken = time.perf_counter() - slot.started
             try:
@@ -212,6 +222,15 @@ class Scheduler:
             if slot.job is None:
                 self._mean_seconds += (taken - self._mean_seconds) / 8
 
+    def _draft(self, slots: Sequence[Slot], running: int) -> None:
+        if self._drafting is None or not slots:
+            return
+        asked = [(slot.seat, slot.ids, slot.may_draft) for slot in slots if slot.seat]
+        for slot, found in zip(
+            slots, self._drafting.proposals(asked, running - len(slots)), strict=True
+        ):
+            slot.proposal = found
+
     def _fail(self, error: Exception) -> None:
         """End all answers: nothing says how far a batch that failed was computed."""
         for slot in self.slots:
@@ -221,17 +240,13 @@ class Scheduler:
                 job.emit(Failed(Closed("the server is ending") if self._stopping else error))
 
 
-def _shares(waiting: Sequence[int], most: int) -> list[int]:
+def _shares(waiting: Sequence[int], left: int) -> list[int]:
     """Divide the rows of a batch: answers get their one, prompts what is left, in equal parts.
 
     Args:
         waiting: Tokens that each slot has to compute.
-        most: Rows of a batch.
+        left: Rows for prompts.
     """
-    running = sum(count == 1 for count in waiting)
-    left = most - running
-    if running:
-        left = min(left, PROMPT_ROWS)
     shares = [int(count == 1) for count in waiting]
     prompts = sorted((count, at) for at, count in enumerate(waiting) if count > 1)
     for place, (count, at) in enumerate(prompts):  # the shortest leave the rest to the others

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 
+from mtkit.errors import UnsupportedError
 from mtkit.llm.sampling import Sampler
+from mtkit.llm.speculative.proposal import Proposal
+from mtkit.llm.speculative.verification import Matching, Round
 from mtkit.llm.whole_characters import TextStream
 from mtkit.serve.job import Begun, Broken, Done, Piece, chances
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from mtkit.llama import SlotContext
+    from mtkit.llm.speculative.shared import Seat
     from mtkit.serve.job import End, Job
+
+_NOTHING = Proposal([])
 
 
 class Slot:
@@ -29,11 +35,13 @@ class Slot:
         started: When its job began, as ``time.perf_counter`` counts.
         cached: Tokens of the prompt that it remembered.
         generated: Tokens of the answer so far.
+        seat: What drafts for it; None where nothing does.
+        proposal: What is computed behind the last token.
     """
 
-    def __init__(self, context: SlotContext, number: int) -> None:
+    def __init__(self, context: SlotContext, number: int, seat: Seat | None = None) -> None:
         self._context = context
-        self.number = number
+        self.number, self.seat, self.proposal = number, seat, _NOTHING
         self.ids: list[int] = []
         self.past = 0
         self.job: Job | None = None
@@ -53,6 +61,24 @@ class Slot:
     def waiting(self) -> int:
         """How many tokens have to be computed before the next can be chosen."""
         return len(self.ids) - self.past
+
+    @property
+    def may_draft(self) -> int:
+        """How many tokens can be drafted behind the last one."""
+        job = self.job
+        if job is None or self.seat is None or not job.speculative or self.waiting > 1:
+            return 0
+        return min(job.limit - self.generated, self._context.n_slot - self.past) - 1
+
+    def part(self, share: int) -> tuple[int, int, list[int], int]:
+        """Return its part of the next batch, as ``SlotContext.compute`` takes it.
+
+        Args:
+            share: Tokens of a prompt that it may compute.
+        """
+        ids = self.ids[self.past : self.past + share] + self.proposal.ids
+        wanted = 1 + len(self.proposal.ids) if share == self.waiting else 0
+        return self.number, self.past, ids, wanted
 
     def common(self, ids: Sequence[int]) -> int:
         """Return how many tokens of a prompt it remembers from the start."""
@@ -78,12 +104,15 @@ class Slot:
         if keep < self.past and not (keep and context.cut(self.number, keep)):
             context.clear_slot(self.number)
             keep = 0
+        if self.seat is not None:
+            self.seat.begin(ids, goes_on=2 * common >= len(ids))
         self.job, self.used = job, used
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
         self._text = TextStream(job.stops)
         self.started = time.perf_counter()
         self._first = 0.0
         self._sampler.accept(ids)
+        self._verification = Matching(self._sampler)
         broken = Broken(
             common,
             had[common] if common < len(had) else None,
@@ -92,16 +121,37 @@ class Slot:
         job.emit(Begun(self.number, keep, broken))
 
     def choose(self, row: int) -> None:
-        """Choose the next token from a row of logits, and tell it."""
+        """Choose the tokens behind the last one and what was drafted, and tell them.
+
+        Args:
+            row: Of the logits behind the last token of the part.
+        """
+        job, context, proposal = self.job, self._context, self.proposal
+        assert job is not None
+        self.proposal = _NOTHING
+        made, drafted = Round(proposal), len(proposal.ids)
+        end: End | None = None
+        while end is None and not made.is_over and not job.cancelled:
+            at = row - drafted + len(made.emitted)
+            end = self._next(made, at)
+        self.past += made.accepted
+        if made.accepted < drafted and not context.cut(self.number, self.past):
+            raise UnsupportedError("its memory cannot be cut", source=context.model.path)
+        if self.seat is not None and made.emitted and job.speculative:
+            self.seat.saw(made, context.logits(at))
+        if end is not None:
+            self._finish(end)
+
+    def _next(self, made: Round, row: int) -> End | None:
+        """Choose a token; says why it is the last one, None where it is not."""
         job, context = self.job, self._context
         assert job is not None
         logits = context.logits(row).copy() if job.top is not None else None
-        token = self._sampler.sample(row)
+        token = made.next(self._verification, row - len(made.emitted))
         if not self.generated:
             self._first = time.perf_counter()
         if token < 0:
-            self._finish("grammar")
-            return
+            return "grammar"
         self.ids.append(token)
         self.generated += 1
         is_eog = token in context.model.eog_ids and not job.sampler.ignore_eos
@@ -110,11 +160,10 @@ class Slot:
         found = None if job.top is None or is_eog else chances(logits, token, job.top)
         job.emit(Piece(token, raw, text, found))
         if is_eog:
-            self._finish("eog")
-        elif self._text.stopped is not None:
-            self._finish("stop")
-        elif self.generated >= job.limit:
-            self._finish("length")
+            return "eog"
+        if self._text.stopped is not None:
+            return "stop"
+        return "length" if self.generated >= job.limit else None
 
     def _finish(self, end: End) -> None:
         job = self.job
@@ -131,14 +180,20 @@ class Slot:
                 self.generated,
                 self._first - self.started,
                 now - self._first,
+                self.drafting if job.speculative else None,
             )
         )
+
+    @property
+    def drafting(self) -> dict[str, float] | None:
+        """Figures of what was drafted in its text; None where nothing drafts."""
+        return self.seat.figures() if self.seat is not None else None
 
     def free(self) -> None:
         """Leave the job; what was computed is remembered."""
         if self.job is not None:
             self._sampler.close()
-            self.job = None
+            self.job, self.proposal = None, _NOTHING
         del self.ids[self.past :]
 
     def forget(self) -> None:

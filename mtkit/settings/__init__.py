@@ -257,6 +257,16 @@ class DraftSettings(Settings, heading="Drafting"):
     )  # fmt: skip
 
 
+class ServedDraftSettings(DraftSettings, heading="Drafting"):
+    """How tokens are drafted where several answers share a batch."""
+
+    draft_match: bool = setting(True, "Always: an answer does not depend on drafts.", option=None)
+    exact: bool = setting(
+        False, "Greedy answers do not depend on what else is computed, to the bit.",
+        heading="Serving",
+    )  # fmt: skip
+
+
 class ModelSettings(Settings):
     """What opening a model takes."""
 
@@ -329,8 +339,5 @@ class ServeSettings(ModelSettings, heading="Serving"):
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600
     )
-    exact_batches: bool = setting(
-        False, "Greedy answers do not depend on what else is computed, to the bit.",
-        option="--exact",
-    )  # fmt: skip
     sampler: SamplerSettings = SamplerSettings()
+    drafting: ServedDraftSettings = ServedDraftSettings()

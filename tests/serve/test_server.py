@@ -28,7 +28,10 @@ LONG = {"prompt": "x", "max_tokens": 100_000, "ignore_eos": True}
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Server]:
-    with server(chatting(), "-c", "262144", "-np", "4", "--queue", "8", "-q") as found:
+    """A server whose slots draft: with itself, and from the text."""
+    drafting = ["--draft", chatting(), "--draft-lookup", "--no-draft-auto", "--draft-max", "2"]
+    context = ["-c", "262144", "-np", "4", "--queue", "8"]
+    with server(chatting(), *context, *drafting, "-q") as found:
         yield found
 
 
@@ -256,7 +259,8 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
             (["-np", "0"], 2, "--slots"),
             (["-np", "4", "-c", "40"], 2, "--ctx"),
             (["-np", "20", "-c", "4096", "--batch", "20"], 2, "--batch"),
-            (["--draft", "x.gguf"], 2, "--draft"),
+            (["--draft", "x.gguf"], 2, "x.gguf"),
+            (["--draft-max", "3"], 2, "--draft-max"),
         ):
             made = mtkit("serve", "-m", model, *options)
             assert made.returncode == code, made.stderr

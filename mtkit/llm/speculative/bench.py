@@ -103,6 +103,9 @@ class Script:
         """Return 0."""
         return 0
 
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Read nothing."""
+
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return what comes next, right at the rate."""
         return Proposal([self.token(len(ids) + at) for at in range(most)])
@@ -174,7 +177,7 @@ class Bench:
         self._context = runner.context
         self._now = calibration.clock(self._context)
         self.pairs = False
-        most = min(settings.drafting.draft_max, opening.MOST_INEXACT - 1)
+        most = min(settings.drafting.draft_max, exactness.MOST_ROWS - 1)
         if settings.drafting.exact:
             found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
             self.pairs, most = found.pairs, min(most, found.rows - 1)

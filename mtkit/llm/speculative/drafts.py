@@ -28,6 +28,10 @@ if TYPE_CHECKING:
             """Return how many tokens it has to read before it can propose; None: it cannot."""
             ...
 
+        def read(self, ids: Sequence[int], most: int) -> None:
+            """Read so many of the tokens that it is behind, at most."""
+            ...
+
         def propose(self, ids: Sequence[int], most: int) -> Proposal:
             """Propose tokens, ``most`` at most, perhaps none.
 
@@ -66,6 +70,11 @@ class FirstOf:
         """Return what the first that can propose has to read."""
         found = (draft.behind(ids) for draft in self._drafts)
         return next((count for count in found if count is not None), None)
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Let all of them read."""
+        for draft in self._drafts:
+            draft.read(ids, most)
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return the first proposal that is not empty."""

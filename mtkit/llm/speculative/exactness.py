@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from mtkit.llama import Context
     from mtkit.settings import ContextSettings, LoadSettings
 
+MOST_ROWS = 63
+"""Of a batch that was compared with single rows."""
 _ROWS = {
-    **dict.fromkeys(("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL"), 63),
+    **dict.fromkeys(("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL"), MOST_ROWS),
     **dict.fromkeys(("Q5_K", "Q6_K", "IQ4_XS"), 7),
     "Q4_K": 3,
-    **dict.fromkeys(("F32", "F16", "BF16"), 63),
+    **dict.fromkeys(("F32", "F16", "BF16"), MOST_ROWS),
 }
 """Type of weights -> most rows of a batch that give the bits of single rows."""
 _PAIRED = frozenset(("F32", "F16", "BF16"))
@@ -76,7 +78,7 @@ def profile(tensors: Sequence[Tensor], load: LoadSettings, path: str) -> Profile
     unknown = sorted(types - set(limits))
     if unknown:
         raise _inexact(f"weights in {', '.join(unknown)}", path)
-    return Profile(min((limits[name] for name in types), default=63), bool(types & _PAIRED))
+    return Profile(min((limits[name] for name in types), default=MOST_ROWS), bool(types & _PAIRED))
 
 
 def _matrices(tensors: Sequence[Tensor]) -> list[Tensor]:

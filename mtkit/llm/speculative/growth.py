@@ -30,13 +30,17 @@ def is_dynamic(drafting: DraftSettings) -> bool:
 
 
 def open_learning(
-    runner: Runner, drafting: DraftSettings, context: Context, ids: list[int], whole: GgufFile
+    drafting: DraftSettings,
+    context: Context,
+    ids: list[int],
+    whole: GgufFile,
+    search: Search | None,
 ) -> tuple[Dynamic, Learning]:
     """Return a vocabulary that grows, and what makes it grow."""
     embedding = Rows(whole, whole.names[EMBEDDING])
     head = Rows(whole, whole.names[HEAD]) if HEAD in whole.names else embedding
     vocabulary = Dynamic(context, ids, embedding, head, finishers(whole.metadata), drafting.sx_cap)
-    trigger, search = None, _search(runner, drafting)
+    trigger = None
     if search is not None:
         trigger = Trigger(vocabulary, position=drafting.sx_position, which=drafting.sx_trigger)
     learning = Learning(
@@ -49,7 +53,7 @@ def open_learning(
     return vocabulary, learning
 
 
-def _search(runner: Runner, drafting: DraftSettings) -> Search | None:
+def open_search(runner: Runner, drafting: DraftSettings) -> Search | None:
     """Return what finds the ids like an unknown one; None where nothing is searched for."""
     target = runner.header.file
     table = Rows(target, target.names[EMBEDDING])

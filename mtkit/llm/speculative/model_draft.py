@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from mtkit.llama import Chain
-    from mtkit.llm.runner import Runner
+    from mtkit.llama import Chain, Context
     from mtkit.llm.speculative.draft_vocabulary import Whole
     from mtkit.llm.speculative.learning import Learning
     from mtkit.llm.speculative.proposal import Outcome
@@ -29,7 +28,7 @@ class ModelDraft:
 
     def __init__(
         self,
-        runner: Runner,
+        context: Context,
         vocabulary: Whole,
         *,
         least: float = 0.0,
@@ -37,10 +36,10 @@ class ModelDraft:
         random: Any = None,
         learning: Learning | None = None,
     ) -> None:
-        """Take a model with an open context.
+        """Take a context of a model.
 
         Args:
-            runner: The model; it is closed with the draft.
+            context: It is closed with the draft.
             vocabulary: The ids that it knows.
             least: Propose nothing more where not even the most likely token has this probability.
                 It may depend on what is likely, never on what was drawn: that would be biased.
@@ -50,9 +49,8 @@ class ModelDraft:
             learning: What changes the vocabulary between rounds.
         """
         self.learning = learning
-        self._runner, self._least, self._cuts, self._random = runner, least, cuts, random
-        assert runner.context is not None
-        self._context, self._vocabulary = runner.context, vocabulary
+        self._least, self._cuts, self._random = least, cuts, random
+        self._context, self._vocabulary = context, vocabulary
         self._fed: list[int] = []
         self._agreed = 0
 
@@ -64,7 +62,11 @@ class ModelDraft:
 
     def behind(self, ids: Sequence[int]) -> int | None:
         """Return how many tokens have to be computed; None where they do not fit."""
-        return None if len(ids) >= self._context.n_ctx else max(len(ids) - len(self._fed) - 1, 0)
+        return None if len(ids) >= self._context.n_ctx else len(ids) - 1 - self._agree(ids)
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Compute some of the tokens that it is behind."""
+        self._catch_up(ids[: self._agree(ids) + most])
 
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Propose tokens; none where they do not fit the draft's context, or it lacks an id."""
@@ -101,13 +103,18 @@ class ModelDraft:
             self._fed.append(token_id)
         return Proposal(proposed, distributions if self._cuts else None)
 
-    def _catch_up(self, ids: Sequence[int]) -> bool:
-        """Bring the memory to these tokens; False where the model does not know one of them."""
+    def _agree(self, ids: Sequence[int]) -> int:
+        """Return how many of these tokens are in the memory, from the start on."""
         at, fed = self._agreed, self._fed
         until = min(len(fed), len(ids) - 1)  # the last is computed anew, for its logits
         while at < until and fed[at] == ids[at]:
             at += 1
         self._agreed = at = min(at, max(len(ids) - 1, 0))
+        return at
+
+    def _catch_up(self, ids: Sequence[int]) -> bool:
+        """Bring the memory to these tokens; False where the model does not know one of them."""
+        at, fed = self._agree(ids), self._fed
         del fed[at:]
         self._context.truncate(at)
         rest = ids[at:]
@@ -130,10 +137,10 @@ class ModelDraft:
             self.learning.reset()
 
     def close(self) -> None:
-        """Free the model."""
+        """Free the context."""
         if self._cuts is not None:
             self._cuts.close()
-        self._runner.close()
+        self._context.close()
 
 
 def _highest(logits: Any) -> float:

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from mtkit.base.record import replace
-from mtkit.errors import UnsupportedError, UsageError
-from mtkit.gguf import open_gguf
-from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING
-from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import calibration, draft_files, exactness
-from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
-from mtkit.llm.speculative.drafts import FirstOf
-from mtkit.llm.speculative.growth import is_dynamic, open_learning
-from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.model_draft import ModelDraft
+from mtkit.errors import UsageError
+from mtkit.llm.speculative import calibration, exactness
+from mtkit.llm.speculative.growth import is_dynamic
+from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
 from mtkit.llm.speculative.pace import Adaptive, Steady
 from mtkit.llm.speculative.rounds import Speculation
-from mtkit.llm.speculative.translated_draft import TranslatedDraft
-from mtkit.llm.speculative.translation import Translation
-from mtkit.settings import ModelSettings
-from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from mtkit.gguf import GgufFile
-    from mtkit.llama import Context
     from mtkit.llm.runner import Runner
-    from mtkit.llm.speculative.drafts import Draft
     from mtkit.llm.speculative.pace import Pace
-    from mtkit.settings import AnswerSettings, DraftSettings, SamplerSettings
+    from mtkit.settings import AnswerSettings, DraftSettings
 
     S = TypeVar("S", bound=AnswerSettings)
 
-MOST_INEXACT = 63
-_LONGER = 3
-"""Times the target's context that a draft of another vocabulary has: it may need more tokens."""
 _TABLE = ("sx_scales", "sx_quantile")
 _SEARCH = ("sx_topk", "sx_threshold", "sx_trigger", "sx_position")
 
@@ -52,13 +37,18 @@ def prepared(settings: S) -> S:
     Raises:
         UsageError: A setting would do nothing, or cannot be exact.
     """
-    _check_used(settings.drafting)
+    check_used(settings.drafting)
     if is_wanted(settings.drafting) and settings.drafting.exact:
         return replace(settings, context=exactness.exact_context(settings.context))
     return settings
 
 
-def _check_used(drafting: DraftSettings) -> None:
+def check_used(drafting: DraftSettings) -> None:
+    """Check that every setting does something.
+
+    Raises:
+        UsageError: One does not.
+    """
     model, lookup = drafting.draft is not None, drafting.draft_lookup
     table = drafting.sx_quant_embd is not None
     searches = table or drafting.sx_neighbours is not None
@@ -122,144 +112,32 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
         return None
     context = runner.context
     assert context is not None
-    _check_can_cut(runner)
-    rows, pairs = min(MOST_INEXACT, context.n_batch), False
+    check_can_cut(runner)
+    rows, pairs = min(exactness.MOST_ROWS, context.n_batch), False
     if drafting.exact:
         found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
         rows, pairs = min(rows, found.rows), found.pairs
     most = min(drafting.draft_max, rows - 1)
     if drafting.exact:
         exactness.check(context, [max(runner.model.bos, 0), 0, 1, 2], most + 1, pairs=pairs)
-    draft, small = _draft(runner, settings, seed)
-    try:
+    drawn = seed if by_rejection(settings) else None
+    with ExitStack() as stack:
+        loaded = stack.enter_context(LoadedDraft(runner, settings, context.n_ctx))
+        draft = loaded.draft(drawn)
+        stack.callback(draft.close)
         pace: Pace = Steady(most)
         if drafting.draft_auto and most:
+            small = loaded.context
             costs = calibration.remembered(runner.header, context, most + 1, pairs=pairs)
             mixed = drafting.draft_lookup and small is not None
             pace = Adaptive(
                 most, calibration.costs_now(costs, context, small, pairs=pairs, mixed=mixed)
             )
-    except BaseException:
-        draft.close()
-        raise
+        stack.pop_all()
     random = None
-    if by_rejection(settings):
+    if drawn is not None:
         import numpy as np
 
-        random = np.random.default_rng(seed)
-    return Speculation(draft, pace, pairs=pairs, random=random, clock=calibration.clock(context))
-
-
-def _draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, Context | None]:
-    """Return what drafts, and the context of its model."""
-    drafting = settings.drafting
-    lookup = Lookup(drafting.draft_lookup_min)
-    if drafting.draft is None:
-        return lookup, None
-    model, context = _model_draft(runner, settings, seed)
-    if drafting.draft_lookup:
-        return FirstOf((lookup, model)), context
-    return model, context
-
-
-def _model_draft(runner: Runner, settings: AnswerSettings, seed: int) -> tuple[Draft, Context]:
-    from mtkit.llm.sampling import cuts
-
-    assert runner.context is not None
-    assert settings.drafting.draft is not None
-    n_ctx = runner.context.n_ctx
-    whole = open_gguf(locate(settings.drafting.draft, MODEL))
-    path, whole, ids = draft_files.find(whole, settings.drafting.sx_static_vocab)
-    differs = _difference(runner, whole)
-    if ids is not None and differs:
-        raise UsageError(
-            f"has another vocabulary: {differs}",
-            source=whole.name,
-            hint="a static vocabulary needs the model's ids",
-        )
-    if ids is not None and max(ids) >= runner.model.n_vocab:
-        raise UsageError(
-            f"can propose id {max(ids)}, which the model does not have", source=whole.name,
-            hint="mtkit sx vocab -t MODEL counts the model's ids",
-        )  # fmt: skip
-    grows = is_dynamic(settings.drafting)
-    if grows and ids is None:
-        raise UsageError(
-            "every id can be proposed: nothing is left to add",
-            source=path,
-            hint="--sx-static-vocab, or a draft that mtkit sx prune made",
-        )
-    by_text = settings.drafting.draft_by_text
-    if differs or by_text:
-        n_ctx *= _LONGER
-    context_settings = replace(settings.context, n_ctx=n_ctx, embeddings=grows)
-    load = replace(settings.load, trial=settings.load.trial and ids is None)
-    small = open_model(ModelSettings(path, context_settings, load), n_ctx=n_ctx)
-    try:
-        context = small.open_context()
-        _check_can_cut(small)
-        vocabulary, learning, translation = Whole(context, runner.model.n_vocab), None, None
-        if differs or by_text:
-            translation = _translation(runner, small)
-            vocabulary = Whole(context) if by_text else Shared(context, list(translation.shared))
-        elif ids is not None and grows:
-            vocabulary, learning = open_learning(runner, settings.drafting, context, ids, whole)
-        elif ids is not None:
-            vocabulary = Static(context, ids, Rows(whole, whole.names[EMBEDDING]))
-        chain = random = None
-        if by_rejection(settings) and not by_text:
-            import numpy as np
-
-            chain = cuts(context, replace(_without_penalties(settings.sampler), seed=seed))
-            random = np.random.default_rng([seed, 1])
-        least = settings.drafting.draft_p_min
-    except BaseException:
-        small.close()
-        raise
-    draft = ModelDraft(small, vocabulary, least=least, cuts=chain, random=random, learning=learning)
-    if translation is not None:
-        return TranslatedDraft(draft, translation, by_text=by_text), context
-    return draft, context
-
-
-def _translation(runner: Runner, draft: Runner) -> Translation:
-    """Return what translates between the ids of a target and of a draft."""
-    from mtkit.tokenizer.load import load
-
-    target, small = load(runner.model.path), load(draft.model.path)
-    front = [draft.model.bos] if draft.model.add_bos else []
-    found = Translation(target, small, front)
-    if not found.shared:
-        raise UsageError("has no token that the model has", source=draft.model.path)
-    return found
-
-
-def _without_penalties(sampler: SamplerSettings) -> SamplerSettings:
-    """Return settings without what depends on the tokens before: a draft may ignore them."""
-    return replace(
-        sampler, repeat_penalty=1.0, frequency_penalty=0.0, presence_penalty=0.0, dry=0.0
-    )
-
-
-def _check_can_cut(runner: Runner) -> None:
-    model = runner.model
-    if model.is_recurrent or model.has_encoder:
-        kind = "an encoder" if model.has_encoder else "a recurrent state"
-        raise UnsupportedError(
-            f"has {kind}: rejected tokens cannot be taken back", source=model.path
-        )
-    if not runner.settings.context.swa_full:
-        raise UsageError(
-            "rejected tokens cannot be taken back from a window alone",
-            hint="leave out --no-swa-full",
-        )
-
-
-def _difference(target: Runner, draft: GgufFile) -> str:
-    """Return which id means something else in a draft; empty where none does that both have."""
-    key = "tokenizer.ggml.tokens"
-    ours, theirs = (file.metadata.get(key) or () for file in (target.header.file, draft))
-    for token_id, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return f"id {token_id} is {other!r}, the model's is {one!r}"
-    return ""
+        random = np.random.default_rng(drawn)
+    clock = calibration.clock(context)
+    return Speculation(draft, pace, pairs=pairs, random=random, clock=clock, loaded=loaded)

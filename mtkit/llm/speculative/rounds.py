@@ -13,13 +13,14 @@ from mtkit.errors import UnsupportedError
 from mtkit.llm.speculative.imagined import Imagined
 from mtkit.llm.speculative.proposal import Outcome, Proposal
 from mtkit.llm.speculative.statistics import Statistics
-from mtkit.llm.speculative.verification import Matching, Rejection
+from mtkit.llm.speculative.verification import Matching, Rejection, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mtkit.base.closing import Closing
     from mtkit.llama import Context
     from mtkit.llm.runner import Chosen, Runner
     from mtkit.llm.sampling import Sampler
@@ -47,6 +48,7 @@ class Speculation:
         pairs: bool = False,
         random: Any = None,
         clock: Callable[[], float] = time.perf_counter,
+        loaded: Closing | None = None,
     ) -> None:
         """Take a draft.
 
@@ -58,9 +60,10 @@ class Speculation:
             random: numpy's generator, to accept drafted tokens by rejection sampling; None to
                 accept those that the sampler chooses.
             clock: What the pace measures with; the statistics are by the wall clock.
+            loaded: Closed behind the draft: the model that it runs.
         """
         self.draft, self._pace, self._clock = draft, pace, clock
-        self._pairs, self._random = pairs, random
+        self._pairs, self._random, self._loaded = pairs, random, loaded
         self.statistics = Statistics(draft.learning)
         self._declined = ""
         self._kept: list[int] = []
@@ -80,7 +83,7 @@ class Speculation:
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
-                yield verification.choose(Proposal([]), -1), kept
+                yield verification.choose(Proposal([]), 0, -1), kept
             while not runner.stop_asked:
                 room = context.n_ctx - context.n_past - 1 - (self._pairs and not alone)
                 if room < 0:
@@ -142,7 +145,7 @@ class Speculation:
                     began = clock()
                 context.step(ids[-1])
                 kept = context.logits(0).copy() if logprobs else None
-                token_id = verification.choose(nothing, 0)
+                token_id = verification.choose(nothing, 0, 0)
                 if done < timed:
                     times.append(clock() - began)
                 done += 1
@@ -179,31 +182,25 @@ class Speculation:
             context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
         seen.round(len(drafted), drafted_at - start, time.perf_counter() - drafted_at)
-        emitted: list[int] = []
-        accepted = row = 0
+        made, row = Round(proposal), 0
         spent, resumed = 0.0, drafted_by  # without the time of whoever takes the tokens
         try:
-            while True:
+            while not made.is_over:
                 logits = context.logits(row)
                 kept = logits.copy() if logprobs else None
-                token_id = verification.choose(proposal, row)
-                emitted.append(token_id)
-                fits = row < len(drafted) and token_id == drafted[row]
-                accepted += fits
+                row += 1
+                token_id = made.next(verification)
                 spent += clock() - resumed
                 yield token_id, kept
                 resumed = clock()
-                if not fits:
-                    break
-                row += 1
-            if context.n_past > past + 1 + accepted:
-                self._cut(context, past + 1 + accepted)
-            likely = int(logits.argmax()) if drafted and self.draft.learning is not None else -1
-            self.draft.saw(Outcome(drafted, accepted, emitted, likely))
+            if context.n_past > past + 1 + made.accepted:
+                self._cut(context, past + 1 + made.accepted)
+            self.draft.saw(made.outcome(logits if self.draft.learning is not None else None))
             spent += clock() - resumed
         finally:
             # Here, too, when nobody takes what was accepted: the text has ended before.
-            seen.outcome(len(drafted), accepted, len(emitted))
+            accepted = made.accepted
+            seen.outcome(len(drafted), accepted, len(made.emitted))
             self._pace.saw(len(drafted), accepted, drafted_by - began, spent)
 
     def _cut(self, context: Context, end: int) -> None:
@@ -222,3 +219,5 @@ class Speculation:
     def close(self) -> None:
         """Close the draft."""
         self.draft.close()
+        if self._loaded is not None:
+            self._loaded.close()

@@ -50,6 +50,13 @@ class TranslatedDraft:
             self._entered = list(ids), self._translation.entering(ids)
         return self._entered[1]
 
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Let the draft read."""
+        entering = self._entering(ids)
+        if entering is not None:
+            self._draft.begin(entering)
+            self._draft.read(entering, most)
+
     def propose(self, ids: Sequence[int], most: int) -> Proposal:
         """Return what the draft proposes, in the target's ids."""
         entering = self._entering(ids)

@@ -12,6 +12,7 @@ Two ways, both without loss:
 from __future__ import annotations
 
 from mtkit.llm.speculative.distribution import Distribution, judge
+from mtkit.llm.speculative.proposal import Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     class Verification(Protocol):
         """Chooses the token behind a row of the last batch."""
 
-        def choose(self, proposal: Proposal, row: int) -> int:
+        def choose(self, proposal: Proposal, place: int, row: int) -> int:
             """Return the token behind a row, -1 for none.
 
             Args:
-                proposal: What was drafted: token n of it stands behind row n.
-                row: Of the last batch; -1 for the last, without a proposal.
+                proposal: What was drafted.
+                place: Of the token in it; beyond its end, none was drafted there.
+                row: Of the last batch; -1 for the last.
             """
             ...
 
@@ -39,7 +41,7 @@ class Matching:
     def __init__(self, sampler: Sampler) -> None:
         self._sample = sampler.sample
 
-    def choose(self, proposal: Proposal, row: int) -> int:  # noqa: ARG002  it changes nothing
+    def choose(self, proposal: Proposal, place: int, row: int) -> int:  # noqa: ARG002  the same
         """Return what the sampler chooses there."""
         return self._sample(row)
 
@@ -51,16 +53,54 @@ class Rejection:
         """Take a sampler that gives distributions, and numpy's generator."""
         self._sampler, self._random = sampler, random
 
-    def choose(self, proposal: Proposal, row: int) -> int:
+    def choose(self, proposal: Proposal, place: int, row: int) -> int:
         """Return the drafted token, or one from the residual, or one behind all drafted ones."""
-        if not 0 <= row < len(proposal.ids):
+        if place >= len(proposal.ids):
             return self._sampler.sample(row)
-        drafted = proposal.ids[row]
+        drafted = proposal.ids[place]
         if proposal.distributions is None:
             draft = Distribution.certain(drafted)
         else:
-            draft = proposal.distributions[row]
+            draft = proposal.distributions[place]
         target = Distribution.of_logits(*self._sampler.distribution(row))
         token_id = judge(target, draft, drafted, self._random)
         self._sampler.accept((token_id,))
         return token_id
+
+
+class Round:
+    """The tokens of a round, one by one: of one text alone (``rounds``), or of a slot (``shared``).
+
+    Attributes:
+        drafted: The tokens that were proposed.
+        accepted: How many of those that were taken so far are accepted ones.
+        emitted: The tokens that were taken.
+        is_over: There are no more.
+    """
+
+    __slots__ = ("_proposal", "accepted", "drafted", "emitted", "is_over")
+
+    def __init__(self, proposal: Proposal) -> None:
+        self._proposal, self.drafted = proposal, proposal.ids
+        self.emitted: list[int] = []
+        self.accepted, self.is_over = 0, False
+
+    def next(self, verification: Verification, first: int = 0) -> int:
+        """Choose the next token; ``first`` is the row behind which the proposal begins."""
+        drafted, place = self.drafted, len(self.emitted)
+        token_id = verification.choose(self._proposal, place, first + place)
+        self.emitted.append(token_id)
+        if place < len(drafted) and token_id == drafted[place]:
+            self.accepted += 1
+        else:
+            self.is_over = True
+        return token_id
+
+    def outcome(self, logits: Any | None) -> Outcome:
+        """Return how it went.
+
+        Args:
+            logits: Those behind which the last token was chosen; None: nobody learns from them.
+        """
+        likely = int(logits.argmax()) if self.drafted and logits is not None else -1
+        return Outcome(self.drafted, self.accepted, self.emitted, likely)
