@@ -15,8 +15,8 @@ watched = { $(1) & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=
   if [ -t 2 ]; then printf '\r  %s s ' $$n >&2; elif [ $$((n % 10)) = 0 ]; then echo "  $$n s" >&2; fi; \
   done; if [ -t 2 ]; then printf '\r\033[K' >&2; fi; wait $$pid; }
 
-.PHONY: demo test lint fuzz-exact fuzz-files fuzz-models fuzz-templates fuzz-native matrix docs screens \
-  sanitize sanitize-threads native bench clean
+.PHONY: demo test lint fuzz fuzz-exact fuzz-files fuzz-workbench fuzz-models fuzz-templates \
+  fuzz-native matrix docs screens sanitize sanitize-threads native bench clean
 
 ## Show the main job on the files that ship with mtkit.
 demo: $(VENV)/installed
@@ -41,6 +41,14 @@ fuzz-exact: $(VENV)/tests native
 ## Mutants of files of every format, used as people use files; see tools/fuzz_files.py.
 fuzz-files: $(VENV)/tests native
 	$(BIN)/python -m tools.fuzz_files $(FUZZ)
+
+## Mutants of what the GGUF workbench reads: files with tensors, headers, manifests, servers.
+fuzz-workbench: $(VENV)/tests native
+	for kind in gguf safetensors manifests answers; do \
+	  $(BIN)/python -m tools.fuzz_files --kind $$kind --cases 200000 $(FUZZ) || exit 1; done
+
+## The mutants of fuzz-files and fuzz-workbench.
+fuzz: fuzz-files fuzz-workbench
 
 ## A thousand hostile model files given to generate and chat; see tools/fuzz_models.py.
 fuzz-models: $(VENV)/tests

@@ -1,11 +1,13 @@
 """Mutants of small files of every format, used as people use files, until stopped or done.
 
-Each mutant (tests/support/mutants) is read, inspected, listed, encoded, decoded, traced and
-converted (tests/support/file_uses.py), in a worker with limits on memory and time. Whatever is not
-an error of mtkit's own is printed on one line whose ``--seed`` and ``--only`` make it again, then
-with its traceback. Exit status 1 if there was any.
+Each mutant (tests/support/mutants) is read, inspected, listed, encoded, decoded, traced or
+converted (tests/support/file_uses.py), in a worker with limits on memory and time; ``--kind`` takes
+what the GGUF workbench reads instead (tests/support/workbench). Whatever is not an error of mtkit's
+own is printed on one line whose ``--seed`` and ``--only`` make it again, then with its traceback.
+Exit status 1 if there was any.
 
     python -m tools.fuzz_files --cases 100000 --seed 7
+    python -m tools.fuzz_files --kind gguf --cases 200000 --seed 7
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import TYPE_CHECKING
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, BinaryIO
 
 BATCH = 1000
@@ -61,6 +64,7 @@ def main() -> int:
     parser.add_argument(
         "--file", help="name of the file that is changed (see tests/support/mutants)"
     )
+    parser.add_argument("--kind", help="gguf, safetensors, manifests or answers, not tokenizers")
     parser.add_argument("--shared", action="store_true", help="change the shared folder's files")
     asked = parser.parse_args()
     if asked.only is not None:
@@ -78,7 +82,11 @@ class Fuzzer:
         self.found: Counter[str] = Counter()
         self.read = 0
         self.began = time.monotonic()
-        importlib.import_module("mutants").wholes(shared=asked.shared)  # once for all workers
+        # Once for all workers.
+        if asked.kind:
+            importlib.import_module("workbench").drawn(asked.kind, 0, 0)
+        else:
+            importlib.import_module("mutants").wholes(shared=asked.shared)
 
     def run(self) -> int:
         """Run all cases; 1 where something was found."""
@@ -167,21 +175,29 @@ class Worker:
 
     def run(self, first: int, stop: int) -> None:
         """Run cases from ``first`` to before ``stop``."""
-        mutants, uses = (importlib.import_module(name) for name in ("mutants", "file_uses"))
         for number in range(first, stop):
             self.place[:] = _PLACE.pack(number, time.monotonic(), self.read)
             name = "not made"
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
             try:
-                asked = self.asked
-                made = mutants.mutant(asked.seed, number, asked.file, shared=asked.shared)
-                name = made.name
-                self.read += uses.use(made.source, Random(number)) == "read"
+                name, use = self._drawn(number)
+                self.read += use() == "read"
             except (Exception, TookTooLong) as error:  # noqa: BLE001  that is what is looked for
                 self._finding(f"--seed {self.asked.seed} --only {number}: {name}", error)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
         self.place[:] = _PLACE.pack(stop, time.monotonic(), self.read)
+
+    def _drawn(self, number: int) -> tuple[str, Callable[[], str]]:
+        """Return what a case is, and what uses it."""
+        asked = self.asked
+        if asked.kind:
+            workbench = importlib.import_module("workbench")
+            name, made = workbench.drawn(asked.kind, asked.seed, number)
+            return name, lambda: workbench.use(asked.kind, made, number)
+        mutants, uses = (importlib.import_module(name) for name in ("mutants", "file_uses"))
+        made = mutants.mutant(asked.seed, number, asked.file, shared=asked.shared)
+        return made.name, lambda: uses.use(made.source, Random(number))
 
     def _finding(self, case: str, error: BaseException) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -123,9 +123,14 @@ def _http(address: str, seconds: float) -> Fetch:
         Request,
     )
 
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, req: Request, fp: Any, *rest: Any) -> Request | None:
+            fp.read = bytes  # the library would read the body whole, however long it is
+            return super().redirect_request(req, fp, *rest)
+
     opener = OpenerDirector()  # http alone: no redirection leads to a file or another scheme
     for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPErrorProcessor,
-                    HTTPRedirectHandler, HTTPDefaultErrorHandler):  # fmt: skip
+                    Redirects, HTTPDefaultErrorHandler):  # fmt: skip
         opener.add_handler(handler())
 
     def fetch(offset: int, count: int) -> tuple[bytes, int]:
@@ -223,4 +228,4 @@ def _too_slow(address: str, seconds: float) -> ResourceError:
 
 
 def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return shown(" ".join(str(error).split())) or type(error).__name__

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SEED = 1
 PARTS = 4
-CASES = 100
+CASES = 200
 
 
 @pytest.fixture
@@ -51,6 +51,21 @@ def test_mutants(
     total, _, read = said.splitlines()[-1].split()[:3]
     assert int(total) == CASES
     assert int(read) > CASES / 5
+
+
+@pytest.mark.parametrize("kind", ["gguf", "safetensors", "manifests", "answers"])
+def test_mutants_of_what_the_workbench_reads(
+    tool: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+) -> None:
+    status = run(tool, monkeypatch, "--kind", kind, "--seed", SEED, "--cases", CASES)
+    said = capsys.readouterr().out
+    assert status == 0, said
+    total, _, read = said.splitlines()[-1].split()[:3]
+    assert int(total) == CASES
+    assert int(read) > CASES / 20
 
 
 def test_mutants_are_made_of_every_format_and_are_the_same_each_time() -> None:

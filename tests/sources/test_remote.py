@@ -85,7 +85,7 @@ def test_a_tokenizer_is_fetched_whole(mtkit: Run) -> None:
     assert rows.split(b"\n")[0] == b"format\thf"
 
 
-@pytest.mark.parametrize("manner", ["good", "redirect"])
+@pytest.mark.parametrize("manner", ["good", "redirect", "redirect-long"])
 def test_redirections_are_followed(manner: str) -> None:
     with serving(VOCABULARY, manner) as (address, _):
         assert len(open_gguf(open_remote(address)).metadata)

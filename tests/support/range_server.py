@@ -20,8 +20,9 @@ class Server(ThreadingHTTPServer):
     Attributes:
         path: The file.
         manner: How it behaves: ``good``, ``whole``, ``short``, ``other-range``, ``no-range-said``,
-            ``growing``, ``slow``, ``drip``, ``redirect``, ``loop``, ``redirect-file``,
-            ``redirect-ftp``, ``redirect-nowhere``, ``missing``.
+            ``growing``, ``slow``, ``drip``, ``redirect``, ``redirect-long`` (with a body that
+            is said to be 8 TB), ``loop``, ``redirect-file``, ``redirect-ftp``,
+            ``redirect-nowhere``, ``missing``.
         sent: Bytes of bodies.
     """
 
@@ -51,13 +52,14 @@ class Handler(BaseHTTPRequestHandler):
         size = self.server.path.stat().st_size
         targets = {"loop": self.path, "redirect-file": "file:///etc/hostname",
                    "redirect-ftp": "ftp://127.0.0.1:1/x"}  # fmt: skip
-        if manner == "redirect" and self.path != "/there":
-            targets["redirect"] = "/there"
+        if manner.startswith("redirect") and self.path != "/there":
+            targets |= {"redirect": "/there", "redirect-long": "/there"}
         if manner == "redirect-nowhere":
             self._head(302, {"Content-Length": "0"})
             return
         if manner in targets:
-            self._head(302, {"Location": targets[manner], "Content-Length": "0"})
+            length = 0 if manner != "redirect-long" else 8 << 40
+            self._head(302, {"Location": targets[manner], "Content-Length": str(length)})
             return
         if manner == "missing":
             self._head(404, {"Content-Length": "0"})
