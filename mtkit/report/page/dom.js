@@ -85,7 +85,7 @@ function smallTable(caption, heads, rows) {
 function section(id, title, remark, ...children) {
   return element(
     "section", {id, "aria-labelledby": `${id}-title`},
-    element("h2", {id: `${id}-title`}, title, remark ? element("small", {}, remark) : null),
+    element("h2", {id: `${id}-title`}, title, remark ? element("small", {}, ` ${remark}`) : null),
     ...children,
   );
 }

@@ -225,7 +225,6 @@ class Table {
       else if (top + ROW > scroller.scrollTop + scroller.clientHeight - head) {
         scroller.scrollTop = top + ROW - scroller.clientHeight + head;
       }
-      this.body.replaceChildren();
       this.draw();
     }
     button()?.focus({preventScroll: true});
