@@ -67,6 +67,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
             ("diff", MODEL, "new.gguf"),
         ),
     ),
+    "report": (
+        "a page for a browser",
+        (("report", MODEL), ("report", MODEL, HF, "-o", "both.html")),
+    ),
     "split": (
         "a model cut and joined",
         (
