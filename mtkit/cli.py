@@ -39,6 +39,7 @@ COMMANDS = {
     "count": ("mtkit.commands.count", "Count the tokens of texts."),
     "bench": ("mtkit.commands.bench", "Measure encoding beside other libraries."),
     "encode": ("mtkit.commands.encode", "Encode text to token ids."),
+    "explain": ("mtkit.commands.explain", "Show a text as its tokens, and how it became them."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
     "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),

@@ -108,6 +108,7 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "token": ("tokens by id and text", (("token", "1000", "5000-5003", " the", "-t", HF),)),
     "encode": ("a text to ids", (("encode", TEXT),)),
     "trace": ("every step from text to ids", (("encode", "It's 中文", "-t", HF, "--trace"),)),
+    "explain": ("a text as its tokens", (("explain", "Hello, MNN! <|im_end|> 中文 🙂", "-t", HF),)),
     "decode": ("ids to text", (("decode", "27362", "11", "501", "15296", "0"),)),
     "template": (
         "a chat as the model reads it",

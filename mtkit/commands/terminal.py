@@ -30,9 +30,11 @@ _CODES = {
     "warning": "33",
     "bad": "31",
     "hint": "34",
+    "even": "30;46",
+    "odd": "30;43",
 }
 """Role -> SGR code: headings; names of files and formats; ids; special tokens; units and remarks;
-verdicts; what to type next."""
+verdicts; what to type next; tokens by turns."""
 _GAP = 2
 _NARROWEST = 8
 _STICKY = "\N{NO-BREAK SPACE}"

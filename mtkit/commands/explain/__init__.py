@@ -1,0 +1,174 @@
+"""``mtkit explain``: a text as its tokens, with what each of them is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands import output
+from mtkit.commands.options import (
+    AS_JSON,
+    DOWNLOAD,
+    FILES,
+    NO_PARSE_SPECIAL,
+    NO_SPECIAL,
+    PROMPT,
+    TOKENIZER,
+    application,
+    load_named,
+    texts_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mtkit.commands.explain.tokens import Shown
+    from mtkit.pipeline.trace.records import Trace
+
+app = application()
+
+_LONGEST = 1 << 16
+"""Characters: each step keeps them all, and nobody looks at more."""
+
+
+@app.command()
+def explain(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+    ] = None,
+    tokenizer: TOKENIZER = None,
+    prompt: PROMPT = None,
+    files: FILES = None,
+    no_special: NO_SPECIAL = False,
+    no_parse_special: NO_PARSE_SPECIAL = False,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Draw every step as a page.")
+    ] = None,
+    svg: Annotated[
+        str | None, typer.Option("--svg", metavar="FILE", help="Draw every step as a picture.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    download: DOWNLOAD = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Show a text as its tokens: their ids and bytes, and where words begin.
+
+    --html and --svg draw all steps from the text to the ids, merge by merge; the files ask for
+    nothing else. In a pipe a row for each token: id, start, end, number of the word (none: added
+    around the text), token, bytes.
+
+    \b
+    Examples:
+      mtkit explain "Hello, MNN! 中文"
+      mtkit explain "Hello, MNN!" -t tokenizer.json --html hello.html --svg hello.svg
+    """
+    from mtkit.commands.explain.tokens import tokens_of
+    from mtkit.errors import UsageError
+
+    source = load_named(tokenizer, download=download)
+    contents = [
+        content if isinstance(content, bytes) else content.read(4 * _LONGEST + 1)
+        for _, content in texts_of(text, prompt, files, 'mtkit explain "Hello, MNN!"')
+    ]
+    if len(contents) > 1:
+        raise UsageError("one text at a time")
+    given = contents[0]
+    if len(given.decode("utf-8", "surrogateescape")) > _LONGEST:
+        hint = "head -c cuts it; mtkit encode takes any length"
+        raise UsageError(f"the text has more than {_LONGEST} characters", hint=hint)
+    trace = source.trace(
+        given, add_special_tokens=not no_special, parse_special=False if no_parse_special else None
+    )
+    tokens = tokens_of(trace, source)
+    if html is not None or svg is not None:
+        _draw(trace, tokens, html, svg, force=force)
+    if as_json:
+        rows = [
+            {"id": one.id, "offsets": one.offsets, "word": one.word, "token": one.text,
+             "bytes": one.raw.hex()}
+            for one in tokens
+        ]  # fmt: skip
+        output.write_json({"schema": "mtkit.explain/1", "tokens": rows, "trace": trace.to_json()})
+    elif output.is_terminal():
+        _show(trace, tokens)
+    else:
+        output.write_rows(
+            (one.id, *one.offsets, "" if one.word is None else one.word, one.text, one.raw.hex(" "))
+            for one in tokens
+        )
+
+
+def _draw(
+    trace: Trace, tokens: Sequence[Shown], html: str | None, svg: str | None, *, force: bool
+) -> None:
+    """Write the pictures that are asked for."""
+    from mtkit.base.binary import write_files
+    from mtkit.commands.explain import picture
+
+    rows = picture.rows_of(trace, tokens)
+    made = {
+        path: [draw(rows).encode()]
+        for path, draw in ((html, picture.page), (svg, picture.drawing))
+        if path is not None
+    }
+    write_files(made, force=force)
+
+
+def _show(trace: Trace, tokens: Sequence[Shown]) -> None:
+    """Print tokens side by side, each over its id and its bytes; a bar stands between words."""
+    from mtkit.commands.terminal import Screen, count, joined, part, sticky
+
+    screen = Screen()
+    lines = list(_lines(tokens, screen.width))
+    for cells in lines:
+        for place in range(3):
+            parts: list[object] = []
+            for at, (one, width) in enumerate(cells):
+                if at:
+                    is_new = one.word != cells[at - 1][0].word
+                    parts.append(part("dim", sticky(" │ " if is_new else " ")))
+                role = ("odd" if one.number % 2 else "even", "id", "dim")[place]
+                role = "special" if not place and one.is_special else role
+                text = (one.text, str(one.id), one.raw.hex(" "))[place]
+                parts.append(part(role, _fixed(text, width, fill=at < len(cells) - 1)))
+            screen.line(*parts)
+        if cells is not lines[-1]:
+            output.write("\n")
+    words = len({one.word for one in tokens if one.word is not None})
+    characters = len(trace.text)
+    rate = f"{characters / len(tokens):.1f} characters a token" if tokens else ""
+    sums = [count(len(tokens), "token"), count(words, "word"), count(characters, "character"), rate]
+    screen.line(*(part("dim", one) for one in joined(sums)))
+    screen.line(part("hint", "every step: --html FILE, --svg FILE, or mtkit encode --trace"))
+
+
+def _lines(tokens: Sequence[Shown], room: int) -> Iterator[list[tuple[Shown, int]]]:
+    """Yield the tokens of each line with their widths."""
+    from rich.cells import cell_len
+
+    line: list[tuple[Shown, int]] = []
+    used = 0
+    for one in tokens:
+        need = max(cell_len(one.text), len(str(one.id)), len(one.raw.hex(" ")))
+        width = min(need, room)
+        gap = 3 if line and line[-1][0].word != one.word else 1
+        if line and used + gap + width > room:
+            yield line
+            line, used = [], 0
+        used += (gap if line else 0) + width
+        line.append((one, width))
+    if line:
+        yield line
+
+
+def _fixed(text: str, width: int, *, fill: bool) -> output.Escaped:
+    """Return a text that is not folded, cut to a width or filled up to it."""
+    from rich.cells import cell_len, set_cell_size
+
+    from mtkit.commands.terminal import sticky
+
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return sticky(set_cell_size(text, width) if fill else text)

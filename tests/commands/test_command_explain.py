@@ -1,0 +1,103 @@
+"""``mtkit explain``: the tokens of a text, and pictures of how it became them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from screens import check_screens, screen
+from support import FIXTURES
+
+import mtkit as package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
+FILES = (
+    BBPE,
+    FIXTURES / "spm-unigram" / "tokenizer.model",
+    FIXTURES / "spm-bpe" / "tokenizer.model",
+    FIXTURES / "wordpiece" / "tokenizer.json",
+)
+HOSTILE = "</style><script>alert(1)</script>\"'><img src=x onerror=a(1)> &amp; ]]> \x1b\u202e\ufffe"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
+def test_rows_are_the_tokens_of_encode(path: Path, mtkit: Run) -> None:
+    text = "Hello, MNN! 中文 🙂 unbelievable"
+    tokenizer = package.load(path)
+    encoding = tokenizer.encode(text)
+    shown = mtkit("explain", text, "-t", path).stdout.decode().splitlines()
+    rows = [row.split("\t") for row in shown]
+    assert [int(row[0]) for row in rows] == encoding.ids
+    assert [(int(row[1]), int(row[2])) for row in rows] == [*map(tuple, encoding.offsets)]
+    assert [bytes.fromhex(row[5]) for row in rows] == [*map(tokenizer.token_bytes, encoding.ids)]
+    words = [row[3] for row in rows]
+    added = [bool(flag) for flag in encoding.special_tokens_mask]
+    assert [word == "" for word in words] == added
+    inside = [int(word) for word in words if word]
+    assert inside == sorted(inside)
+    assert inside[0] == 0
+    document = json.loads(mtkit("explain", text, "-t", path, "--json").stdout)
+    assert [one["id"] for one in document["tokens"]] == encoding.ids
+    assert document["trace"]["ids"] == encoding.ids
+
+
+def test_a_terminal_shows_text_ids_and_bytes() -> None:
+    sent = check_screens("explain", "It's 中文 <|im_end|> 🙂", "-t", BBPE)
+    assert "e4 b8 ad" in sent[80].text
+    assert "│" in sent[80].text
+    ids = package.load(BBPE).encode_ids("It's 中文 <|im_end|> 🙂")
+    assert set(map(str, ids)) <= set(sent[120].words.split())
+    painted = screen("explain", "Hello, MNN!", "-t", BBPE, color=True).text
+    assert re.findall(r"\x1b\[30;4[63]m(\S+?) *\x1b", painted)[:3] == ["H", "el", "lo"]
+
+
+def test_pictures_have_every_step_and_token(tmp_path: Path, mtkit: Run) -> None:
+    html, svg = tmp_path / "a.html", tmp_path / "a.svg"
+    mtkit("explain", "Hello <|im_end|>", "-t", BBPE, "--html", html, "--svg", svg)
+    page, drawn = html.read_text(encoding="utf-8"), svg.read_text(encoding="utf-8")
+    for text in ("pre-tokenizer", "BPE", "rank", "8191", "48", "&lt;|im_end|&gt;"):
+        assert text in page
+        assert text in drawn
+    assert mtkit("explain", "x", "--html", html).returncode == 2  # it exists
+    assert html.read_text(encoding="utf-8") == page
+    assert mtkit("explain", "x", "--html", html, "--force").returncode == 0
+
+
+def elements(drawn: str) -> set[str]:
+    return {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(drawn).iter()}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(), max_size=40) | st.just(HOSTILE), file=st.sampled_from(FILES))
+def test_no_text_becomes_markup(text: str, file: Path) -> None:
+    from mtkit.commands.explain import picture
+    from mtkit.commands.explain.tokens import tokens_of
+
+    tokenizer = LOADED[file]
+    trace = tokenizer.trace(text)
+    rows = picture.rows_of(trace, tokens_of(trace, tokenizer))
+    assert elements(picture.drawing(rows)) <= {"svg", "style", "rect", "text"}
+    page = picture.page(rows)
+    tags = set(re.findall(r"<([!/]?[a-zA-Z]+)", page.partition("<table>")[2]))
+    assert tags <= {"tr", "th", "td", "span", "small", "/tr", "/th", "/td", "/span", "/small",
+                    "/table", "/body", "/html"}  # fmt: skip
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
+
+
+LOADED = {path: package.load(path) for path in FILES}
+
+
+def test_a_text_that_is_too_long_is_refused(mtkit: Run) -> None:
+    done = mtkit("explain", "-p", "x" * 70_000)
+    assert done.returncode == 2
+    assert b"mtkit encode takes any length" in done.stderr
