@@ -79,14 +79,15 @@ def template(
       mtkit template model.gguf --system "Be brief." --user "Hello, MNN!" --ids
     """
     from mtkit.commands import output
+    from mtkit.commands.conversation import conversation_of, read_json
     from mtkit.errors import MtkitError, UsageError
 
     if continue_final and generation_prompt:
         generation_prompt = False
-    conversation = _conversation(messages, system, user)
+    conversation = conversation_of(messages, system, user)
     options: dict[str, Any] = {
-        "tools": _read(tools),
-        "documents": _read(documents),
+        "tools": read_json(tools),
+        "documents": read_json(documents),
         "add_generation_prompt": generation_prompt,
         "continue_final_message": continue_final,
         "values": dict(map(_setting, settings or [])),
@@ -142,40 +143,6 @@ def _render_file(file: str, conversation: Any, options: Any) -> Any:
     except UnicodeDecodeError as error:
         raise FormatError("is not UTF-8", offset=error.start) from None
     return render(text, conversation, **options)
-
-
-def _conversation(file: str | None, system: str | None, user: str | None) -> Any:
-    """Return the messages of a file, with those of the command line around them."""
-    from mtkit.errors import UsageError
-
-    found = _read(file)
-    if type(found) is dict and "messages" in found:
-        found = found["messages"]
-    if found is None:
-        found = []
-    if type(found) is not list:
-        raise UsageError("is not a list of messages", source=file or "")
-    if system is not None:
-        found = [{"role": "system", "content": system}, *found]
-    if user is not None:
-        found = [*found, {"role": "user", "content": user}]
-    if not found:
-        raise UsageError("no messages", hint="--messages FILE, or --user TEXT")
-    return found
-
-
-def _read(file: str | None) -> Any:
-    """Read a JSON file."""
-    from mtkit.base.binary import Source
-    from mtkit.errors import MtkitError
-    from mtkit.formats.json_fields import parse
-
-    if file is None:
-        return None
-    try:
-        return parse(Source.open(file).data)
-    except MtkitError as error:
-        raise error.located(file) from None
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -59,6 +59,10 @@ def encode(
     tokenizer: TOKENIZER = None,
     prompt: PROMPT = None,
     files: FILES = None,
+    messages: Annotated[
+        str | None,
+        typer.Option("--messages", metavar="JSON", help="File with a chat; - for a pipe."),
+    ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Encode each line by itself, one result a line.")
     ] = False,
@@ -101,12 +105,14 @@ def encode(
 ) -> None:
     """Encode text to token ids.
 
-    In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes.
+    In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes. --messages
+    encodes a whole chat as `mtkit template --ids` does, with the answer opened.
 
     \b
     Examples:
       mtkit encode "Hello, MNN!"
       mtkit encode "Hello, MNN!" -t tokenizer.json --trace
+      mtkit encode --messages chat.json --count -t model.gguf
       mtkit encode -f book.txt --truncate 512 -t model.gguf | mtkit decode -t model.gguf
     """
     from mtkit.errors import UsageError
@@ -120,10 +126,18 @@ def encode(
     if trace and (bos or eos or truncate is not None):
         what = "--trace shows the file's own template, without --bos, --eos and --truncate"
         raise UsageError(what)
+    if messages is not None and (lines or bos or eos or any((text, prompt, files))):
+        what = "--messages is a whole text: without TEXT, --file, --lines, --bos and --eos"
+        raise UsageError(what)
     special = True if parse_special else False if no_parse_special else None
-    template = not (no_special or bos or eos)
+    template = not (no_special or bos or eos or messages is not None)
     source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
-    groups = _groups(text, prompt, files, lines=lines)
+    if messages is None:
+        groups = _groups(text, prompt, files, lines=lines)
+    else:
+        from mtkit.commands.conversation import rendered
+
+        groups = iter([[rendered(source, messages)]])
     if trace:
         from mtkit.commands.encode.trace import show_trace
 

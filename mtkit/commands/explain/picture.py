@@ -1,12 +1,12 @@
 """All steps of a trace as a page of HTML or as an SVG, self-contained and without a script.
 
-Every text goes through ``escape``, so that nothing invisible and no control character is left, and
+Every text is escaped to one line, so that nothing invisible and no control character is left, and
 then through the escaping of XML.
 """
 
 from __future__ import annotations
 
-from mtkit.base.escape import escape
+from mtkit.base.escape import escape, printable
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtkit.pipeline.trace.records import Trace, Word
 
 _COLUMNS = 96
-_CELL, _LINE, _LEFT = 8, 18, 232
+_CELL, _LINE, _LEFT, _WHAT = 8, 18, 280, 124
 _CSS = """\
 :root{--b:#fff;--f:#1f2328;--d:#59636e;--e:#d8ecff;--o:#fff0c2;--s:#f3dcff}
 @media (prefers-color-scheme:dark){:root{--b:#0d1117;--f:#e6edf3;--d:#9198a1;--e:#15395c;\
@@ -78,12 +78,15 @@ def rows_of(trace: Trace, tokens: Sequence[Shown]) -> list[Row]:
             continue
         head = step.stage if step.stage != stage else ""
         stage = step.stage
-        what = f"{step.name} {escape(step.detail)}".strip()
+        what = f"{step.name} {printable(step.detail)}".strip()
         marks = [("" if part.id is None else str(part.id)) for part in step.parts]
         texts = [_dotted(part.text) for part in step.parts]
         rows.append(Row(head, what, _cells(texts, marks)))
+    head = "model"
     for word in trace.words:
-        rows += _steps(word, trace.model if rows[-1].stage != "model" else "")
+        steps = list(_steps(word, head, trace.model if head else ""))
+        rows += steps
+        head = "" if steps else head
     cells = tuple(
         Cell(one.text, (str(one.id), one.raw.hex(" ")), "s" if one.is_special else "eo"[at % 2])
         for at, one in enumerate(tokens)
@@ -91,16 +94,16 @@ def rows_of(trace: Trace, tokens: Sequence[Shown]) -> list[Row]:
     return [*rows, Row("tokens", ", ".join(trace.post_processor), cells)]
 
 
-def _steps(word: Word, model: str) -> Iterator[Row]:
+def _steps(word: Word, head: str, model: str) -> Iterator[Row]:
     """Yield how the model found the tokens of a word: start and each merge, or its pieces."""
     if word.model is None:
         return
     if not word.model.start:
         scores = ["" if one.score is None else f"{one.score:.4g}" for one in word.model.pieces]
         texts = [_piece(one.piece) for one in word.model.pieces]
-        yield Row("model", model, _cells(texts, scores))
+        yield Row(head, model, _cells(texts, scores))
         return
-    yield Row("model", model, _cells([_piece(one) for one in word.model.start]))
+    yield Row(head, model, _cells([_piece(one) for one in word.model.start]))
     for merge in word.model.merges:
         left, right = map(_piece, merge.pair)
         why = f"rank {merge.rank}" if merge.rank is not None else f"score {merge.score:g}"
@@ -148,7 +151,7 @@ def drawing(rows: Sequence[Row]) -> str:
     for row in rows:
         out.append(_text(10, y, row.stage, "h"))
         what = row.what if len(row.what) <= 20 else row.what[:19] + "…"
-        out.append(_text(_LEFT - 20 * _CELL + 8, y, what, "d"))
+        out.append(_text(_WHAT, y, what, "d"))
         x, deepest = 0, 0
         for cell in row.cells:
             deepest = max(deepest, len(cell.notes))
