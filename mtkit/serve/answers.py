@@ -79,9 +79,7 @@ class Answers:
             own = sampler if seed is None else replace(sampler, seed=(seed + index % n) % (1 << 32))
             most = room if limit is None else min(limit, room)
             emit = self._emit(index)
-            job = Job(
-                ids, own, most, emit, stops=stops, top=top, shown=shown, speculative=drafts
-            )
+            job = Job(ids, own, most, emit, stops=stops, top=top, shown=shown, speculative=drafts)
             self._jobs.append(job)
 
     def _emit(self, index: int) -> Callable[[Any], None]:
