@@ -90,7 +90,8 @@ def _values(tensors: list[tuple[GgufFile, Tensor]], progress: Progress) -> list[
     from mtkit.inspection.statistics import statistics
 
     total = sum(tensor.n_bytes for _, tensor in tensors) or 1
-    done, found = 0, []
+    done = 0
+    found: list[Any] = []
     for file, tensor in tensors:
         progress(done / total)
         done += tensor.n_bytes

@@ -150,7 +150,7 @@ def test_openai_errors(openai: Any, url: str) -> None:
     assert caught.value.param == "temperature"
     with pytest.raises(library.BadRequestError, match="does not parse"):
         openai.completions.create(model="any", prompt="x", extra_body={"grammar": "root ::= ("})
-    with pytest.raises(library.BadRequestError, match="not drafted"):
+    with pytest.raises(library.BadRequestError, match="nothing drafts"):
         openai.completions.create(model="any", prompt="x", extra_body={"speculative": True})
     with (
         library.OpenAI(base_url=f"{url}/v1", api_key="another key") as stranger,
