@@ -151,8 +151,8 @@ def test_whether_to_draft_in_a_text(
     found = pace.declined(200, 50)
     assert reason in found if reason else not found
     assert not Steady(3).declined(200, 50)
-    free = pairs and not draft and reason != NEVER
-    assert bool(pace.imagines()) == free
+    assert pace.looks == (pairs and reason != NEVER)
+    assert not Steady(3).looks
 
 
 def test_a_lookup_before_a_model_can_pay_where_the_model_cannot() -> None:
@@ -177,11 +177,37 @@ def test_earlier_texts_decide() -> None:
     lookup = Adaptive(8, Costs(PAIRS_DEAR, 0.0, 0.0, pairs=True))
     assert lookup.declined(200, 0)
     for _ in range(100):
-        lookup.imagined(lookup.imagines(), lookup.imagines())
+        lookup.imagined(lookup.imagines(0, 0), lookup.imagines(0, 0))
     assert not lookup.declined(200, 0)
     for _ in range(300):
         lookup.imagined(0, 0)
     assert lookup.declined(200, 0)
+
+
+@pytest.mark.parametrize(("chance", "drafts"), [(0.2, False), (0.5, False), (0.8, True)])
+@pytest.mark.parametrize("draft", [0.02, 0.1])
+def test_a_model_is_asked_in_plain_texts_for_little(
+    chance: float, drafts: bool, draft: float
+) -> None:
+    """What it says decides on later texts; the price of asking is bounded."""
+    random, costs = Random(3), Costs(PAIRS_DEAR, draft, draft / 4, pairs=True)
+    pace, spent, tokens = Adaptive(8, costs), 0.0, 0
+    while tokens < 3000 and pace.declined(100, 20):
+        done = read = 0
+        while done < 100:
+            count = pace.imagines(20 + done - read, done)
+            spent += bool(count) * (20 + done - read) * costs.read_seconds + costs.draft(count)
+            accepted = 0
+            while accepted < count and random.random() < chance:
+                accepted += 1
+            if count:
+                read = 20 + done
+                pace.imagined(count, accepted)
+            done += accepted + 1
+        pace.rested(done, ())
+        tokens += done
+        assert 0 < spent <= 0.03 * tokens + 1
+    assert (tokens < 3000) == drafts
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -193,7 +219,10 @@ def test_imagined_rounds_are_those_that_would_have_been(seed: int) -> None:
     told: list[tuple[int, int]] = []
     lookup = Lookup(1)
     lookup.begin(text[:prompt])
-    imagined = Imagined(lookup, most, lambda *round_: told.append(round_))
+    pace: Any = SimpleNamespace(
+        imagines=lambda *_: most, imagined=lambda *round_: told.append(round_)
+    )
+    imagined = Imagined(lookup, pace)
     for end in range(prompt, len(text) + 1):
         imagined.saw(text[:end])
     wanted, again, at = [], Lookup(1), prompt

@@ -12,8 +12,9 @@ such looks and wrong guesses have lost is kept below a small part of the text's 
 Whether to draft in a text at all is decided before it (``declined``): not where even an acceptance
 that hardly occurs would not pay. With float weights the exact configuration makes every round of a
 text cost two rows, drafted or not, so there drafting has to pay for that as well, by what earlier
-texts say; a draft that has a model is presumed to be often wrong, one without is imagined along
-with plain texts, which costs nothing.
+texts say. Plain texts say it, too: now and then a draft proposes in them, and nothing is verified.
+Without a model that costs nothing; one that has a model is presumed to be often wrong, and is asked
+as long as its answers cost a small part of the text's time.
 """
 
 from __future__ import annotations
@@ -37,8 +38,18 @@ if TYPE_CHECKING:
             """
             ...
 
-        def imagines(self) -> int:
-            """Return how many tokens to propose in a text that was declined, to see; 0: none."""
+        @property
+        def looks(self) -> bool:
+            """Return whether to propose in texts that were declined, to see."""
+            ...
+
+        def imagines(self, behind: int, done: int) -> int:
+            """Return how many tokens to propose now in a text that was declined; 0: none.
+
+            Args:
+                behind: Tokens of the text that the draft has not read.
+                done: Tokens of it that were decoded.
+            """
             ...
 
         def imagined(self, drafted: int, accepted: int) -> None:
@@ -83,8 +94,9 @@ _EXPECTED, _WEIGHT = 0.6, 4.0
 _HOPE, _FEAR = 0.95, 0.4
 """The best acceptance that is thought possible; what a draft's is taken for before a text that is
 to be drafted as a whole."""
-_PRIOR, _SLOWLY = 32.0, 0.995
-"""Rounds that this fear is worth against those of earlier texts; how slowly texts are forgotten."""
+_PRIOR, _PRIOR_OF_MODELS, _SLOWLY = 32.0, 4.0, 0.995
+"""Rounds that this fear is worth against those of earlier texts: fewer where looks are dear and
+therefore rare; how slowly texts are forgotten."""
 _HARDLY = 1.03
 """Times a plain token that a round without a draft may take: then a wrong decision costs little."""
 _PROBE = 2
@@ -115,7 +127,12 @@ class Steady:
         """Return an empty text."""
         return ""
 
-    def imagines(self) -> int:
+    @property
+    def looks(self) -> bool:
+        """Return False."""
+        return False
+
+    def imagines(self, behind: int, done: int) -> int:  # noqa: ARG002  nothing is declined
         """Return 0."""
         return 0
 
@@ -153,12 +170,14 @@ class Adaptive:
         self._due = self._lost = self._invested = 0.0
         self._change = self._returns = 0.0
         self._drafted = False
-        self._pause = 0
+        self._pause, self._look = 0, min(_PROBE, most)
         self._first: list[float] = []
         # Of rounds of texts in pairs, made or imagined: tokens, and their cost in plain ones.
-        number = self._best(_FEAR, costs.verify(1), 1.0)[0] if costs.draft_seconds else 0
-        self._gave = _PRIOR * _expected(_FEAR, number)
-        self._took = _PRIOR * self._seconds(number) / costs.plain
+        number, rounds = 0, _PRIOR
+        if costs.draft_seconds:
+            number, rounds = self._best(_FEAR, costs.verify(1), 1.0)[0], _PRIOR_OF_MODELS
+        self._gave = rounds * _expected(_FEAR, number)
+        self._took = rounds * self._seconds(number) / costs.plain
 
     def declined(self, left: int, behind: int) -> str:
         """Return why to draft nothing in a text; empty where drafting may pay.
@@ -168,6 +187,7 @@ class Adaptive:
         costs = self._costs
         self._tried = _WEIGHT
         self._accepted = _WEIGHT * self._ever_accepted / self._ever_tried
+        self._look = self._best(self._acceptance, costs.verify(1))[0] or min(_PROBE, self._most)
         if not self._could_pay:
             return "no draft pays for what it costs on this machine"
         speed, entry = self._gave / self._took, behind * costs.read_seconds / costs.plain
@@ -176,12 +196,20 @@ class Adaptive:
             return ""
         return f"in this exact configuration a step costs {costs.step:.2f} of a plain one"
 
-    def imagines(self) -> int:
-        """Return how many tokens to propose where that costs nothing, and could change a mind."""
+    @property
+    def looks(self) -> bool:
+        """Return whether proposals in texts that were declined could change a mind."""
+        return self._costs.pairs and self._could_pay
+
+    def imagines(self, behind: int, done: int) -> int:
+        """Return how many tokens to propose, where that costs no more than may be lost."""
         costs = self._costs
-        if not costs.pairs or costs.draft_seconds or not self._could_pay:
+        price = behind * costs.read_seconds + costs.draft(self._look)
+        allowed = _LOSS * (self._due + done * costs.plain) + _GRACE * costs.plain
+        if price and self._lost + price > allowed:
             return 0
-        return self._best(self._acceptance, costs.verify(1))[0] or min(_PROBE, self._most)
+        self._lost += price
+        return self._look
 
     @property
     def _could_pay(self) -> bool:
@@ -239,7 +267,7 @@ class Adaptive:
             seconds = seconds[2:]  # the second is slower yet
         for each in seconds:
             self._was_plain(each)
-        self._due += rounds * self._costs.verify(1)
+        self._due += rounds * self._costs.plain
         self._pause = 0
 
     def _went_back(self, seconds: float) -> None:

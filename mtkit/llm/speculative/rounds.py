@@ -135,9 +135,8 @@ class Speculation:
         context, ids, clock = runner.context, runner.ids, self._clock
         assert context is not None
         start, done, nothing = time.perf_counter(), 0, Proposal([])
-        imagined = None
-        if self._declined and (most := self._pace.imagines()):
-            imagined = Imagined(self.draft, most, self._pace.imagined)
+        looks = self._declined and self._pace.looks
+        imagined = Imagined(self.draft, self._pace) if looks else None
         timed, times = 0 if self._declined else _TIMED, []
         try:
             while done < count and not runner.stop_asked:
