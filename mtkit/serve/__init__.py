@@ -9,5 +9,6 @@
 * ``replies``                       errors, server-sent events, clients that go away
 * ``guard``                         who may ask: host, origin, key; headers of every answer
 * ``metrics``                       what ``/metrics`` counts
+* ``openapi``                       the routes described
 * ``app``, ``run``                  the application, and the process that serves it
 """

@@ -7,10 +7,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import anthropic, openai, own
+from mtkit.serve import anthropic, bodies, openai, own
 from mtkit.serve.guard import Guard
+from mtkit.serve.openapi import document
 from mtkit.serve.page import page
-from mtkit.serve.replies import Gone, Problem, refusal
+from mtkit.serve.replies import Gone, Problem, as_json, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,21 +22,27 @@ if TYPE_CHECKING:
 
     from mtkit.serve.served import Served
 
-_ROUTES: tuple[tuple[str, str, Any], ...] = (
-    ("GET", "/", page),
-    ("GET", "/v1/models", openai.models),
-    ("GET", "/v1/models/{name:path}", openai.model),
-    ("POST", "/v1/completions", openai.completions),
-    ("POST", "/v1/chat/completions", openai.chat),
-    ("POST", "/v1/messages", anthropic.messages),
-    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens),
-    ("POST", "/tokenize", own.tokenize),
-    ("POST", "/detokenize", own.detokenize),
-    ("POST", "/apply-template", own.apply_template),
-    ("GET", "/health", own.health),
-    ("GET", "/metrics", own.metrics),
-    ("GET", "/slots", own.slots),
+_ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
+    ("GET", "/", page, None),
+    ("GET", "/v1/models", openai.models, None),
+    ("GET", "/v1/models/{name:path}", openai.model, None),
+    ("POST", "/v1/completions", openai.completions, bodies.Completion),
+    ("POST", "/v1/chat/completions", openai.chat, bodies.Chat),
+    ("POST", "/v1/messages", anthropic.messages, bodies.Message),
+    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, bodies.MessageCount),
+    ("POST", "/tokenize", own.tokenize, bodies.Tokenize),
+    ("POST", "/detokenize", own.detokenize, bodies.Detokenize),
+    ("POST", "/apply-template", own.apply_template, bodies.ApplyTemplate),
+    ("GET", "/health", own.health, None),
+    ("GET", "/metrics", own.metrics, None),
+    ("GET", "/slots", own.slots, None),
 )
+"""Method, path, what answers, and the record of the body."""
+
+
+async def described(_: Request, __: Served) -> Response:
+    """Describe the routes."""
+    return as_json(document(_ROUTES))
 
 
 def application(served: Served, keys: Sequence[str] = ()) -> Guard:
@@ -58,6 +65,10 @@ def application(served: Served, keys: Sequence[str] = ()) -> Guard:
         return refusal(request.url.path, Problem(status, what.get(status, "refused")))
 
     app = Starlette(
-        routes=[route(*row) for row in _ROUTES], exception_handlers={HTTPException: not_routed}
+        routes=[
+            route("GET", "/openapi.json", described),
+            *(route(method, path, answer) for method, path, answer, _ in _ROUTES),
+        ],
+        exception_handlers={HTTPException: not_routed},
     )
     return Guard(app, served.settings, keys, served.metrics)

@@ -33,8 +33,29 @@ Stops = Annotated[list[Stop], Meta(max_length=16)]
 Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 Choices = Annotated[int, Meta(ge=1, le=MOST_CHOICES)]
 Id = Annotated[int, Meta(ge=0, lt=1 << 31)]
-Messages = Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=10_000)]
-Tools = Annotated[list[dict[str, Any]], Meta(max_length=1000)]
+
+
+def _entry(*required: str, **properties: Any) -> dict[str, Any]:
+    """Return what /openapi.json says of an object that is read when it is used."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+_STRING = {"type": "string"}
+_TEXT = {"anyOf": [_STRING, {"type": "array", "items": _entry("text", text=_STRING)}]}
+_ROLE = {"enum": ["system", "developer", "user", "assistant", "tool"]}
+_TURN = {"enum": ["user", "assistant"]}
+_FUNCTION = _entry("name", name=_STRING, parameters={"type": "object"})
+_OPENAI = Meta(extra_json_schema=_entry("role", role=_ROLE, content=_TEXT))
+_ANTHROPIC = Meta(extra_json_schema=_entry("role", "content", role=_TURN, content=_TEXT))
+_TOOL = Meta(extra_json_schema=_entry("function", function=_FUNCTION))
+_SCHEMA = Meta(
+    extra_json_schema=_entry("name", "input_schema", name=_STRING, input_schema={"type": "object"})
+)
+_MANY = Meta(min_length=1, max_length=10_000)
+Messages = Annotated[list[Annotated[dict[str, Any], _OPENAI]], _MANY]
+Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], _MANY]
+Tools = Annotated[list[Annotated[dict[str, Any], _TOOL]], Meta(max_length=1000)]
+Schemas = Annotated[list[Annotated[dict[str, Any], _SCHEMA]], Meta(max_length=1000)]
 
 
 class StreamOptions(Struct, frozen=True):
@@ -79,13 +100,13 @@ class Chat(Answer, kw_only=True):
 class Message(Struct, kw_only=True):
     """A body of ``/v1/messages``."""
 
-    messages: Messages
+    messages: Turns
     max_tokens: Count
     model: str = ""
     system: str | list[dict[str, Any]] = ""
     stop_sequences: Stops = []
     stream: bool = False
-    tools: Tools = []
+    tools: Schemas = []
     tool_choice: dict[str, Any] = {}
     thinking: dict[str, Any] = {}
     explain_cache: bool = False
@@ -95,10 +116,10 @@ class Message(Struct, kw_only=True):
 class MessageCount(Struct, kw_only=True):
     """A body of ``/v1/messages/count_tokens``."""
 
-    messages: Messages
+    messages: Turns
     model: str = ""
     system: str | list[dict[str, Any]] = ""
-    tools: Tools = []
+    tools: Schemas = []
     tool_choice: dict[str, Any] = {}
     thinking: dict[str, Any] = {}
 
@@ -125,6 +146,9 @@ class ApplyTemplate(Struct, kw_only=True):
     messages: Messages
     tools: Tools = []
 
+
+WITH_SAMPLER = (Completion, Chat, Message)
+"""Bodies that may hold settings of the sampler, too."""
 
 S = TypeVar("S", bound=Struct)
 

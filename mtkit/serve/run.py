@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import uvicorn
 
 from mtkit.errors import ResourceError, UsageError
 from mtkit.serve.app import application
-from mtkit.serve.guard import keys_of
+from mtkit.serve.guard import Guard, keys_of
 from mtkit.serve.opening import opened
 from mtkit.serve.served import Served
 
@@ -76,6 +77,38 @@ class _Server(uvicorn.Server):
         ending.cancel()
 
 
+@contextmanager
+def _mounted(
+    settings: ServeSettings,
+    template: str | None = None,
+    on_progress: Callable[[float], None] | None = None,
+) -> Iterator[tuple[Guard, Served]]:
+    """Load a model, and give the application that answers with what it shares."""
+    keys = keys_of(settings)
+    with opened(settings, on_progress) as (runner, scheduler):
+        served = Served(runner, scheduler, settings, template)
+        scheduler.start()
+        yield application(served, keys), served
+
+
+def asgi(settings: ServeSettings, *, template: str | None = None) -> Guard:
+    """Load a model, and return the ASGI application for a server of somebody else's.
+
+    The model stays loaded as long as the process runs. Who listens for other machines without a key
+    has to keep them away otherwise; ``allow_host`` names what the server is called.
+
+    Args:
+        settings: Which model, and how; where to listen is the server's business.
+        template: A chat template instead of the model's own.
+
+    Raises:
+        ResourceError: The model does not fit the memory.
+    """
+    kept = ExitStack()
+    atexit.register(kept.close)
+    return kept.enter_context(_mounted(settings, template))[0]
+
+
 def serve(
     settings: ServeSettings,
     *,
@@ -95,11 +128,9 @@ def serve(
         UsageError: The address cannot be listened on, or needs a key.
         ResourceError: The model does not fit the memory.
     """
-    keys = keys_of(settings)
-    with opened(settings, on_progress) as (runner, scheduler):
-        served = Served(runner, scheduler, settings, template)
+    with _mounted(settings, template, on_progress) as (app, served):
         config = uvicorn.Config(
-            application(served, keys),
+            app,
             host=settings.host,
             port=settings.port,
             http="h11",
@@ -113,7 +144,6 @@ def serve(
             timeout_graceful_shutdown=settings.grace + 5,
         )
         server = _Server(config, served, lambda address: listening(address, served))
-        scheduler.start()
         try:
             server.run()
         except SystemExit:  # uvicorn's, where it cannot listen

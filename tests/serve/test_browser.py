@@ -57,6 +57,16 @@ def test_a_turn_streams_and_shows_its_figures(chromium: Any, url: str) -> None:
         for figure in ("tokens · ", " tokens/s · prompt ", " from the cache"):
             assert figure in shown
         assert int(shown.partition(", ")[2].split()[0]) > 10
+        page.evaluate("""figures({
+            usage: {completion_tokens: 9, prompt_tokens: 5,
+                prompt_tokens_details: {cached_tokens: 2}},
+            timings: {tokens_per_second: 7, drafting:
+                {drafted: 12, accepted: 6, triggers: 3, dynamic_vocabulary: 40}},
+        })""")
+        assert page.inner_text("#figures") == (
+            "9 tokens · 7.0 tokens/s · prompt 5, 2 from the cache · 6 of 12 drafted tokens accepted"
+            " · triggered 3 times · dynamic vocabulary 40"
+        )
         page.click("#fresh")
         assert page.locator("article").count() == 0
 

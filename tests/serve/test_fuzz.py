@@ -9,7 +9,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from serving_http import application, client
+from route_cases import drive
+from serving_http import application, client, server
 
 from mtkit.sources.locate import MODEL, shipped
 
@@ -80,3 +81,12 @@ def test_drawn_bodies(capfd: Any) -> None:
         assert all(slot.job is None for slot in served.scheduler.slots)
     assert min(statuses[200], statuses[400]) > count / 10
     assert "mtkit: serve:" not in capfd.readouterr().err
+
+
+def test_requests_drawn_from_the_description() -> None:
+    """20,000 of them: ``python -m tools.fuzz_routes``."""
+    with server(Path(shipped(MODEL)), "-np", "4", "-c", "256") as started:
+        statuses = drive(started.url, 280)
+        assert not [line for line in started.said if "mtkit: serve:" in line]
+    assert statuses[200] > 20
+    assert statuses[400] > 100

@@ -1,0 +1,79 @@
+"""``/openapi.json``: what every route takes and answers, from the records that read the bodies."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mtkit._version import __version__
+from mtkit.serve.bodies import WITH_SAMPLER
+from mtkit.settings import SamplerSettings
+from mtkit.settings.declaration import table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+STATUSES = {
+    400: "The request makes no sense.", 401: "The key is missing or wrong.",
+    403: "Not under this name, or not from this page.", 413: "The body is too long.",
+    429: "All slots and the queue are full.", 503: "The server is ending.",
+}  # fmt: skip
+"""What any route may answer besides 200; 500 is a fault in mtkit."""
+_TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
+
+
+def document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
+    """Return the description of routes, each of method, path, function and the body's record."""
+    routes = list(routes)
+    kinds = [body for *_, body in routes if body is not None]
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    for kind in kinds:
+        properties = schemas[kind.__name__]["properties"]
+        if kind in WITH_SAMPLER:
+            for name, one in table(SamplerSettings).items():
+                properties.setdefault(name, _setting(one))
+        schemas[kind.__name__]["additionalProperties"] = False
+    paths: dict[str, dict[str, Any]] = {}
+    for method, path, answer, body in routes:
+        made: dict[str, Any] = {
+            "summary": answer.__doc__.partition("\n")[0],
+            "responses": {
+                str(status): {"description": text}
+                for status, text in {200: "The answer.", 404: "Not there.", **STATUSES}.items()
+            },
+        }
+        if body is not None:
+            schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+            content = {"application/json": {"schema": schema}}
+            made["requestBody"] = {"required": True, "content": content}
+        if "{name:path}" in path:
+            path = path.replace("{name:path}", "{name}")
+            given = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+            made["parameters"] = [given]
+        paths.setdefault(path, {})[method.lower()] = made
+    keys = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mtkit serve", "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": keys},
+        "security": [{}, {"bearer": []}, {"key": []}],
+    }
+
+
+def _setting(one: Any) -> dict[str, Any]:
+    """Return the schema of a setting of the sampler."""
+    if one.name == "logit_bias":
+        bias = {"type": "number"}
+        return {"type": "object", "additionalProperties": bias, "description": one.help}
+    kinds = [_TYPES[kind] for kind in one.annotation.split(" | ") if kind in _TYPES]
+    made: dict[str, Any] = {"type": [*kinds, "null"], "description": one.help}
+    if one.name == "json_schema":
+        made["type"] = ["string", "object", "null"]
+    if one.low is not None:
+        made |= {"minimum": one.low, "maximum": one.high}
+    return made
