@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from mtkit.base.binary import Source
+from mtkit.base.record import Record
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.check import gguf_keys, loader, templates, vocabulary
+from mtkit.check.programs import PROGRAMS
+from mtkit.check.programs import findings as programs
 from mtkit.check.report import Report, surveyed
+from mtkit.checkpoints import safetensors, safetensors_index
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.magic import MAGIC
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mtkit.checkpoints.safetensors import Header
+    from mtkit.checkpoints.safetensors_index import Index
     from mtkit.gguf import GgufFile
     from mtkit.gguf.shards import ShardSet
     from mtkit.spec import TokenizerSpec
@@ -32,19 +40,48 @@ RULES = (
     *vocabulary.RUN,
     *templates.TEMPLATE,
     *templates.AGAINST,
+    *programs.RULES,
+    *safetensors.RULES,
+    *safetensors_index.RULES,
 )
 """All that are here besides those of ``tensors``."""
+
+
+class Asked(Record):
+    """What a file is held against besides the rules.
+
+    Attributes:
+        deep: Read all of a GGUF.
+        against: The tokenizer whose chat templates it should have.
+        other: Its name.
+        runs_on: Names of programs whose reading is compared.
+    """
+
+    deep: bool = False
+    against: TokenizerSpec | None = None
+    other: str = ""
+    runs_on: Collection[str] = ()
+
+    @property
+    def of_tokenizer(self) -> bool:
+        """Whether all of a GGUF's tokenizer has to be read."""
+        return bool(self.deep or self.against is not None or self.runs_on)
 
 
 class _Checking:
     """Findings and what was left out, of one file."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Source, asked: Asked) -> None:
+        self.source, self.asked = source, asked
         self.findings: list[Finding] = []
         self.skipped: list[tuple[str, str]] = []
+        self.has_run = False
 
-    def report(self, path: str, kind: str) -> Report:
-        return Report(path, kind, tuple(self.findings), tuple(self.skipped))
+    def report(self, kind: str) -> Report:
+        """Return what was found; a program that was not asked is never taken for content."""
+        if not self.has_run:
+            self.findings += map(programs.unread, self.asked.runs_on)
+        return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
 
     def hold(self, rule: Rule, error: MtkitError) -> None:
         """Keep an error as what breaks a rule."""
@@ -53,13 +90,13 @@ class _Checking:
         else:
             self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
 
-    def tokenizer(self, spec: TokenizerSpec, against: TokenizerSpec | None, other: str) -> None:
+    def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
         """Hold a specification and its chat templates to the rules."""
         from mtkit.tokenizer.tokenizer import Tokenizer
 
         self.findings += surveyed(vocabulary.VOCABULARY, spec.vocabulary)
         self.findings += surveyed(vocabulary.TOKENIZER, spec)
-        tokenizer = Tokenizer(spec)
+        tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
         broken = list(surveyed(vocabulary.RUN, tokenizer))
         if broken:
             self.findings += broken
@@ -69,13 +106,21 @@ class _Checking:
             self.skipped.append(("chat template", "there is none"))
         for template in spec.chat_templates:
             self.findings += surveyed(templates.TEMPLATE, templates.Trial(template, tokenizer))
-        if against is not None:
-            wanted = {template.name: template.text for template in against.chat_templates}
-            self.findings += surveyed(templates.AGAINST, spec, other, wanted)
+        if self.asked.against is not None:
+            wanted = {one.name: one.text for one in self.asked.against.chat_templates}
+            self.findings += surveyed(templates.AGAINST, spec, self.asked.other, wanted)
+        self.has_run = True
+        for name in self.asked.runs_on:
+            self.findings += programs.findings(PROGRAMS[name], tokenizer)
 
 
 def check(
-    path: str, *, deep: bool = False, against: str | None = None, most: int = MOST_BYTES
+    path: str,
+    *,
+    deep: bool = False,
+    against: str | None = None,
+    runs_on: Collection[str] = (),
+    most: int = MOST_BYTES,
 ) -> Report:
     """Hold a file to every rule.
 
@@ -84,12 +129,14 @@ def check(
         deep: Read the data of the tensors of a GGUF, too, and all of its tokenizer: merges, a
             trial of it, chat templates.
         against: A tokenizer (file, folder or ORG/NAME) whose chat templates it should have.
+        runs_on: Names of ``programs.PROGRAMS``, whose ids and decoded texts are compared.
         most: Bytes of a file at an address to fetch.
 
     Raises:
         UsageError: A file does not exist, or ``deep`` is asked of an address.
         FormatError: ``against`` is damaged.
     """
+    from mtkit.check.programs import program_named
     from mtkit.sources.locate import locate
 
     wanted = None
@@ -97,27 +144,26 @@ def check(
         from mtkit.tokenizer.load import load
 
         wanted = load(against).spec
+    names = tuple(program_named(name).name for name in runs_on)
     if is_remote(path):
         if deep:
             raise UsageError("is not fetched whole for --deep", source=path, hint="download it")
         source = open_remote(path, most=most)
     else:
         source = Source.open(locate(path))
-    return check_source(source, deep=deep, against=wanted, other=against or "")
+    return check_source(source, Asked(deep, wanted, against or "", names))
 
 
-def check_source(
-    source: Source,
-    *,
-    deep: bool = False,
-    against: TokenizerSpec | None = None,
-    other: str = "",
-) -> Report:
-    """Hold an open file to every rule, as ``check`` does; ``other`` names ``against``."""
-    found = _Checking()
+def check_source(source: Source, asked: Asked) -> Report:
+    """Hold an open file to every rule, as ``check`` does."""
+    found = _Checking(source, asked)
     if bytes(source.data[:4]) == MAGIC:
-        _gguf(source, found, against, other, deep=deep)
-        return found.report(source.name, "gguf")
+        _gguf(source, found)
+        return found.report("gguf")
+    is_index = safetensors_index.sniff(source)
+    if is_index or safetensors.is_meant(source):
+        _safetensors(source, found, safetensors_index.read if is_index else safetensors.read)
+        return found.report("safetensors")
     from mtkit import formats
 
     try:
@@ -125,7 +171,7 @@ def check_source(
     except FormatError as error:
         found.hold(READABLE, error)
         found.skipped.append(("the file", "it is of no kind that is known"))
-        return found.report(source.name, "")
+        return found.report("")
     try:
         spec = module.read(source, {}).spec
     except FormatError as error:
@@ -135,13 +181,11 @@ def check_source(
         found.hold(SUPPORTED, error)
         found.skipped.append(("tokenizer", "mtkit does not know all of it"))
     else:
-        found.tokenizer(spec, against, other)
-    return found.report(source.name, module.NAME)
+        found.tokenizer(spec, module.NAME)
+    return found.report(module.NAME)
 
 
-def _gguf(
-    source: Source, found: _Checking, other: TokenizerSpec | None, name: str, *, deep: bool
-) -> None:
+def _gguf(source: Source, found: _Checking) -> None:
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import shard_set
 
@@ -158,13 +202,22 @@ def _gguf(
     else:
         _model(file, shards, found)
         if loader.has_tokenizer(file):
-            _vocabulary(file, found, other, name, deep=deep)
+            _vocabulary(file, found)
         else:
             found.skipped.append(("tokenizer", "there is none"))
-    if deep:
+    if found.asked.deep:
         _data(file, found)
     elif file.tensors:
         found.skipped.append(("tensor data", "--deep reads it"))
+
+
+def _safetensors(source: Source, found: _Checking, read: Callable[..., Index | Header]) -> None:
+    try:
+        found.findings += read(source, strict=False).findings
+    except FormatError as error:
+        found.hold(READABLE, error)
+        found.skipped.append(("what lies behind the damage", "the reading ended there"))
+    found.skipped.append(("tensor data", "mtkit reads that of a GGUF alone"))
 
 
 def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
@@ -177,9 +230,7 @@ def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
         found.findings += surveyed(loader.MODEL, file, tensors)
 
 
-def _vocabulary(
-    file: GgufFile, found: _Checking, other: TokenizerSpec | None, name: str, *, deep: bool
-) -> None:
+def _vocabulary(file: GgufFile, found: _Checking) -> None:
     """Hold the tokenizer's keys to the rules; all of it where that was asked for.
 
     Reading half a million merges takes seconds; what a glance at the columns shows does not.
@@ -196,9 +247,9 @@ def _vocabulary(
         found.findings += surveyed(gguf_keys.KEYS, keys)
         if columns is None:
             found.skipped.append(("tokenizer", "its keys could not all be read"))
-        elif deep or other is not None:
+        elif found.asked.of_tokenizer:
             found.findings += surveyed(gguf_keys.MERGES, keys)
-            found.tokenizer(Reading(read_spec(keys)).spec, other, name)
+            found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             found.findings += surveyed(vocabulary.VOCABULARY, columns)
             found.skipped.append(("merges, chat templates", "--deep reads and tries them"))

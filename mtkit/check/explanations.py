@@ -182,6 +182,43 @@ EXPLANATIONS = {
     "template-tokens": "The template writes a control token that the vocabulary lacks: the model "
     "sees its letters. The template is probably that of another model.",
     "template-against": "The chat template differs from the one that it was compared with.",
+    # programs
+    "runs-unknown": "What the program does could not be asked: install its library. It is not said "
+    "to do the same.",
+    "runs-refused": "The program refuses the file, or what is converted for it. Give it another "
+    "format, or the tokenizer without what it does not know.",
+    "runs-text": "The program refuses texts that the file's own library encodes.",
+    "runs-ids": "Ordinary texts get other ids: a model that was trained with this file predicts "
+    "worse there. Run it with its own library, or convert the file and say what may be lost.",
+    "runs-special-ids": "Texts that spell out special tokens get other ids, as prompts of a chat "
+    "and texts of users that quote one.",
+    "runs-around": "Other tokens stand around a text, as BOS and EOS. Add them by hand, or set "
+    "add_bos_token and the like.",
+    "runs-decoding": "Ids are decoded to other text, often only to other spaces.",
+    "runs-lacks": "What is converted for the program does not keep it; no text shows it.",
+    # safetensors
+    "safetensors-length": f"The header is at most 100,000,000 bytes long. {_AGAIN}",
+    "safetensors-json": f"The header is a JSON object. {_AGAIN}",
+    "safetensors-name-twice": "A name stands once. Readers differ in which of two they take.",
+    "safetensors-metadata": "__metadata__ is an object of texts; the library refuses the file.",
+    "safetensors-entry": "A tensor has dtype, shape and two data_offsets, the second not before "
+    "the first; the library refuses the file.",
+    "safetensors-type": "The type of a tensor is one that the library knows; an older library "
+    "refuses the file.",
+    "safetensors-size": "The data of a tensor is as long as its type and shape say. " + _AGAIN,
+    "safetensors-overlap": "Tensors share no bytes. Something may be hidden there.",
+    "safetensors-hole": "The data has no holes. Something may be hidden there.",
+    "safetensors-end": f"The data of the tensors fills the rest of the file. {_AGAIN}",
+    "safetensors-alignment": "The header is filled up with spaces to a multiple of 8, so that "
+    "tensors can be used where they lie.",
+    "index-json": "An index is a JSON object with weight_map, the file of each tensor.",
+    "index-path": "The files of an index lie beside it, so it names no folders.",
+    "index-file": "Every file that an index names is there and can be read; download what is "
+    "missing.",
+    "index-tensor": "A tensor is in the file that the index names: files of two models are mixed.",
+    "index-unlisted": "A tensor of a file is in the index; else it is never loaded.",
+    "index-total": "total_size is the number of bytes of all tensors; some writers count those "
+    "that share memory twice.",
     # tensors
     "data-nan": "Weights are numbers. A NaN spreads into every logit: quantise again.",
     "data-infinite": "Weights are finite: quantise again from a type with a wider range.",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, MAX_FETCH, application, load_named
+from mtkit.commands.options import AS_JSON, MAX_FETCH, application, load_named, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,15 @@ def check(
             "--against", metavar="FILE", help="Tokenizer whose chat template it should have."
         ),
     ] = None,
+    runs_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--runs-on",
+            metavar="NAME",
+            help="What this program does otherwise: llama.cpp, mnn, transformers …; repeatable.",
+            autocompletion=programs,
+        ),
+    ] = None,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="CODE", help="Say what a code means.")
     ] = None,
@@ -52,11 +61,16 @@ def check(
 
     Of a GGUF the header, keys, tokens and tensor table are checked in an instant. --deep reads all
     of it: NaN, Inf and zeros in tensors, merges, and a trial of the tokenizer and its chat
-    templates, which --against does, too.
+    templates, which --against and --runs-on do, too.
+
+    --runs-on compares some 200 texts with what another program makes of the file: llama.cpp, mnn,
+    transformers, executorch or onnxruntime. The last three are asked through their own libraries,
+    which have to be installed; a file that the program does not read is converted first.
 
     \b
     Examples:
       mtkit check model.gguf
+      mtkit check tokenizer.json --runs-on llama.cpp --runs-on executorch
       mtkit check model.gguf --deep --against ORG/NAME
       mtkit check --explain token-twice
     """
@@ -68,16 +82,27 @@ def check(
     if not files:
         raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
     from mtkit.check import check as run
+    from mtkit.check.programs import program_named
     from mtkit.sources.models import models_of
     from mtkit.sources.remote import MOST_BYTES
 
+    for name in runs_on or ():
+        program_named(name)
     if against is not None:
         load_named(against)  # its errors are not those of a file that is checked
     reports: list[Report] = []
     errors: list[MtkitError] = []
     for file in (path for name in files for path in models_of(name)):
         try:
-            reports.append(run(file, deep=deep, against=against, most=most or MOST_BYTES))
+            reports.append(
+                run(
+                    file,
+                    deep=deep,
+                    against=against,
+                    runs_on=runs_on or (),
+                    most=most or MOST_BYTES,
+                )
+            )
         except MtkitError as error:
             errors.append(error.located(file))
     if not reports:
@@ -108,7 +133,7 @@ def _rows(report: Report) -> Sequence[Sequence[object]]:
 
     rows: list[Sequence[object]] = [
         (
-            report.path,
+            finding.source or report.path,
             finding.rule.severity,
             finding.rule.code,
             finding.field,
@@ -155,10 +180,10 @@ def _show(report: Report) -> None:
 
 def _first(findings: Sequence[Finding]) -> Sequence[tuple[Finding, int]]:
     """Return the first finding of each rule, with the number of its others."""
-    by_code: dict[str, list[Finding]] = {}
+    by_rule: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        by_code.setdefault(finding.rule.code, []).append(finding)
-    return [(group[0], len(group) - 1) for group in by_code.values()]
+        by_rule.setdefault((finding.rule.code, finding.rule.source), []).append(finding)
+    return [(group[0], len(group) - 1) for group in by_rule.values()]
 
 
 def _place(finding: Finding) -> str:

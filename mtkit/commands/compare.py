@@ -16,6 +16,7 @@ from mtkit.commands.options import (
     NO_SPECIAL,
     application,
     load_named,
+    programs,
     spelled,
 )
 
@@ -35,7 +36,9 @@ _SHOWN_LETTERS = 200
 @app.command(cls=spelled(files="--input"))
 def compare(
     left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="File or folder.")],
+    right: Annotated[
+        str | None, typer.Argument(metavar="B", help="File or folder; with --as it can be A.")
+    ] = None,
     files: Annotated[
         list[str] | None,
         typer.Option("-f", "--file", metavar="FILE", help="Corpus, by lines. Repeatable."),
@@ -53,6 +56,15 @@ def compare(
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     download: DOWNLOAD = False,
+    as_program: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="Compare with what this program makes of B: transformers, mnn …",
+            autocompletion=programs,
+        ),
+    ] = None,
     as_draft: Annotated[
         bool, typer.Option("--as-draft", help="Compare what ids mean: A drafts for B.")
     ] = False,
@@ -65,9 +77,13 @@ def compare(
     --as-draft says instead how many of A's ids mean what one of B's means (those it can propose as
     a draft), and the first that means something else; exit code 1 where there are none.
 
+    With --as, B is read as another program reads it: llama.cpp, mnn, transformers, executorch or
+    onnxruntime (the last three by their own libraries, which have to be installed).
+
     \b
     Examples:
       mtkit compare tokenizer.json model.gguf
+      mtkit compare folder/ --as transformers
       mtkit compare old/ new/ -f corpus.txt --json
       mtkit compare small.gguf model.gguf --as-draft
     """
@@ -75,21 +91,36 @@ def compare(
     from mtkit.errors import UsageError
     from mtkit.tokenizer.compare import compare as run
 
-    one, other = (load_named(name, download=download) for name in (left, right))
+    if right is None and as_program is None:
+        raise UsageError("which B is A to be compared with?", hint="mtkit compare A B")
+    if as_program is not None and (as_draft or no_parse_special):
+        what = "goes with neither --as-draft nor --no-parse-special"
+        raise UsageError(what, field="--as")
+    one = load_named(left, download=download)
+    other = one if right is None else load_named(right, download=download)
     if as_draft:
         if files or most is not None:
             raise UsageError("compares no texts: leave out --file and --most", field="--as-draft")
         _show_as_draft(one, other, as_json=as_json)
         return
     corpus = chain.from_iterable(map(_lines, files)) if files else texts()
-    done = run(
-        one,
-        other,
-        corpus,
-        most=(3 if output.is_terminal() else 10) if most is None else most,
-        add_special_tokens=not no_special,
-        parse_special=False if no_parse_special else None,
-    )
+    if most is None:
+        most = 3 if output.is_terminal() else 10
+    if as_program is not None:
+        from mtkit.check.programs import program_named
+        from mtkit.check.programs.comparison import compare_as
+
+        program = program_named(as_program)
+        done = compare_as(program, one, other, corpus, most=most, add_special_tokens=not no_special)
+    else:
+        done = run(
+            one,
+            other,
+            corpus,
+            most=most,
+            add_special_tokens=not no_special,
+            parse_special=False if no_parse_special else None,
+        )
     if as_json:
         output.write_json(done.document())
     elif output.is_terminal():

@@ -8,6 +8,7 @@ import typer
 
 from mtkit.commands.options import (
     AS_JSON,
+    AS_READER,
     DOWNLOAD,
     TOKENIZER,
     TRACE,
@@ -45,6 +46,7 @@ def decode(
     lines: Annotated[
         bool, typer.Option("--lines", help="Decode each line by itself, one text a line.")
     ] = False,
+    as_reader: AS_READER = None,
     trace: TRACE = False,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
@@ -59,7 +61,7 @@ def decode(
       mtkit decode 9419 11 380 9455 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
-    source = load_named(tokenizer, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download)
     hint = "mtkit decode 15 42, or ids on standard input"
     for _, content in texts_of(" ".join(ids) if ids else None, None, files, hint):
         whole = content if isinstance(content, bytes) else b"" if lines else content.read()

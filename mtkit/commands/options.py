@@ -35,6 +35,10 @@ NO_PARSE_SPECIAL = Annotated[
     typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
 ]
 TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does.")]
+AS_READER = Annotated[
+    str | None,
+    typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
+]
 DOWNLOAD = Annotated[
     bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
 ]
@@ -141,6 +145,13 @@ def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
             yield [line.removesuffix(b"\r") for line in lines]
     if any(begun):
         yield [b"".join(begun).removesuffix(b"\r")]
+
+
+def programs() -> list[str]:
+    """Names of the programs whose reading is compared, for shell completion."""
+    from mtkit.check.programs import PROGRAMS
+
+    return list(PROGRAMS)
 
 
 def loss_codes(given: Sequence[str] | None) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ ADDED = "added_tokens.json"
 EXTRA, ADDITIONAL = "extra_special_tokens", "additional_special_tokens"
 _BUILDS = ("init_inputs", "vocab", "merges", "tokenizer_object", "post_processor")
 """Settings that would take the place of the vocabulary files."""
-_GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
+GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that build whatever a tokenizer.json says; they say nothing of the files around it."""
 
 
@@ -58,7 +58,7 @@ class Settings:
             UnsupportedError: It has nothing.
         """
         name = self.config.optional_string("tokenizer_class")
-        if name is None or (name in _GENERIC and self._has_document):
+        if name is None or (name in GENERIC and self._has_document):
             return None
         family = families.get(name.removesuffix("Fast"))
         if family is None:

@@ -40,6 +40,9 @@ class TensorType(Record):
     block: int
     block_bytes: int
 
+    def __str__(self) -> str:
+        return self.name
+
 
 VALUE_TYPES = {
     number: ValueType(number, name, code, size)

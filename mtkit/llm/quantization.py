@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import check_target, move_whole
+from mtkit.base.process import command
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import FILE_TYPES
-from mtkit.llm.trial import KINDS, child
+from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603  this interpreter
-            child("mtkit.llama.quantizer", (json.dumps(job),)),
+            command("mtkit.llama.quantizer", (json.dumps(job),)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         ) as process,

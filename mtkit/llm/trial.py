@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 
 from mtkit.base import cache
+from mtkit.base.process import command
 from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -170,7 +171,7 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
 
     try:
         done = subprocess.run(  # noqa: S603  this interpreter
-            child("mtkit.llama.trial", arguments),
+            command("mtkit.llama.trial", arguments),
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=seconds,
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )  # fmt: skip
@@ -179,18 +180,6 @@ def run_child(arguments: tuple[str, ...], seconds: int) -> tuple[int, bytes, byt
     except subprocess.TimeoutExpired:
         return None
     return done.returncode, done.stdout, done.stderr
-
-
-def child(module: str, arguments: tuple[str, ...]) -> list[str]:
-    """Return the command line of a new process that runs ``main`` of a module."""
-    isolated = ["-I"] * sys.flags.isolated
-    paths = [path for path in sys.path if isinstance(path, str)]
-    end = len(arguments) + 1
-    script = (
-        f"import sys; sys.path[:] = sys.argv[{end}:]; "
-        f"from {module} import main; main(*sys.argv[1:{end}])"
-    )
-    return [sys.executable, *isolated, "-c", script, *arguments, *paths]
 
 
 def _ended(path: str, code: int, stage: str, said: str, seconds: int) -> Exception:

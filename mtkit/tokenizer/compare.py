@@ -137,9 +137,6 @@ def _describe(
     number: int,
     parse_special: bool | None,
 ) -> Difference:
-    first = next(
-        (at for at, (a, b) in enumerate(zip(*ids, strict=False)) if a != b), min(map(len, ids))
-    )
     traces = [
         one.trace(text, add_special_tokens=False, parse_special=parse_special)
         for one in (left, right)
@@ -147,11 +144,17 @@ def _describe(
     return Difference(
         number,
         traces[0].text,
-        first,
+        first_difference(*ids),
         parting_stage(traces[0], traces[1]),
         (ids[0], [left.id_to_token(i) or "" for i in ids[0]]),
         (ids[1], [right.id_to_token(i) or "" for i in ids[1]]),
     )
+
+
+def first_difference(left: list[int], right: list[int]) -> int:
+    """Return where two lists of ids part; the length of the shorter one where one begins both."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def parting_stage(left: Trace, right: Trace) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mtkit import formats
 from mtkit.base.escape import printable
-from mtkit.check.checking import check_source
+from mtkit.check.checking import Asked, check_source
 from mtkit.commands.dump import tokenizer as dump_tokenizer
 from mtkit.commands.encode import trace
 from mtkit.commands.inspect import gguf as inspect_gguf
@@ -70,7 +70,7 @@ def _use(source: Source, rng: Random | None) -> str:
             )  # fmt: skip
     if rng is None or rng.random() < 0.1:
         with clear():
-            for finding in check_source(source, deep=True).findings:
+            for finding in check_source(source, Asked(deep=True)).findings:
                 assert printable(str(finding)).isprintable()
     tokenizer = None
     with clear():

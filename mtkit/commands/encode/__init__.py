@@ -11,6 +11,7 @@ import typer
 
 from mtkit.commands.options import (
     AS_JSON,
+    AS_READER,
     DOWNLOAD,
     FILES,
     NO_PARSE_SPECIAL,
@@ -95,10 +96,7 @@ def encode(
         str | None,
         typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
     ] = None,
-    as_reader: Annotated[
-        str | None,
-        typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
-    ] = None,
+    as_reader: AS_READER = None,
     trace: TRACE = False,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,

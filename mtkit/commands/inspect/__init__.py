@@ -87,6 +87,9 @@ def inspect(
     --tensor dequantises one tensor: least, greatest, mean and standard deviation of what is finite,
     how many elements are 0, not a number or infinite, and a histogram (from, to, count).
 
+    Of model.safetensors.index.json the tensors of all its files are shown, each with its file, and
+    which of the files are missing.
+
     Of a file at an address (https://, hf://, s3://) only what tells its content is fetched.
 
     Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,
@@ -136,14 +139,14 @@ def inspect(
         return
     if not is_gguf:
         from mtkit import checkpoints
-        from mtkit.checkpoints import safetensors
+        from mtkit.checkpoints import safetensors, safetensors_index
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
         from mtkit.formats import recognise
 
-        if safetensors.sniff(source):
+        if safetensors.sniff(source) or safetensors_index.sniff(source):
             from mtkit.commands.inspect import safetensors as inspect_safetensors
 
-            inspect_safetensors.show(source, as_json=as_json)
+            inspect_safetensors.show(source, as_json=as_json, everything=everything)
             return
         if checkpoints.sniff(source):
             raise UnsupportedError(

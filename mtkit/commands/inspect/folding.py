@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtkit.gguf import Tensor
-    from mtkit.inspection.gguf import GgufReport
     from mtkit.inspection.tensors import Group
 
     Kind = tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]
@@ -23,16 +22,16 @@ _MOST_TENSORS = 12
 _MOST_RANGES = 3
 
 
-def folded_blocks(report: GgufReport) -> Iterator[list[object]]:
+def folded_blocks(layers: Sequence[Group]) -> Iterator[list[object]]:
     """Yield lines: the blocks of each kind, then the tensors outside of blocks."""
     kinds: dict[Kind, list[Group]] = {}
     others: list[Tensor] = []
-    for group in report.layers:
+    for group in layers:
         if group.kind == "repeating" and group.name != "shared":
             kinds.setdefault(_kind(group), []).append(group)
         else:
             others += group.tensors
-    total = output.Escaped(f"{output.grouped(sum(len(g.tensors) for g in report.layers))}   ")
+    total = output.Escaped(f"{output.grouped(sum(len(g.tensors) for g in layers))}   ")
     shown = list(kinds.items())[:_MOST_KINDS]
     for (prefix, names), groups in shown:
         label = sticky(f"{output.cell(prefix)}.{_ranges([_number(g) for g in groups])}")
@@ -76,7 +75,7 @@ def _tensors(columns: Iterable[tuple[str, Sequence[Tensor]]]) -> list[object]:
     known = list(columns)
     items: list[object] = []
     for name, same in known[:_MOST_TENSORS]:
-        types = "/".join(dict.fromkeys(tensor.type.name for tensor in same))
+        types = "/".join(dict.fromkeys(str(tensor.type) for tensor in same))
         shown = f"{name.removesuffix('.weight')} {types} {shape_text(same[0], '×')}"
         items.append(sticky(output.cell(shown)))
     if len(known) > _MOST_TENSORS:

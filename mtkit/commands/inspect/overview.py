@@ -41,7 +41,7 @@ def show(paths: Sequence[str], *, most: int | None, as_json: bool) -> None:
 
 
 def _row(path: str, most: int | None) -> tuple[Any, ...]:
-    from mtkit.checkpoints import safetensors
+    from mtkit.checkpoints import safetensors, safetensors_index
     from mtkit.gguf.magic import MAGIC
     from mtkit.sources.locate import locate
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
@@ -56,9 +56,11 @@ def _row(path: str, most: int | None) -> tuple[Any, ...]:
         shards = found.shards.shards if found.shards else ()
         size = sum(len(shard.file.data) for shard in shards if shard.file) or len(source.data)
         return path, "gguf", size, *model, tokens
-    if safetensors.sniff(source):
-        parameters = safetensors.read(source).parameters
-        return path, "safetensors", len(source.data), None, None, parameters, None, None
+    if safetensors.sniff(source) or safetensors_index.sniff(source):
+        from mtkit.commands.inspect.safetensors import model_of
+
+        known = model_of(source)
+        return path, "safetensors", known.n_bytes, None, None, known.parameters, None, None
     from mtkit.tokenizer.load import load_source
 
     tokenizer = load_source(source)

@@ -112,7 +112,7 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
     if not is_alone:
         return
     if file.tensors:
-        yield from zip(("tensors", *[""] * 9), folded_blocks(report), strict=False)
+        yield from zip(("tensors", *[""] * 9), folded_blocks(report.layers), strict=False)
         yield "bytes", joined(_bars(report), "   ")
     more = "--metadata, --tensors, --layers, --plan, --all for more"
     keys = count(len(file.metadata), "key")

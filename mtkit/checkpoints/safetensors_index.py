@@ -1,0 +1,146 @@
+"""The index of a model in several safetensors files: which tensor is in which of them.
+
+``model.safetensors.index.json``: an object with ``weight_map`` (tensor -> file beside it) and
+``metadata``, whose ``total_size`` is the number of bytes of all tensors. The names of files come
+from whoever made it: one that leads out of the folder is refused.
+Source: huggingface/transformers 5, modeling_utils.py (``save_pretrained``), utils/hub.py
+(``get_checkpoint_shard_files``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import Source
+from mtkit.base.escape import shown
+from mtkit.base.record import Record, replace
+from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
+from mtkit.checkpoints import safetensors
+from mtkit.errors import FormatError, UsageError, counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mtkit.checkpoints.safetensors import Header
+
+SUFFIX = ".safetensors.index.json"
+TRANSFORMERS = "transformers"
+INDEX = Rule("index-json", "error", TRANSFORMERS, "weight_map")
+PATH = Rule("index-path", "error", TRANSFORMERS, "weight_map")
+FILE = Rule("index-file", "error", TRANSFORMERS, "weight_map")
+TENSOR = Rule("index-tensor", "error", TRANSFORMERS, "weight_map")
+UNLISTED = Rule("index-unlisted", "warning", TRANSFORMERS, "weight_map")
+TOTAL = Rule("index-total", "note", TRANSFORMERS, "metadata.total_size")
+RULES = (INDEX, PATH, FILE, TENSOR, UNLISTED, TOTAL)
+_MOST_BYTES = 1 << 28
+
+
+class Index(Record):
+    """A model in several files.
+
+    Attributes:
+        weight_map: Tensor -> the file that should have it, both in the index's order.
+        files: File -> its header; None: it is missing or damaged.
+        n_bytes: File -> its size; 0 where it is missing.
+        metadata: What the writer said, ``total_size`` among it.
+        findings: Rules that are broken.
+    """
+
+    weight_map: Mapping[str, str]
+    files: Mapping[str, Header | None]
+    n_bytes: Mapping[str, int]
+    metadata: Mapping[str, object]
+    findings: tuple[Finding, ...]
+
+
+def sniff(source: Source) -> bool:
+    """Tell by the name that its writers give it, and by an object in the file."""
+    return source.name.endswith(SUFFIX) and bytes(source.data[:64]).lstrip()[:1] == b"{"
+
+
+def read(source: Source, *, strict: bool = True) -> Index:
+    """Read an index and the headers of the files beside it.
+
+    A file that is missing is kept as ``FILE`` by a strict reading, too.
+
+    Raises:
+        BrokenRule: The index, or a file that is there, is damaged.
+    """
+    document = _document(source)
+    weight_map, metadata = document["weight_map"], document.get("metadata") or {}
+    found = Findings(strict=strict)
+    files: dict[str, Header | None] = {}
+    sizes: dict[str, int] = {}
+    missing: list[Finding] = []
+    for name in dict.fromkeys(weight_map.values()):
+        files[name], sizes[name] = None, 0
+        if name != os.path.basename(name) or name in ("", ".", ".."):
+            found.add(Finding(PATH, PATH.field, f"{shown(name)!r} is not a file beside it"))
+            continue
+        path = os.path.join(os.path.dirname(source.name), name)
+        try:
+            shard = Source.open(path)
+        except UsageError:
+            count = sum(one == name for one in weight_map.values())
+            what = f"{shown(name)} is missing, and {counted(count, 'tensor')} with it"
+            missing.append(Finding(FILE, FILE.field, what))
+            continue
+        sizes[name] = len(shard.data)
+        try:
+            header = safetensors.read(shard, strict=strict)
+        except FormatError as error:
+            if strict:
+                raise error.located(path) from None
+            what = f"{shown(name)} is damaged: {error.field} {error.what}"
+            found.add(Finding(FILE, FILE.field, what))
+            continue
+        files[name] = header
+        for finding in header.findings:
+            found.add(replace(finding, source=path))
+    _compare(weight_map, files, metadata, found)
+    return Index(weight_map, files, sizes, metadata, (*missing, *found.found))
+
+
+def _document(source: Source) -> dict[str, Any]:
+    import json
+
+    try:
+        document = json.loads(bytes(source.data)) if len(source.data) <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and isinstance(document.get("metadata") or {}, dict):
+        weight_map = document.get("weight_map")
+        if isinstance(weight_map, dict) and all(type(v) is str for v in weight_map.values()):
+            return document
+    what = "is not a JSON object with a weight_map of names of files"
+    raise BrokenRule(Finding(INDEX, "index", what, 0))
+
+
+def _compare(
+    weight_map: Mapping[str, str],
+    files: Mapping[str, Header | None],
+    metadata: Mapping[str, object],
+    found: Findings,
+) -> None:
+    """Hold the index to what is in the files."""
+    total = 0
+    inside = {}
+    for name, header in files.items():
+        inside[name] = {weight.name for weight in header.weights} if header else None
+        for weight in header.weights if header else ():
+            total += weight.n_bytes
+            if weight_map.get(weight.name) != name:
+                elsewhere = weight_map.get(weight.name)
+                said = f"seeks in {shown(elsewhere)}" if elsewhere else "does not list"
+                what = f"{shown(name)} has {shown(weight.name)!r}, which the index {said}"
+                found.add(Finding(UNLISTED, UNLISTED.field, what))
+    for tensor, name in weight_map.items():
+        there = inside[name]
+        if there is not None and tensor not in there:
+            found.add(Finding(TENSOR, TENSOR.field, f"{shown(name)} has no {shown(tensor)!r}"))
+    size = metadata.get("total_size", total)
+    if size != total and None not in inside.values():
+        what = f"is {shown(str(size))}, the tensors have {total} bytes"
+        found.add(Finding(TOTAL, TOTAL.field, what))
