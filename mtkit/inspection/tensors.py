@@ -96,7 +96,7 @@ def places(tensors: Iterable[Tensor]) -> tuple[tuple[str, int], ...]:
 
 
 def _purpose(name: str) -> str:
-    parts = [part for part in name.split(".") if not part.isdecimal()]
+    parts = [part for part in name.split(".") if not part.isdecimal()] or [name]
     if parts[-1] in {"weight", "bias", "scale"} and len(parts) > 1:
         parts.pop()
     own = parts[-1]

@@ -129,6 +129,13 @@ def test_parameters_are_llama_cpps(tiny: Path, name: str) -> None:
         llama.llama_log_set(llama.llama_log_callback(), None)
 
 
+@pytest.mark.parametrize("name", ["0", "1.2", ".", "weight", "5.weight"])
+def test_a_tensor_whose_name_is_a_number_has_a_purpose(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.gguf"
+    write_gguf(str(path), [], [NewTensor(name, (1,), TENSOR_TYPES[0], bytes(4))])
+    assert inspect_gguf(str(path)).places == (("other", 4),)
+
+
 def test_summary_of_a_model(tiny: Path) -> None:
     report = inspect_gguf(str(tiny / "llama-q4_0.gguf"))
     assert (report.name, report.architecture, report.file_type) == ("tiny-llama", "llama", "Q4_0")

@@ -8,13 +8,12 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from file_uses import clear
+from file_uses import assert_plain, clear
 from gguf_layout import Layout, sample, small
 from mutants import byte_level, gguf_level
 from small_gguf import small_gguf
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import printable
 from mtkit.check.checking import check_source
 from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.errors import MtkitError
@@ -165,7 +164,7 @@ def use(source: Source, rng: Random) -> str:
     """Check, and do one of the other things that one does with a GGUF."""
     with clear():
         for finding in check_source(source, deep=rng.random() < DEEP).findings:
-            assert printable(str(finding)).isprintable()
+            assert_plain(str(finding))
     file = None
     with clear():
         file = open_gguf(source)
