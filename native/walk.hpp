@@ -34,6 +34,8 @@ void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &
         }
         Part part = raw.part;
         if (part.text.empty()) continue; // no reference gives tokens for nothing
+        if constexpr (requires { sink.chunks(part); })
+            if (sink.chunks(part)) continue;
         if (normalizer_) normalizer_->run(part, scratch.arena);
         auto &pieces = scratch.pieces;
         pieces.clear();
@@ -89,6 +91,23 @@ void Engine::unit(const Part &part, const char *readable, const Scratch &scratch
         text.remove_prefix(end);
         if (extents != nullptr) extents += end;
     }
+}
+
+template <typename Put>
+void Engine::words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const {
+    if (normalizer_) normalizer_->run(part, arena);
+    part = part.cut(0, part.text.size());
+    const auto units = [&](const Part &word) {
+        for (auto text = word.text; !text.empty();) {
+            const std::size_t end = word_end(text, scratch);
+            put(text.substr(0, end));
+            text.remove_prefix(end);
+        }
+    };
+    if (pre_tokenizer_)
+        pre_tokenizer_->run(part, arena, units);
+    else
+        units(part);
 }
 
 } // namespace mtkit

@@ -47,6 +47,8 @@ class Engine::ScratchLease {
         release(scratch_->cut);
         release(scratch_->pieces);
         release(scratch_->valid);
+        release(scratch_->chunk);
+        release(scratch_->words);
     }
     template <typename T> static void release(T &values) {
         if (values.capacity() * sizeof(values[0]) > LARGE) T().swap(values);

@@ -81,6 +81,8 @@ class AddedTokens {
 
     // Cut the tokens that are looked for in the raw text.
     void cut(const Part &part, int parse_special, std::vector<Segment> &out) const;
+    // Whether some are looked for in the normalized text, or fail there.
+    [[nodiscard]] bool late() const { return vanished_ || !late_.empty(); }
     // Cut those that are looked for in the normalized text.
     void cut_normalized(const Part &part, int parse_special, std::vector<Segment> &out) const;
 

@@ -1,5 +1,5 @@
 #include "base/scratch_lease.hpp"
-#include "encode/ids.hpp"
+#include "encode/chunked.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 #include "walk.hpp"
@@ -46,10 +46,18 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     if (pre_tokenizer_ && !cut_at_marks_) cut_ = pre_tokenizer_->pattern_cut();
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
+    in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
+                 !(pre_tokenizer_ && pre_tokenizer_->needs_extents());
     prefix_ = read_numbers(program, "prefix_ids");
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
     if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
+}
+
+bool Engine::Ids::chunks(const Part &part) {
+    if (part.extents != nullptr) return false;
+    const auto *how = engine_.find_chunks(part.text.size(), scratch_);
+    return how != nullptr && Chunked(engine_, *how, scratch_, out_).run(part);
 }
 
 void Engine::encode(std::string_view text, const EncodeOptions &options, IdList &out) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "encode/added_tokens.hpp"
+#include "encode/chunks.hpp"
 #include "encode/id_list.hpp"
 #include "models/borders.hpp"
 #include "models/models.hpp"
@@ -61,10 +62,16 @@ class Engine {
                        IdList &places) const;
     // Whether every step keeps places.
     [[nodiscard]] bool aligns() const;
-    // Whether words are cut at a pattern without a call for each of them.
-    [[nodiscard]] bool cuts_at_pattern() const { return cut_.pattern != nullptr; }
+    // Whether words are cut without a call for each of them: at a pattern, or, known once it is
+    // warm, at seams.
+    [[nodiscard]] bool cuts_at_pattern() const {
+        return cut_.pattern != nullptr || chunks_.load() != nullptr;
+    }
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
-    bool warm() const { return merges_bytes_ && make_borders() != nullptr; }
+    bool warm() const {
+        if (in_chunks_) make_chunks();
+        return merges_bytes_ && make_borders() != nullptr;
+    }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
 
@@ -73,7 +80,12 @@ class Engine {
         Arena arena;
         ModelScratch model;
         WordCache cache;
-        WordCache places;     // id and size of each token
+        WordCache places; // id and size of each token
+        WordCache chunks; // see chunks.hpp
+        Arena arena_of_chunk;
+        std::string chunk;
+        std::vector<std::string_view> words;
+        std::size_t seen = 0; // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that Borders might have cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
@@ -83,12 +95,13 @@ class Engine {
         std::string valid;
 
         [[nodiscard]] std::size_t cached() const {
-            return cache.bytes() + places.bytes() + model.segments.bytes();
+            return cache.bytes() + places.bytes() + chunks.bytes() + model.segments.bytes();
         }
     };
     class ScratchLease;
 
     class Ids;
+    class Chunked;
     class Finder;
     class Rows;
     class Places;
@@ -127,6 +140,11 @@ class Engine {
         else
             borders->parts<false>(word, put);
     }
+    // Put the words of a text without added tokens.
+    template <typename Put>
+    void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
+    const Chunks *make_chunks() const;
+    [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     const Borders *make_borders() const;
     [[nodiscard]] const Borders *find_borders(std::size_t size, Scratch &scratch) const;
     void encode_word(std::string_view word, bool part, Scratch &scratch) const;
@@ -152,6 +170,12 @@ class Engine {
     mutable std::once_flag once_;
     mutable std::unique_ptr<Borders> made_;
     mutable std::atomic<const Borders *> borders_ = nullptr;
+    // The same; null where a text is not to be cut at seams.
+    static constexpr std::size_t SOME = 4U << 10;
+    mutable std::once_flag once_chunks_;
+    mutable std::unique_ptr<Chunks> made_chunks_;
+    mutable std::atomic<const Chunks *> chunks_ = nullptr;
+    bool in_chunks_ = false; // whether there may be seams
 
     // Working memory that no call has.
     static constexpr std::size_t POOL = 16;

@@ -25,6 +25,9 @@ class Engine::Ids {
         });
     }
 
+    // Take the whole part in chunks; whether that can be.
+    bool chunks(const Part &part);
+
     // Take words from `start` on as long as that is easy; the place behind them.
     std::size_t words(std::string_view text, std::size_t start) {
         if (text.size() - start < MARGIN || engine_.cut_.pattern->rows().empty) return start;

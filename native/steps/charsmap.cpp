@@ -4,6 +4,7 @@
 #include "steps/charsmap.hpp"
 
 #include "models/models.hpp"
+#include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/graphemes.hpp"
@@ -56,6 +57,19 @@ class Precompiled final : public Normalizer {
         aligned.give(part);
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        if (seams.blank != " " || !inert_[' ']) return false;
+        for (char32_t c = 0; c < 0x80; ++c) {
+            // Controls are clusters of their own, but for a line's end of two.
+            const bool control = (c < 0x20 || c == 0x7F) && c != '\r' && c != '\n';
+            const bool newline = c == '\n';
+            seams.free[c] = seams.free[c] && (inert_[c] || control || newline);
+            seams.left[c] = seams.left[c] && c != '\r';
+        }
+        seams.wide = seams.wide && !seams.changes;
+        seams.changes = seams.clusters = seams.together = true;
+        return true;
+    }
 
   private:
     struct Change {

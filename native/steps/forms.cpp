@@ -8,6 +8,7 @@
 #include <bitset>
 
 #include "models/models.hpp"
+#include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/sets.hpp"
@@ -85,6 +86,13 @@ class Form final : public Normalizer {
         part.text = *out;
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    // A blank and U+2581 begin a stretch, and join with nothing in front of them.
+    bool keeps(Seams &seams) const override {
+        if (active_[decode(seams.blank, 0).value]) return false;
+        seams.changes = seams.together = true;
+        for (char32_t c = 0; c < 0x80; ++c) seams.free[c] = seams.free[c] && !active_[c];
+        return true;
+    }
 
   private:
     // Call copy(start, end) for stretches that stay, in turn with put(character); whether there

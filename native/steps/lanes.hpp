@@ -38,6 +38,11 @@ struct ScalarLane {
         const std::uint64_t other = load(at) ^ ALL * 0x20;
         return leading(((other & ALL * 0x7F) + ALL * 0x7F) | other);
     }
+    // What is no blank at the beginning of WIDTH bytes.
+    static std::size_t others(const unsigned char *at) {
+        const std::uint64_t other = load(at) ^ ALL * 0x20;
+        return leading(~(((other & ALL * 0x7F) + ALL * 0x7F) | other));
+    }
 
   private:
     static constexpr std::uint64_t ALL = 0x0101010101010101;
@@ -60,6 +65,11 @@ struct VectorLane {
     static std::size_t blanks(const unsigned char *at) {
         return leading(_mm_cmpeq_epi8(load(at), _mm_set1_epi8(' ')));
     }
+    static std::size_t others(const unsigned char *at) {
+        const auto blank = _mm_cmpeq_epi8(load(at), _mm_set1_epi8(' '));
+        const auto bits = static_cast<unsigned>(_mm_movemask_epi8(blank));
+        return static_cast<std::size_t>(std::countr_zero(bits | 1U << WIDTH));
+    }
 
   private:
     static __m128i load(const unsigned char *at) {
@@ -79,6 +89,9 @@ struct VectorLane {
     }
     static std::size_t blanks(const unsigned char *at) {
         return leading(vceqq_u8(vld1q_u8(at), vdupq_n_u8(' ')));
+    }
+    static std::size_t others(const unsigned char *at) {
+        return leading(vmvnq_u8(vceqq_u8(vld1q_u8(at), vdupq_n_u8(' '))));
     }
 
   private:

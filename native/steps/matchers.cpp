@@ -18,6 +18,7 @@ class TextMatcher final : public Matcher {
              at = text.find(text_, at + text_.size()))
             put(at, at + text_.size());
     }
+    [[nodiscard]] std::string_view literal() const override { return text_; }
 
   private:
     std::string_view text_;
@@ -33,6 +34,8 @@ class SetMatcher final : public Matcher {
             at = set_.next(text, end);
         }
     }
+    [[nodiscard]] bool is_set() const override { return true; }
+    [[nodiscard]] bool has(char32_t c) const override { return set_.has(c); }
 
   private:
     CodePointSet set_;

@@ -1,6 +1,7 @@
 // Normalizers that need no data of their own beyond sets and maps of code points.
 #include "base/errors.hpp"
 #include "models/models.hpp"
+#include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/alphabet.hpp"
@@ -28,6 +29,11 @@ class Prepend final : public Normalizer {
         out.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        seams.first = false;
+        seams.write(text_);
+        return true;
+    }
 
   private:
     std::string_view text_;
@@ -55,6 +61,18 @@ class Replace final : public Normalizer {
         part.head_at_start = head;
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        const auto text = matcher_->literal();
+        if (text.empty()) return false;
+        if (text == seams.blank) {
+            if (content_ != " " && content_ != MARK) return false;
+            seams.blank = content_;
+            return true;
+        }
+        seams.write(content_);
+        const bool ascii = ascii_end(content_, 0) == content_.size();
+        return (ascii || content_ == MARK) && seams.look_for(text);
+    }
 
   private:
     std::unique_ptr<Matcher> matcher_;
@@ -84,6 +102,11 @@ class Strip final : public Normalizer {
         part.extents += text.data() - whole.text.data();
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        seams.first = seams.first && !left_;
+        seams.last = seams.last && !right_;
+        return true;
+    }
 
   private:
     bool left_;
@@ -111,6 +134,10 @@ class NormalizerSequence final : public Normalizer {
     }
     [[nodiscard]] bool aligns() const override {
         return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
+    }
+    bool keeps(Seams &seams) const override {
+        return std::all_of(steps_.begin(), steps_.end(),
+                           [&](const auto &s) { return s->keeps(seams); });
     }
 
   private:

@@ -1,5 +1,6 @@
 // Normalizers that look at one character at a time: drop or surround a set, map single ones.
 #include "models/models.hpp"
+#include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/sets.hpp"
@@ -32,6 +33,18 @@ class DropOrSurround final : public Normalizer {
         out.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        if (set_.has(decode(seams.blank, 0).value)) return false;
+        if (!drop_ && around_ == " " && seams.blank == " " && !seams.together)
+            seams.han = seams.han || set_.covers(Seams::HAN, Seams::LAST_HAN);
+        if (drop_ && set_.meets(Seams::HAN, Seams::LAST_HAN)) {
+            seams.han = false;
+            seams.together = true;
+        }
+        seams.write(around_);
+        seams.changes = true;
+        return true;
+    }
 
   private:
     bool drop_;
@@ -70,6 +83,17 @@ class Map final : public Normalizer {
         out.give();
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        std::string_view value;
+        if (map_.find(decode(seams.blank, 0).value, value) && value != seams.blank) return false;
+        map_.each_key([&](std::uint32_t key) {
+            if (!map_.find(key, value)) return;
+            seams.write(value);
+            seams.changes = seams.changes || key >= 0x80;
+            seams.together = seams.together || (key >= Seams::HAN && key <= Seams::LAST_HAN);
+        });
+        return true;
+    }
 
   private:
     // The same in one go, where a byte of ASCII becomes a byte.

@@ -3,6 +3,7 @@
 // Source: huggingface/tokenizers, tokenizer/normalizer.rs (split), pre_tokenizers/.
 #include "models/models.hpp"
 #include "steps/pattern_walk.hpp"
+#include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
 #include "text/sets.hpp"
@@ -84,6 +85,20 @@ class Split final : public PreTokenizer {
     }
     [[nodiscard]] bool aligns() const override { return true; }
     [[nodiscard]] PatternCut pattern_cut() const override { return cut_; }
+    bool keeps(Seams &seams) const override {
+        // Blanks that the normalizer left none of are not found.
+        if (matcher_->literal() == " " && seams.blank != " " && !seams.written[' ']) return true;
+        const bool cuts = matcher_->is_set() && !invert_;
+        if (seams.removed) { // words are cut already
+            const bool alone = cuts && behavior_ == Behavior::ISOLATED;
+            seams.alone = seams.alone || alone;
+            seams.known = seams.known && alone;
+            return true;
+        }
+        seams.removed =
+            seams.blank == " " && cuts && behavior_ == Behavior::REMOVED && matcher_->has(' ');
+        return seams.removed;
+    }
 
   private:
     std::unique_ptr<Matcher> matcher_;
@@ -136,6 +151,7 @@ class PrefixSpace final : public PreTokenizer {
         put(part.text.front() == ' ' ? part : written(part, " ", " ", arena, "ByteLevel"));
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override { return seams.removed; }
 };
 
 class MapBytes final : public PreTokenizer {
@@ -175,6 +191,17 @@ class Metaspace final : public PreTokenizer {
     }
     [[nodiscard]] bool aligns() const override { return true; }
     [[nodiscard]] bool needs_extents() const override { return scheme_ == FIRST_BY_EXTENT; }
+    bool keeps(Seams &seams) const override {
+        const bool begins = scheme_ == FIRST || scheme_ == FIRST_BY_EXTENT;
+        if (!seams.removed) {
+            if (mark_ != MARK || (seams.blank != " " && seams.blank != MARK)) return false;
+            seams.blank = MARK;
+            seams.marked = seams.marked || split_;
+            seams.first = false;
+        }
+        seams.first = seams.first && !begins;
+        return true;
+    }
 
   private:
     static constexpr std::uint8_t ALWAYS = 0;
@@ -195,6 +222,12 @@ class MarkSpaces final : public PreTokenizer {
         put(written(part, wanted ? mark_ : std::string_view(), mark_, arena, "MarkSpaces"));
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    bool keeps(Seams &seams) const override {
+        if (seams.removed || mark_ != MARK || seams.blank != " ") return false;
+        seams.blank = MARK;
+        seams.first = seams.first && !prefix_;
+        return true;
+    }
 
   private:
     std::string_view mark_;
@@ -240,6 +273,10 @@ class PreTokenizerSequence final : public PreTokenizer {
     [[nodiscard]] bool needs_extents() const override {
         return std::any_of(steps_.begin(), steps_.end(),
                            [](const auto &s) { return s->needs_extents(); });
+    }
+    bool keeps(Seams &seams) const override {
+        return std::all_of(steps_.begin(), steps_.end(),
+                           [&](const auto &s) { return s->keeps(seams); });
     }
 
   private:

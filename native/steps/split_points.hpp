@@ -16,6 +16,8 @@ class SplitPoints {
         for (const char byte : crossed) crossed_[static_cast<unsigned char>(byte)] = true;
     }
 
+    [[nodiscard]] bool crossed(unsigned char byte) const { return crossed_[byte]; }
+
     // Where the first border lies; the end of the text if there is none.
     [[nodiscard]] std::size_t first(std::string_view text) const {
         for (std::size_t at = 0;;) {

@@ -17,6 +17,7 @@
 namespace mtkit {
 
 class Pattern;
+struct Seams;
 
 // A stretch of the original text, in characters.
 struct Extent {
@@ -89,6 +90,8 @@ class Arena {
         check(before, after, step);
         if (after > before) left_ -= after - before;
     }
+    // By how much it was made longer so far.
+    [[nodiscard]] std::size_t grown() const { return most_ - left_; }
     std::string &fresh() { return strings_.fresh(); }
     std::vector<Extent> &fresh_extents() { return extents_.fresh(); }
     void reset() {
@@ -116,6 +119,8 @@ class Normalizer {
     virtual void run(Part &part, Arena &arena) const = 0;
     // Whether it changes the extents of a part as well.
     [[nodiscard]] virtual bool aligns() const { return false; }
+    // Whether it keeps seams, with its conditions.
+    virtual bool keeps(Seams &) const { return false; }
 };
 
 // Cuts a text at a pattern, end to end; see pattern_walk.hpp. Nothing where `pattern` is null.
@@ -150,6 +155,8 @@ class PreTokenizer {
     [[nodiscard]] virtual PatternCut pattern_cut() const { return {}; }
     // Whether what it does depends on extents, even where only ids are wanted.
     [[nodiscard]] virtual bool needs_extents() const { return false; }
+    // Whether words end at seams, or nothing is done to them.
+    virtual bool keeps(Seams &) const { return false; }
 };
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables);
@@ -175,6 +182,11 @@ class Matcher {
     virtual void find(std::string_view text, const PutMatch &put) const = 0;
     // The pattern, where it looks for one and nothing else.
     [[nodiscard]] virtual const Pattern *pattern() const { return nullptr; }
+    // The text, where it looks for one.
+    [[nodiscard]] virtual std::string_view literal() const { return {}; }
+    // Whether it looks for characters of a set, and whether one is in it.
+    [[nodiscard]] virtual bool is_set() const { return false; }
+    [[nodiscard]] virtual bool has(char32_t) const { return false; }
 };
 
 std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables);

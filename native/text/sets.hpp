@@ -35,6 +35,17 @@ class CodePointSet {
 
     [[nodiscard]] bool has(char32_t c) const { return c < low_.size() ? low_[c] : search(c); }
 
+    // Whether it has all code points from `first` to `last`.
+    [[nodiscard]] bool covers(char32_t first, char32_t last) const {
+        const auto above = std::upper_bound(edges_.begin(), edges_.end(), first);
+        return (above - edges_.begin()) % 2 == 1 && (above == edges_.end() || *above > last);
+    }
+    // Whether it has some of them.
+    [[nodiscard]] bool meets(char32_t first, char32_t last) const {
+        const auto above = std::upper_bound(edges_.begin(), edges_.end(), first);
+        return (above - edges_.begin()) % 2 == 1 || (above != edges_.end() && *above <= last);
+    }
+
     // The first place from `at` on with a character of the set, or the end of the text.
     [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
         while (at < text.size()) {

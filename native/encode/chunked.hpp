@@ -1,0 +1,274 @@
+// A text in chunks to ids: the cut, the look into the cache and the writing are one loop.
+#pragma once
+
+#include <cstring>
+
+#include "encode/ids.hpp"
+#include "steps/lanes.hpp"
+#include "walk.hpp"
+
+namespace mtkit {
+
+class Engine::Chunked {
+  public:
+    Chunked(const Engine &engine, const Chunks &how, Scratch &scratch, IdList &out)
+        : engine_(engine), how_(how), scratch_(scratch), out_(out) {}
+
+    // Append the ids of a text; false where it has to go the usual way, as a whole.
+    bool run(const Part &part) {
+        const std::size_t before = out_.size();
+        try {
+            if (take_all(part)) return true;
+        } catch (const std::exception &) { // the whole has one of its own
+            scratch_.arena_of_chunk.reset();
+        }
+        out_.cut(before);
+        return false;
+    }
+
+  private:
+    // So many bytes are there to read without a look at the end: what a lane passes, and READ
+    // bytes of a chunk.
+    static constexpr std::size_t MARGIN = 48;
+    static constexpr std::size_t SHORT_TEXT = 128;
+    // A chunk may become that many times as long, so that all of them stay below the limit.
+    static constexpr std::size_t GROWTH = 24;
+    static_assert(GROWTH < Arena::GROWTH_FACTOR);
+
+    bool take_all(const Part &part) {
+        std::string_view text = part.text;
+        std::string_view rest; // the end, where it is another than that of a chunk
+        if (!how_.last) {
+            const std::size_t at = last_seam(text);
+            if (at == 0) return false;
+            rest = text.substr(at);
+            text = text.substr(0, at);
+        }
+        std::size_t start = 0;
+        if (!how_.first) {
+            do {
+                ++start;
+            } while (start < text.size() && !how_.firm_seam(text, start));
+            const bool only = start == text.size() && rest.empty();
+            if (only && start > SHORT_TEXT) return false;
+            const std::string_view head = text.substr(0, start);
+            const auto make = [&] { return compute(head, false, !only, part.at_start); };
+            if (!(part.at_start ? remembered(head, true, make) : make())) return false;
+        }
+        static const bool scalar = scalar_lane();
+        const bool done = scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
+        return done && (rest.empty() || compute(rest, true, false, false));
+    }
+
+    // Where the last chunk of a text begins; 0: there is but one.
+    [[nodiscard]] std::size_t last_seam(std::string_view text) const {
+        std::size_t at = text.size() - 1;
+        while (at > 0 && !how_.firm_seam(text, at)) --at;
+        return at;
+    }
+
+    template <typename Lane> bool take(std::string_view text, std::size_t start) {
+        while (text.size() - start > SHORT_TEXT) {
+            const std::size_t before = start;
+            if (!loop<Lane, false>(text, start, text.size() - MARGIN)) return false;
+            if (start != before) continue;
+            const std::size_t end = how_.end(text, start); // a long one
+            if (end - start == text.size()) return false;
+            if (!other(text.substr(start, end - start))) return false;
+            start = end;
+        }
+        // The end lies in memory of its own, with the byte in front of it and a blank behind it.
+        char end[SHORT_TEXT + MARGIN + 2] = {};
+        const std::size_t from = start == 0 ? 0 : start - 1;
+        const std::size_t size = text.size() - from;
+        std::memcpy(end, text.data() + from, size);
+        end[size] = ' ';
+        start -= from;
+        return loop<Lane, true>({end, size}, start, size);
+    }
+    template <typename Lane, bool End>
+    bool loop(std::string_view text, std::size_t &start, std::size_t last) {
+        return how_.removed ? words<Lane, End>(text, start, last)
+                            : runs<Lane, End>(text, start, last);
+    }
+    // Take chunks from `start` on that can be read without a look at the end, or, `End`, all; what
+    // is left begins there.
+    template <typename Lane, bool End>
+    bool words(std::string_view text, std::size_t &start, std::size_t last);
+    template <typename Lane, bool End>
+    bool runs(std::string_view text, std::size_t &start, std::size_t last);
+
+    // What the loops have at hand; it changes where a chunk is put in another way.
+    void resume() {
+        cache_ = WordCache::Fast(scratch_.chunks);
+        to_ = out_.room(WordCache::READ_IDS);
+        limit_ = out_.limit() - WordCache::READ_IDS;
+    }
+    bool put(std::string_view chunk) {
+        if (chunk.size() <= WordCache::SHORT) [[likely]] {
+            if (const auto *entry = cache_.find(chunk.data(), chunk.size(), false)) [[likely]] {
+                std::memcpy(to_, entry->ids, sizeof entry->ids);
+                to_ += entry->count();
+                if (to_ <= limit_) [[likely]]
+                    return true;
+                out_.end_at(to_);
+                resume();
+                return true;
+            }
+        }
+        return put_other(chunk);
+    }
+    bool put_other(std::string_view chunk) {
+        out_.end_at(to_);
+        const bool done = other(chunk);
+        resume();
+        return done;
+    }
+
+    [[gnu::noinline]] bool other(std::string_view chunk) {
+        return remembered(chunk, false, [&] {
+            if (how_.images && from_images(chunk)) return true;
+            return compute(chunk, how_.removed || chunk[0] == ' ', !how_.last, false);
+        });
+    }
+    template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
+        if (chunk.size() > WordCache::LONGEST || !engine_.cacheable_) return make();
+        const WordCache::Word asked(chunk, head);
+        std::size_t count = 0;
+        if (const auto *ids = scratch_.chunks.find(asked, count)) {
+            out_.append({ids, count});
+            return true;
+        }
+        const std::size_t before = out_.size();
+        if (!make()) return false;
+        const auto ids = out_.ids().subspan(before);
+        scratch_.chunks.put(asked, ids.data(), ids.size());
+        return true;
+    }
+
+    // A chunk of which every character is its image.
+    bool from_images(std::string_view chunk) {
+        auto &text = scratch_.chunk;
+        text = how_.before;
+        for (const char c : chunk) {
+            const auto &image = how_.image[static_cast<unsigned char>(c)];
+            if (image.size == 0) return false;
+            text.append(image.bytes, image.size);
+        }
+        for (std::string_view rest = text; !rest.empty();) {
+            const std::size_t end = engine_.word_end(rest, scratch_);
+            scratch_.tokens.clear();
+            engine_.encode_word(rest.substr(0, end), false, scratch_);
+            for (const auto &token : scratch_.tokens) out_.push_back(token.id);
+            rest.remove_prefix(end);
+        }
+        return true;
+    }
+    // A chunk by every step; `behind` a seam, `in_front` of one.
+    bool compute(std::string_view chunk, bool behind, bool in_front, bool at_start) {
+        auto &text = scratch_.chunk;
+        text = behind ? how_.head : std::string_view();
+        text += chunk;
+        if (in_front) text += how_.tail;
+        auto &arena = scratch_.arena_of_chunk;
+        auto &words = scratch_.words;
+        arena.begin(text.size());
+        words.clear();
+        engine_.words_of({text, nullptr, {0, 0}, at_start, at_start}, arena, scratch_,
+                         [&](std::string_view word) { words.push_back(word); });
+        const bool fits = arena.grown() <= GROWTH * chunk.size() &&
+                          words.size() >= std::size_t{behind} + std::size_t{in_front};
+        Ids ids(engine_, scratch_, out_);
+        for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
+            ids.word(words[i], nullptr, words[i].data() + words[i].size());
+        arena.reset();
+        return fits;
+    }
+
+    const Engine &engine_;
+    const Chunks &how_;
+    Scratch &scratch_;
+    IdList &out_;
+    WordCache::Fast cache_{scratch_.chunks};
+    std::uint32_t *to_ = nullptr;
+    const std::uint32_t *limit_ = nullptr;
+};
+
+template <typename Lane, bool End>
+bool Engine::Chunked::words(std::string_view text, std::size_t &start, std::size_t last) {
+    const auto *const kind = how_.kind.data();
+    const bool letters = how_.letters;
+    const char *const begin = text.data();
+    const char *const stop = begin + last;
+    const char *word = begin + start;
+    const auto kind_of = [kind](const char *at) { return kind[static_cast<unsigned char>(*at)]; };
+    const auto pass_letters = [letters](const char *at) {
+        return letters ? Lane::letters(reinterpret_cast<const unsigned char *>(at)) : 0;
+    };
+    resume();
+    while (true) {
+        while (word < stop && kind_of(word) == Chunks::BLANK) ++word;
+        if (word >= stop) break;
+        const char *at = word;
+        const auto what = kind_of(word);
+        bool easy = false;
+        if (what == Chunks::WORD) {
+            do {
+                ++at;
+                std::size_t passed = Lane::WIDTH;
+                while (passed == Lane::WIDTH && at < stop) at += passed = pass_letters(at);
+            } while (at < stop && kind_of(at) == Chunks::WORD);
+            if (!End && at >= stop) break;
+            easy = kind_of(at) > Chunks::WORD;
+        } else if (what == Chunks::HAN) {
+            at += 3;
+            easy = true;
+        } else if (what == Chunks::SOLO) {
+            easy = kind_of(++at) != Chunks::OTHER;
+        }
+        if (easy) [[likely]] {
+            if (!put({word, static_cast<std::size_t>(at - word)})) return false;
+        } else {
+            // What joins the character in front of it has the blank there.
+            const auto place = static_cast<std::size_t>(word - begin);
+            const bool joins =
+                place > 0 && what == Chunks::OTHER && kind_of(word - 1) == Chunks::BLANK;
+            const std::size_t from = place - (joins ? 1 : 0);
+            const std::size_t end = how_.end(text, place);
+            if (!put_other(text.substr(from, end - from))) return false;
+            at = begin + end;
+        }
+        word = at;
+    }
+    out_.end_at(to_);
+    start = static_cast<std::size_t>(word - begin);
+    return true;
+}
+
+template <typename Lane, bool End>
+bool Engine::Chunked::runs(std::string_view text, std::size_t &start, std::size_t last) {
+    const char *const begin = text.data();
+    const char *const stop = begin + last;
+    const char *chunk = begin + start;
+    const char *at = chunk;
+    resume();
+    while (chunk < stop) {
+        while (at < stop && *at == ' ') ++at;
+        std::size_t passed = Lane::WIDTH;
+        while (passed == Lane::WIDTH && at < stop)
+            at += passed = Lane::others(reinterpret_cast<const unsigned char *>(at));
+        if (at >= stop) {
+            if (!End) break;
+            at = stop;
+        } else if (!how_.seam(text, static_cast<std::size_t>(at - begin))) {
+            continue;
+        }
+        if (!put({chunk, static_cast<std::size_t>(at - chunk)})) return false;
+        chunk = at;
+    }
+    out_.end_at(to_);
+    start = static_cast<std::size_t>(chunk - begin);
+    return true;
+}
+
+} // namespace mtkit

@@ -1,0 +1,68 @@
+// Chunks: a text cut at seams, where every step does to the parts what it does to the whole.
+//
+// The ids of a chunk are then remembered by its bytes as they stand in the text, before any step
+// (see seams.hpp): what was seen before is cut, looked up and written in one loop, without a
+// normalized text. Which characters of ASCII do what is found by asking the steps once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mtkit {
+
+struct Chunks {
+    // A chunk of words of ASCII ends in front of every kind behind WORD.
+    enum Kind : std::uint8_t {
+        OTHER, // asks for its neighbours
+        WORD,  // is part of a word, as its image
+        HAN,   // first byte of a character that stands alone
+        SOLO,  // is a word
+        BLANK, // is removed
+    };
+    struct Image {
+        std::uint8_t size = 0; // 0: none
+        char bytes[3]{};
+    };
+
+    bool removed = false; // blanks are
+    bool letters = true;  // each letter of ASCII is WORD
+    bool images = false;  // a word of them is what the model gets
+    bool first = true;    // the beginning of a text is as what is behind a seam
+    bool last = true;     // the end of a text is as what is in front of one
+    std::array<Kind, 256> kind{};
+    std::array<bool, 256> left{}; // behind which bytes of ASCII a seam may lie
+    std::array<bool, 256> wide{}; // behind characters with which first bytes
+    std::array<Image, 256> image{};
+    std::string before; // what stands in front of a word of images
+    std::string head;   // a word and its end, in front of a chunk
+    std::string tail;   // the same behind it
+
+    // Whether there may be a seam in front of the blank at `at`.
+    [[nodiscard]] bool seam(std::string_view text, std::size_t at) const {
+        if (at == 0) return false;
+        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+        if (byte(at - 1) < 0x80) return left[byte(at - 1)];
+        std::size_t start = at - 1;
+        while (start > 0 && (byte(start) & 0xC0) == 0x80) --start;
+        return wide[byte(start)];
+    }
+    // Whether there is one behind a character that no end of a text is rid of.
+    [[nodiscard]] bool firm_seam(std::string_view text, std::size_t at) const {
+        const auto byte = static_cast<unsigned char>(text[at - 1]);
+        return kind[static_cast<unsigned char>(text[at])] == BLANK && byte > ' ' && left[byte] &&
+               (kind[byte] == WORD || kind[byte] == SOLO);
+    }
+    // Where the chunk at `start` ends that asks for its neighbours.
+    [[nodiscard]] std::size_t end(std::string_view text, std::size_t start) const {
+        std::size_t at = start + 1;
+        for (; at < text.size(); ++at) {
+            const auto what = kind[static_cast<unsigned char>(text[at])];
+            if (what == HAN || (what == BLANK && seam(text, at))) break;
+        }
+        return at;
+    }
+};
+
+} // namespace mtkit

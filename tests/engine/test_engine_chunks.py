@@ -1,0 +1,136 @@
+"""Texts cut at seams, whose parts are remembered as they stand there; ids stay the pipeline's."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from engine_beside_pipeline import Both
+from support import shared_tokenizer
+
+pytest.importorskip("mtkit._native")
+from mtkit import load
+from mtkit.spec import normalizers as norm
+from mtkit.spec import pre_tokenizers as pre
+from mtkit.spec import replace
+from mtkit.spec.text import Text
+
+NAMES = [
+    *["bert-base-uncased", "bert-chinese-cased", "t5-small", "xlnet-base-cased"],
+    *["llama-2", "mistral-v0.3", "gemma-cropped"],
+]
+UNITS = [
+    *["the", "The", "don't", "``x''", "tokenization", "word" * 5, "XyZ", "123", "x", "a~b"],
+    *["cafe\u0301", "na\u00efve", "\u00e9", "\u00e0", "\u00fc", "\u0130", "\u00df", "\u0430\u0431"],
+    *["\u0301", "\u0338", "\u3099", "\u0600", "\u200b", "\u200d", "\u00ad", "\u00a0", "\u3000"],
+    *["\u4e2d", "\u6587\u5b57", "\u3400", "\u304b", "\uff0c", "\u3002", "\uff76\uff9e", "\ud55c"],
+    *["(", ")", ".", ",", "...", "=", "-", "'", "''", "`", "_", "\u2581", "\u2581\u2581"],
+    *["[SEP]", "[MASK]", "<s>", "</s>", "<unk>", "<0x0A>", "\U0001f600", "\ufdfa", "\x01", "\x7f"],
+    *["\n", "\r\n", "\t", " \r", "\0", "\u2028"],
+]
+WHOLE = """
+import json, sys
+from mtkit import load
+for name, texts in json.load(sys.stdin):
+    engine = load(name).engine
+    engine._native.warm()
+    print(json.dumps([[engine.encode_ids(text) for text in texts] for _ in range(2)]))
+"""
+
+
+def texts(seed: object, count: int) -> list[str]:
+    """Draw texts with many blanks and with few."""
+    rng = random.Random(f"{seed}")
+
+    def text() -> str:
+        blanks = rng.choice([0.3, 0.8, 1])
+        gap = rng.choice([[" "], [" ", "  ", "\n", "\t "]])
+        units = rng.choices(rng.choice([UNITS, UNITS[:8]]), k=rng.choice([1, 2, 4, 12, 60]))
+        return "".join(u + (rng.choice(gap) if rng.random() < blanks else "") for u in units)
+
+    return [rng.choice(["", "", " ", "\n "]) + text() for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published(name: str) -> None:
+    drawn = texts(name, 60)
+    with Both(load(shared_tokenizer(name)).spec) as both:
+        both.engine._native.warm()
+        assert both.engine._native.cuts_at_pattern
+        for text in [*drawn, *drawn[:20], " ".join(drawn[:30])]:
+            both.same("encode_ids", text)
+
+
+STEPS: list[norm.Normalizer] = [
+    norm.Prepend("\u2581"),
+    norm.Prepend(" "),
+    norm.Replace(Text(" "), "\u2581"),
+    norm.Replace(Text("\u2581"), " "),
+    norm.Replace(Text("``"), '"'),
+    norm.Replace(Text("x"), ""),
+    norm.Replace(Text("~"), " "),
+    norm.Replace(Text("e "), "e"),
+    norm.Strip(),
+    norm.Lowercase(),
+    norm.UnicodeForm("NFC"),
+    norm.UnicodeForm("NFKD"),
+    norm.StripAccents(),
+    norm.Nmt(),
+    norm.Bert(),
+]
+CUTS: list[pre.PreTokenizer] = [
+    pre.Metaspace("\u2581", "always", split=True),
+    pre.Metaspace("\u2581", "first", split=False),
+    pre.WhitespaceSplit(),
+    pre.Bert(),
+    pre.Punctuation("isolated"),
+    pre.Punctuation("contiguous"),
+    pre.Digits(individual=False),
+    pre.Split(Text(" "), "merged_with_previous"),
+]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_steps(seed: int) -> None:
+    rng = random.Random(seed)
+    spec = load(shared_tokenizer(rng.choice(["llama-2", "t5-small", "bert-base-uncased"]))).spec
+    steps = rng.sample(STEPS, rng.randint(0, 3))
+    cuts = rng.sample(CUTS, rng.randint(0, 2))
+    spec = replace(
+        spec,
+        normalizer=norm.Sequence(tuple(steps)) if steps else None,
+        pre_tokenizer=pre.Sequence(tuple(cuts)) if cuts else None,
+    )
+    with Both(spec, handed_over=1) as both:
+        both.engine._native.warm()
+        for text in texts(seed, 12):
+            both.same("encode_ids", text)
+
+
+def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
+    spec = load(shared_tokenizer("t5-small")).spec
+    grows = norm.Replace(Text("q"), "ab" * 100)
+    with Both(replace(spec, normalizer=grows), handed_over=1) as both:
+        both.engine._native.warm()
+        assert both.engine._native.cuts_at_pattern
+        for text in ["a q a", "a q " * 40, "q q " * 4000]:
+            both.same("encode_ids", text)
+
+
+def test_the_portable_lane() -> None:
+    asked = [(str(shared_tokenizer(name)), texts(7, 60)) for name in NAMES]
+    child = subprocess.run(
+        [sys.executable, "-c", WHOLE],
+        input=json.dumps(asked),
+        env={**os.environ, "MTKIT_SIMD": "scalar"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for (name, given), line in zip(asked, child.stdout.splitlines(), strict=True):
+        engine = load(name).engine
+        assert json.loads(line) == [[engine.encode_ids(text) for text in given]] * 2
