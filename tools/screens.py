@@ -153,8 +153,11 @@ _STYLE = """\
 """
 
 
-# The memory of the machine, how long it took, and the last digits of what a model computes.
-_VARIES = re.compile(r"(?<=fits in )\S+|[\d.]+(?=(?: |&#160;)s\b)|(?<=\.\d)\d{2,}")
+# The memory of the machine, how long it took, the last digits of what a model computes, and what
+# a library for compression makes of a page.
+_VARIES = re.compile(
+    r"(?<=fits in )\S+|[\d.]+(?=(?: |&#160;)s\b)|(?<=\.\d)\d{2,}|\d+(?= kB · open it in a browser)"
+)
 
 
 def settled(text: str) -> list[str]:

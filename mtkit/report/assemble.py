@@ -49,7 +49,7 @@ def page(title: str, data: Any, columns: Columns) -> bytes:
 
 
 def _part(name: str) -> str:
-    return (files("mtkit.report") / "page" / name).read_text(encoding="utf-8")
+    return files("mtkit.report").joinpath("page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -45,6 +45,7 @@ class _File:
             self.tokenizer = load_source(source)
             self.tokenizer.spec  # noqa: B018  reads it
         except MtkitError as error:
+            error.source = _name(source.name)
             self.error = str(error)
 
     def facts(
@@ -54,8 +55,7 @@ class _File:
         from mtkit.check.checking import check_source
 
         found: dict[str, Any] = {
-            "name": os.path.basename(self.source.name) or self.source.name,
-            "path": self.source.name,
+            "name": _name(self.source.name),
             "bytes": len(self.source.data),
         }
         if self.report is not None:
@@ -64,8 +64,14 @@ class _File:
         if self.tokenizer is not None:
             found["tokens"] = tokens(self.tokenizer, columns)
             found["templates"] = templates(self.tokenizer)
-        found["check"] = check_source(self.source, deep=deep).document()
+        checked = check_source(self.source, deep=deep).document()
+        found["check"] = {name: checked[name] for name in ("findings", "skipped")}
         return found
+
+
+def _name(path: str) -> str:
+    """Return what a page calls a file: who gets the page need not know its folder."""
+    return os.path.basename(path) or path
 
 
 def report(

@@ -24,7 +24,9 @@ def model(
     from mtkit.inspection.document import gguf_document
 
     document = gguf_document(report, (), ())
-    del document["layers"], document["metadata"], document["tensors"], document["warnings"]
+    for elsewhere in ("path", "layers", "metadata", "tensors", "warnings"):
+        del document[elsewhere]
+    document["shards"] = report.shards and report.shards.count
     tensors = _tensors(report)
     return {
         "inspect": document,
@@ -90,8 +92,8 @@ def _values(tensors: list[tuple[GgufFile, Tensor]], progress: Progress) -> list[
     from mtkit.inspection.statistics import statistics
 
     total = sum(tensor.n_bytes for _, tensor in tensors) or 1
-    done = 0
     found: list[Any] = []
+    done = 0
     for file, tensor in tensors:
         progress(done / total)
         done += tensor.n_bytes

@@ -168,6 +168,17 @@ def test_a_model_is_what_inspect_says_it_is() -> None:
     assert [row[0] for row in told["metadata"]] == list(found.file.metadata)
 
 
+def test_who_gets_the_page_does_not_learn_where_the_file_is(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder of mine"
+    folder.mkdir()
+    with open(MODEL, "rb") as file:
+        (folder / "a.gguf").write_bytes(file.read())
+    page = report([Source.open(str(folder / "a.gguf"))])
+    assert b"a.gguf" in page
+    assert b"of mine" not in page
+    assert b"tmp" not in page
+
+
 def test_histograms_are_those_of_inspect() -> None:
     from mtkit.inspection.statistics import statistics
 

@@ -298,7 +298,7 @@ def test_merges_are_those_of_the_pipeline(chromium: Browser, tmp_path: Path) -> 
     for name, spec in merging():
         columns = Columns()
         facts = {
-            "name": "a", "path": "a", "bytes": 0, "error": "", "templates": [],
+            "name": "a", "bytes": 0, "error": "", "templates": [],
             "tokens": tokens(Tokenizer(spec, format_name="hf"), columns),
             "check": {"findings": [], "skipped": []},
         }  # fmt: skip

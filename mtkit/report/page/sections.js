@@ -24,11 +24,11 @@ function overview(file) {
     ...Object.entries(inspect.hyperparameters).map(([name, value]) => [name, plain(value)]),
     ["byte order", inspect.byte_order], ["alignment", String(inspect.alignment)],
     ["KV cache", inspect.memory.cache_per_token ? `${size(inspect.memory.cache_per_token)} a token of context` : ""],
-    ["files", inspect.shards ? grouped(inspect.shards.files.length) : ""],
+    ["files", inspect.shards ? grouped(inspect.shards) : ""],
   ] : [];
   const counts = tokens ? tokens.counts.map(([name, many]) => [name.replace("_", " "), grouped(many)]) : [];
   return section(
-    "overview", inspect?.name || file.name, file.path === file.name ? "" : file.path,
+    "overview", inspect?.name || file.name, inspect?.name ? file.name : "",
     element("ul", {class: "cards"}, cards),
     rows.length ? facts(rows) : null,
     counts.length ? element("h3", {}, "Tokens by role") : null,
@@ -99,7 +99,7 @@ function differenceTable(label, heads, rows) {
 
 function comparison(found, files) {
   const {diff, compare} = found;
-  const parts = [element("p", {class: "dim"}, `A is ${files[0].path}, B is ${files[1].path}.`)];
+  const parts = [element("p", {class: "dim"}, `A is ${files[0].name}, B is ${files[1].name}.`)];
   const good = (is, text) => element("p", {class: is ? "good" : "warn"}, `${is ? "✓" : "~"} ${text}`);
   if (diff) {
     parts.push(element("h3", {}, "Files"), good(diff.equal, diff.verdict));
