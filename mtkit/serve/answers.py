@@ -84,7 +84,14 @@ class Answers:
 
     def _emit(self, index: int) -> Callable[[Any], None]:
         posts, put = self._served.posts, self._told.put_nowait
-        return lambda told: posts.add(put, (index, told), urgent=not isinstance(told, Piece))
+        goes_on = False
+
+        def emit(told: Any) -> None:
+            nonlocal goes_on
+            before, goes_on = goes_on, isinstance(told, Piece)
+            posts.add(put, (index, told), urgent=not (before and goes_on))
+
+        return emit
 
     async def start(self) -> None:
         """Give the jobs to the scheduler and wait until one begins.
