@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 _AT_ONCE = 1 << 20
-"""Tokens that are kept before they are counted or written."""
+"""Bytes of text that are encoded together, and ids that are counted together."""
+_MOST_AT_ONCE = 1 << 13
+"""Documents that are encoded together."""
 
 
 def loaded(job: Job) -> Tokenizer:
@@ -42,51 +44,85 @@ def work(job: Job, tokenizer: Tokenizer, unit: Unit, parts: Parts, number: int) 
 
 
 class _Ids:
-    """The ids of a unit, document by document; ``tally`` is right when all were given."""
+    """The ids of a unit, many documents at a time; ``tally`` is right when all were given."""
 
     def __init__(self, job: Job, tokenizer: Tokenizer, unit: Unit) -> None:
         self._job, self._tokenizer, self._unit = job, tokenizer, unit
+        self._bad = 0
         self.tally = Tally()
 
-    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+    def __iter__(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """Yield the ids of some documents, and how many each of them has; none has none."""
         import numpy as np
 
-        job = self._job
-        end = np.array([job.end_id] if job.end_id is not None else [], np.int32)
-        n_documents = n_tokens = n_empty = n_bad = 0
-        for place, text in documents(self._unit, job.reading):
-            ids = self._encoded(place, text)
-            if ids is None:
-                n_bad += 1
-                continue
-            if not len(ids):
-                n_empty += 1
-                continue
-            n_documents += 1
-            given = np.concatenate((ids, end)) if len(end) else ids
-            n_tokens += len(given)
-            yield given
-        self.tally = Tally(n_documents, n_tokens, self._unit.size, n_empty, n_bad)
+        end_id = self._job.end_id
+        n_documents = n_tokens = n_empty = 0
+        for places, texts in self._gathered():
+            ids, lengths = self._encoded(places, texts)
+            n_empty += len(lengths)
+            lengths = lengths[lengths > 0]
+            n_empty -= len(lengths)
+            if end_id is not None:
+                ids = np.insert(ids, np.cumsum(lengths), end_id)
+                lengths += 1
+            n_documents += len(lengths)
+            n_tokens += len(ids)
+            yield ids, lengths
+        self.tally = Tally(n_documents, n_tokens, self._unit.size, n_empty, self._bad)
 
-    def _encoded(self, place: str, text: str | bytes | Unusable) -> NDArray[np.int32] | None:
-        """Return the ids of a document; None where it is bad and left out."""
+    def _gathered(self) -> Iterator[tuple[list[str], list[str | bytes]]]:
+        """Yield places and texts of documents, many at a time."""
+        places: list[str] = []
+        texts: list[str | bytes] = []
+        size = 0
+        for place, text in documents(self._unit, self._job.reading):
+            if isinstance(text, Unusable):
+                if not self._job.skip_bad and texts:  # one before it may be bad as well
+                    yield places, texts
+                    places, texts, size = [], [], 0
+                self._refuse(place, text.why)
+                continue
+            places.append(place)
+            texts.append(text)
+            size += len(text)
+            if size >= _AT_ONCE or len(texts) >= _MOST_AT_ONCE:
+                yield places, texts
+                places, texts, size = [], [], 0
+        if texts:
+            yield places, texts
+
+    def _encoded(
+        self, places: list[str], texts: list[str | bytes]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the ids of documents and how many each has; bad ones have none and are counted."""
         import numpy as np
 
         job = self._job
         try:
-            if isinstance(text, Unusable):
-                raise FormatError(text.why)  # noqa: TRY301  as if encoding it had said so
-            ids = self._tokenizer.encode_array(
-                text, add_special_tokens=job.add_special, parse_special=job.parse_special
+            ids, starts = self._tokenizer.encode_batch_arrays(
+                texts, add_special_tokens=job.add_special, parse_special=job.parse_special
             )
-            return np.frombuffer(ids, np.int32)
         except (FormatError, UsageError) as error:
-            if job.skip_bad:
-                return None
-            raise FormatError(
-                error.what, source=self._unit.path, field=place,
-                hint="--skip-bad leaves such documents out",
-            ) from None  # fmt: skip
+            if len(texts) > 1:
+                alone = [
+                    self._encoded([at], [text]) for at, text in zip(places, texts, strict=True)
+                ]
+                every_id, every_length = zip(*alone, strict=True)
+                return np.concatenate(every_id), np.concatenate(every_length)
+            self._refuse(places[0], error.what)
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return ids, np.diff(starts)
+
+    def _refuse(self, place: str, why: str) -> None:
+        """Count a document that is bad.
+
+        Raises:
+            FormatError: It is not to be left out.
+        """
+        if not self._job.skip_bad:
+            hint = "--skip-bad leaves such documents out"
+            raise FormatError(why, source=self._unit.path, field=place, hint=hint) from None
+        self._bad += 1
 
 
 def _counted(made: _Ids) -> Iterator[memoryview]:
@@ -94,7 +130,7 @@ def _counted(made: _Ids) -> Iterator[memoryview]:
     import numpy as np
 
     total = np.zeros(0, np.int64)
-    for ids in _gathered(made):
+    for ids in _joined(made):
         counts = np.bincount(ids)
         if len(counts) < len(total):
             total[: len(counts)] += counts
@@ -104,13 +140,13 @@ def _counted(made: _Ids) -> Iterator[memoryview]:
     yield total.data
 
 
-def _gathered(made: _Ids) -> Iterator[NDArray[np.int32]]:
-    """Yield the ids of many documents at once: a table of 200,000 counts is not made for each."""
+def _joined(made: _Ids) -> Iterator[NDArray[np.int32]]:
+    """Yield many ids at once: a table of 200,000 counts is not made for a few."""
     import numpy as np
 
     waiting: list[NDArray[np.int32]] = []
     size = 0
-    for ids in made:
+    for ids, _ in made:
         waiting.append(ids)
         size += len(ids)
         if size >= _AT_ONCE:
@@ -124,14 +160,14 @@ def _kept(made: _Ids, width: int) -> dict[str, Iterator[memoryview]]:
     """Return the files of a part: ids, and behind them the length of each document."""
     import numpy as np
 
-    lengths: list[int] = []
+    found: list[NDArray[np.int64]] = []
 
     def ids() -> Iterator[memoryview]:
-        for document in made:
-            lengths.append(len(document))
-            yield document.astype(np.uint16 if width == 2 else np.uint32).data
+        for some, lengths in made:
+            found.append(lengths)
+            yield some.astype(np.uint16 if width == 2 else np.uint32).data
 
     def all_lengths() -> Iterator[memoryview]:
-        yield np.array(lengths, np.uint64).data
+        yield np.concatenate([*found, np.zeros(0, np.int64)]).astype(np.uint64).data
 
     return {"ids": ids(), "lengths": all_lengths()}
