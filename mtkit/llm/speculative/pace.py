@@ -202,10 +202,13 @@ class Adaptive:
         return self._costs.pairs and self._could_pay
 
     def imagines(self, behind: int, done: int) -> int:
-        """Return how many tokens to propose, where that costs no more than may be lost."""
-        costs = self._costs
+        """Return how many tokens to propose, where that costs no more than may be lost.
+
+        What seems far from paying is asked less.
+        """
+        costs, part = self._costs, _LOSS * min(self._gave / self._took, 1.0) ** 2
         price = behind * costs.read_seconds + costs.draft(self._look)
-        allowed = _LOSS * (self._due + done * costs.plain) + _GRACE * costs.plain
+        allowed = part * (self._due + done * costs.plain) + _GRACE * costs.plain
         if price and self._lost + price > allowed:
             return 0
         self._lost += price
