@@ -13,10 +13,10 @@ import msgspec
 
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
-from mtkit.serve.calls import Tools
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
+from mtkit.serve.tools import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

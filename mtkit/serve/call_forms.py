@@ -37,27 +37,27 @@ class Form(Record):
 _TAGS = (("<tool_call>",), "</tool_call>")
 _SEEK = (("<｜tool▁calls▁begin｜>",), "<｜tool▁calls▁end｜>")
 _SEEK_CALL = (
-    r"<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?(?P<name>[^<\n]+)"
+    r"<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?(?P<name>[^<\n]{1,200})"
     r"(?:<｜tool▁sep｜>|\n```json\n)(?P<body>.*?)(?:\n```)?<｜tool▁call▁end｜>"
 )
 FORMS = (
     Form(  # GLM
         ("<arg_key>", "<tool_call>"), *_TAGS,
         "<tool_call>NAME\n<arg_key>KEY</arg_key>\n<arg_value>VALUE</arg_value>\n</tool_call>",
-        r"<tool_call>\s*(?P<name>[^<\s]+)(?P<body>.*)",
-        r"<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>",
+        r"<tool_call>\s*(?P<name>[^<\s]{1,200})(?P<body>.*)",
+        r"<arg_key>(?P<key>[^<]*)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>",
     ),
     Form(  # Qwen3-Coder
         ("<function=", "<parameter=", "<tool_call>"), *_TAGS,
         "<tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>",
-        r"<function=(?P<name>[^>]+)>(?P<body>.*?)(?:</function>|\Z)",
+        r"<function=(?P<name>[^<>]{1,200})>(?P<body>.*?)(?:</function>|\Z)",
         r"<parameter=(?P<key>[^>]+)>\n?(?P<value>.*?)\n?</parameter>",
     ),
     Form(  # DeepSeek from V3.2 on
         ("DSML", "function_calls>"), ("<｜DSML｜function_calls>",), "</｜DSML｜function_calls>",
         '<｜DSML｜function_calls>\n<｜DSML｜invoke name="NAME">\n<｜DSML｜parameter name="KEY" '
         'string="true">VALUE</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
-        r'<｜DSML｜invoke name="(?P<name>[^"]+)">(?P<body>.*?)</｜DSML｜invoke>',
+        r'<｜DSML｜invoke name="(?P<name>[^"<]{1,200})">(?P<body>.*?)</｜DSML｜invoke>',
         r'<｜DSML｜parameter name="(?P<key>[^"]+)" string="(?P<plain>\w+)">(?P<value>.*?)'
         r"</｜DSML｜parameter>",
     ),
@@ -78,23 +78,23 @@ FORMS = (
         "<|tool_calls_section_end|>",
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0"
         "<|tool_call_argument_begin|>ARGUMENTS<|tool_call_end|><|tool_calls_section_end|>",
-        r"<\|tool_call_begin\|>\s*(?P<id>(?:functions\.)?(?P<name>[^<\s]+):\d+)\s*"
+        r"<\|tool_call_begin\|>\s*(?P<id>(?:functions\.)?(?P<name>[^<\s]{1,200}):\d+)\s*"
         r"<\|tool_call_argument_begin\|>(?P<body>.*?)<\|tool_call_end\|>",
     ),
     Form(  # MiniCPM
         ('<function name="', '<param name="'), ('<function name="',), "</function>",
         '<function name="NAME"><param name="KEY">VALUE</param></function>',
-        r'<function name="(?P<name>[^"]+)">(?P<body>.*)',
+        r'<function name="(?P<name>[^"<]{1,200})">(?P<body>.*)',
         r'<param name="(?P<key>[^"]+)">(?:<!\[CDATA\[)?(?P<value>.*?)(?:\]\]>)?</param>',
     ),
     Form(  # Gemma
         ("<|tool_call>call:",), ("<|tool_call>",), "<tool_call|>",
         '<|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>',
-        r"call:(?P<name>[^{]+)(?P<notation>\{.*\})",
+        r"call:(?P<name>[^{<]{1,200})(?P<notation>\{.*\})",
     ),
     Form(  # Mistral from Small 3.2 on
         ("[TOOL_CALLS]", "[ARGS]"), ("[TOOL_CALLS]",), "", "[TOOL_CALLS]NAME[ARGS]ARGUMENTS",
-        r"\[TOOL_CALLS\](?P<name>[^\[{]+)(?:\[CALL_ID\](?P<id>\w+))?\[ARGS\]"
+        r"\[TOOL_CALLS\](?P<name>[^\[{]{1,200})(?:\[CALL_ID\](?P<id>\w+))?\[ARGS\]"
         r"(?P<body>.*?)(?=\[TOOL_CALLS\]|\Z)",
     ),
     Form(
@@ -124,7 +124,7 @@ FORMS = (
     ),
     Form(  # Functionary
         ("<function=",), ("<function=",), "</function>", "<function=NAME>ARGUMENTS</function>",
-        r"<function=(?P<name>[^>{]+)>(?P<body>.*)</function>",
+        r"<function=(?P<name>[^>{]{1,200})>(?P<body>.*)</function>",
     ),
     Form(  # Llama 3
         ('{"name": function name, "parameters"',), ("<|python_tag|>", "{"), "",

@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from functools import partial
 
-from mtkit.base.record import Record, replace
-from mtkit.errors import MtkitError, UsageError
+from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any, TypeAlias
 
     from mtkit.serve.call_forms import Form
-    from mtkit.settings import SamplerSettings
 
     Part: TypeAlias = "str | Call"
 
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 """What templates write of values that they do not bring into JSON."""
-_NAME = re.compile(r"[\w.-]{1,64}")
-_RULE = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[a-zA-Z][\w-]*')
+_CLOSING = re.compile(r"<[^<>()]*>$")
 _NOTATION = re.compile(r'<\|"\|>(?P<text>.*?)<\|"\|>|(?<=[{,])(?P<key>[^{},:<]+)(?=:)', re.DOTALL)
 
 
@@ -39,95 +35,6 @@ class Call(Record):
     name: str
     arguments: str
     id: str
-
-
-class Tools:
-    """The tools of one request.
-
-    Attributes:
-        given: Their definitions, for the template.
-    """
-
-    def __init__(
-        self,
-        form: Form | None,
-        tools: Sequence[Mapping[str, Any]],
-        choice: str | Mapping[str, Any] = "auto",
-        *,
-        several: bool = True,
-    ) -> None:
-        """Take the tools.
-
-        Args:
-            form: How the model writes calls; None: its calls are not read.
-            tools: Definitions, in OpenAI's form.
-            choice: "none", "auto", "required", or a function that has to be called.
-            several: An answer may have several calls.
-
-        Raises:
-            UsageError: The choice names no tool, or cannot be forced.
-        """
-        self._form = form if tools and choice != "none" else None
-        self._several = several
-        self.given = list(tools) if choice != "none" else []
-        functions = [tool.get("function", tool) for tool in tools]
-        self._schemas = {
-            str(one["name"]): one.get("parameters") or {"type": "object"}
-            for one in functions
-            if isinstance(one, dict) and "name" in one
-        }
-        self._forced: list[str] = []
-        if choice == "required":
-            self._forced = list(self._schemas)
-        elif not isinstance(choice, str):
-            function = choice.get("function", choice)
-            name = function.get("name") if isinstance(function, dict) else None
-            self._forced = [name] if isinstance(name, str) and name in self._schemas else []
-        if choice in ("auto", "none"):
-            return
-        if not self._forced:
-            raise UsageError("names none of the tools", field="tool_choice")
-        if form is None or "ARGUMENTS" not in form.example:
-            what = "how this model writes calls" if form is None else "this model's form of calls"
-            verb = "is not known" if form is None else "cannot be forced"
-            raise UsageError(f"{what} {verb}; auto and none are taken", field="tool_choice")
-
-    def forcing(self, sampler: SamplerSettings) -> SamplerSettings:
-        """Return settings of a sampler with which the answer is a call, where one is asked for.
-
-        Raises:
-            UsageError: A grammar is asked for, too, or a schema cannot be turned into one.
-        """
-        if not self._forced:
-            return sampler
-        if sampler.grammar is not None or sampler.json_schema is not None:
-            raise UsageError("cannot be forced together with a grammar", field="tool_choice")
-        assert self._form is not None
-        from mtkit.llama import schema_grammar
-
-        rules, calls = [], []
-        before, _, after = self._form.example.partition("ARGUMENTS")
-        for place, name in enumerate(self._forced):
-            if not _NAME.fullmatch(name):
-                raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
-            try:
-                made = schema_grammar(json.dumps(self._schemas[name]))
-            except MtkitError as error:
-                field = f"parameters of {name}"
-                raise UsageError(error.what, field=field, hint=error.hint) from None
-            rules.append(_RULE.sub(partial(_own, f"t{place}-"), made))
-            opening = json.dumps(before.replace("NAME", name), ensure_ascii=False)
-            calls.append(f"{opening} t{place}-root {json.dumps(after, ensure_ascii=False)}")
-        return replace(sampler, grammar="\n".join([f"root ::= {' | '.join(calls)}", *rules]))
-
-    def reading(self) -> Reading:
-        """Return what reads one answer."""
-        return Reading(self._form, self._schemas, several=self._several)
-
-
-def _own(prefix: str, found: re.Match[str]) -> str:
-    """Give a rule of a grammar a name of its own; literals and sets of characters stay."""
-    return found[0] if found[0][0] in '"[' else prefix + found[0]
 
 
 class Reading:
@@ -216,8 +123,7 @@ class Reading:
         """Return the calls of a block; none where it is something else."""
         try:
             if form.call:
-                found = re.finditer(form.call, block, re.DOTALL)
-                return [self._call(form, one.groupdict()) for one in found]
+                return [self._call(form, one.groupdict()) for one in _all(form.call, block)]
             inner = block[0 if form.leads and opening == "{" else len(opening) :]
             calls = [_object(one) for one in _values(inner.removesuffix(form.closing))]
         except (ValueError, TypeError, LookupError, RecursionError):
@@ -231,13 +137,26 @@ class Reading:
             properties = self._schemas.get(name, {}).get("properties", {})
             arguments: Any = {
                 pair["key"].strip(): _value(pair.groupdict(), properties)
-                for pair in re.finditer(form.pair, found["body"], re.DOTALL)
+                for pair in _all(form.pair, found["body"])
             }
         elif "notation" in found:
             arguments = json.loads(_NOTATION.sub(_plain, found["notation"]), strict=False)
         else:
             arguments = json.loads(found["body"], strict=False)
         return _made(name, arguments, found.get("id"))
+
+
+def _all(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern.
+
+    Nothing behind the last tag that closes a match can match; without it each tag that opens one
+    would be followed to the end of the text.
+    """
+    closing = _CLOSING.search(pattern)
+    if closing:
+        tag = closing[0].replace("\\", "")
+        text = text[: text.rfind(tag) + len(tag)]
+    return re.finditer(pattern, text, re.DOTALL)
 
 
 def _plain(found: re.Match[str]) -> str:
@@ -247,7 +166,8 @@ def _plain(found: re.Match[str]) -> str:
 
 def _value(found: dict[str, str], properties: Any) -> Any:
     """Return the value of an argument: JSON if it can be, and its schema does not say a text."""
-    text, schema = found["value"], properties.get(found["key"].strip())
+    text = found["value"]
+    schema = properties.get(found["key"].strip()) if isinstance(properties, dict) else None
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string" or found.get("plain") == "true":
         return text

@@ -22,10 +22,10 @@ from mtkit.serve.bodies import (
     read_with_sampler,
     schema_of,
 )
-from mtkit.serve.calls import Tools
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_openai
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
+from mtkit.serve.tools import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,7 +69,7 @@ def drawn(chance: random.Random, *, texts_only: bool) -> dict[str, Any]:
 
 def read(form: Any, text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, list[Any]]:
     """Return the text and the calls of an answer that comes in pieces."""
-    from mtkit.serve.calls import Tools
+    from mtkit.serve.tools import Tools
 
     reading = Tools(form, TOOLS, **options).reading()
     parts: list[Any] = []
@@ -340,7 +341,7 @@ def test_what_cannot_be_forced_is_refused(openai: Any) -> None:
 def test_forms_that_cannot_be_forced() -> None:
     from mtkit.errors import UsageError
     from mtkit.serve.call_forms import FORMS
-    from mtkit.serve.calls import Tools
+    from mtkit.serve.tools import Tools
 
     for form in (None, *FORMS):
         if form is None or "ARGUMENTS" not in form.example:
@@ -349,3 +350,30 @@ def test_forms_that_cannot_be_forced() -> None:
             assert Tools(form, TOOLS).given == TOOLS
         else:
             Tools(form, TOOLS, "required")
+
+
+@forms()
+def test_long_nonsense_is_read_in_time_that_grows_with_it(form: Any) -> None:
+    """A request may bring a grammar that makes any model write it."""
+    example = filled(form)
+    begun, _, rest = example.partition("Oslo")
+    inner = begun.removeprefix(form.openings[0])
+    texts = [begun * 4000, form.openings[0] + inner * 4000 + rest, example[:-1] * 2000]
+    texts.append(form.openings[0] + example.removeprefix(form.openings[0])[:-9] * 4000 + rest)
+    began = time.perf_counter()
+    for text in texts:
+        read(form, text)
+    assert time.perf_counter() - began < 20
+
+
+def test_odd_definitions_of_tools() -> None:
+    from mtkit.serve.call_forms import FORMS
+    from mtkit.serve.tools import Tools
+
+    for odd in (None, [1], {"properties": 3}, {"properties": {"city": 3}}, "x"):
+        tools = [{"function": {"name": "get_weather", "parameters": odd}}, {"function": 3}, {}]
+        for form in FORMS:
+            reading = Tools(form, tools).reading()
+            (call,) = [*reading.push(filled(form)), *reading.finish()]
+            assert not isinstance(call, str)
+            assert json.loads(call.arguments) == {"city": "Oslo"}
