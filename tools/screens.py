@@ -47,6 +47,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "help": ("the commands", (("--help",),)),
     "inspect": ("a model", (("inspect", MODEL),)),
     "inspect-tokenizer": ("a tokenizer", (("inspect", HF),)),
+    "inspect-safetensors": (
+        "weights in several files",
+        (("inspect", "tests/data/safetensors/model.safetensors.index.json"),),
+    ),
     "convert": ("a conversion", (("convert", SPM, "--to", "gguf", "-o", "demo-out/"),)),
     "convert-refused": (
         "a conversion that is refused",
@@ -168,7 +172,7 @@ def settled(text: str) -> list[str]:
 def commands(name: str, columns: int, *, color: bool = True) -> Iterator[tuple[str, str]]:
     """Yield each command of a picture with what it sends to a terminal."""
     with tempfile.TemporaryDirectory() as folder:
-        for part in ("tests/fixtures", "mtkit/data"):
+        for part in ("tests/fixtures", "tests/data/safetensors", "mtkit/data"):
             shutil.copytree(os.path.join(ROOT, part), os.path.join(folder, part))
         shutil.copy(os.path.join(ROOT, "LICENSE"), folder)
         environment = {

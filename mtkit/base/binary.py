@@ -232,9 +232,12 @@ def check_target(path: str, *, force: bool = False) -> None:
     """Check that a file may be written at a path.
 
     Raises:
-        UsageError: Something is there and ``force`` is not given, or it is not a file: a device
-            would be replaced, too.
+        UsageError: The folder is missing, something is there and ``force`` is not given, or it is
+            not a file: a device would be replaced, too.
     """
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise UsageError("no such folder", source=folder, hint="make it first, or name another")
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError("is a folder or a device, not a file", source=path)
     if os.path.lexists(path) and not force:

@@ -37,6 +37,8 @@ _BYTE_LETTERS = frozenset(
     letter.encode() for byte, letter in enumerate(LETTERS) if byte not in _NEVER
 )
 _BYTE_SPELLINGS = frozenset(BYTE_TOKENS)
+_FILLER = b"<pad>"
+"""ExecuTorch's exporter gives it to every id of the embedding that has no token."""
 _MOST_SHOWN = 60
 
 
@@ -71,7 +73,7 @@ def _token_twice(vocabulary: Vocabulary) -> Iterator[Place]:
     pieces = [piece for _, piece, _ in _present(vocabulary) if piece]
     if len(set(pieces)) == len(pieces):
         return
-    several = {piece for piece, count in Counter(pieces).items() if count > 1}
+    several = {piece for piece, count in Counter(pieces).items() if count > 1} - {_FILLER}
     first: dict[bytes, int] = {}
     for number, piece, _ in _present(vocabulary):
         if piece in several and first.setdefault(piece, number) != number:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, gguf_named
 
 app = application()
 
@@ -37,7 +37,7 @@ def convert_endian(
 
     if out in ("", "-"):
         raise UsageError("where is the new file to be?", hint="-o NEW.gguf")
-    source = open_gguf(file)
+    source = open_gguf(gguf_named(file))
     size = sum(tensor.n_bytes for tensor in source.tensors)
     made = NewFile(out, len(source.tensors), size, in_other_order(source))
     write([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, gguf_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def diff(
     from mtkit.inspection.difference import difference
     from mtkit.inspection.difference_text import document
 
-    sources = [Source.open(left), Source.open(right)]
+    sources = [Source.open(gguf_named(name)) for name in (left, right)]
     for source in sources:
         if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
             hint = f"tokenizers of any format: mtkit compare {join((left, right))}"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application
+from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application, gguf_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def edit(
         raise UsageError("--in-place changes the file that is named", hint="leave out -o")
     if not in_place and (out in ("", "-") or (out is None and not dry_run)):
         raise UsageError("where is the new file to be?", hint="-o NEW.gguf, --in-place, --dry-run")
+    file = file if in_place else gguf_named(file)
     interrupted = file != "-" and was_interrupted(file)
     if interrupted and dry_run:
         hint = "mtkit edit FILE --in-place finishes it"

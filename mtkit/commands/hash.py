@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, gguf_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def hash_(
     if tokenizer:
         _tokenizer(file, as_json=as_json)
         return
-    first = open_gguf(file)
+    first = open_gguf(gguf_named(file))
     source = all_files(first)
     if not any(one.tensors for one in source):
         raise UsageError(

@@ -226,6 +226,12 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
     return path
 
 
+def gguf_named(name: str) -> str:
+    """Return the path of a GGUF that is only read: a file, "-", or a model by its name."""
+    is_path = name == "-" or (os.path.lexists(name) and not os.path.isdir(name))
+    return name if is_path else model_named(name)
+
+
 def _say_which(name: str | None, path: str, key: str) -> None:
     """Say which file was taken where the command line does not; never in a pipe."""
     if not sys.stderr.isatty() or (name is not None and path in (name, os.path.expanduser(name))):

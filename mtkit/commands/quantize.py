@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, gguf_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def quantize(
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
         raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
     number = file_type(kind)
+    file = gguf_named(file)
     before = open_gguf(file)
     run(
         file, out or file, number, pure=pure, imatrix=imatrix, threads=threads, dry_run=dry_run,

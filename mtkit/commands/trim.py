@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, gguf_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def trim(
         raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
     if (keep is None) == (not corpus):
         raise UsageError("which tokens are to be kept?", hint="--keep FILE or --corpus FILE")
+    file = gguf_named(file)
     where = id_map or (f"{os.path.splitext(out)[0]}.ids.tsv" if out else "")
     if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
         raise UsageError("is the model, not a place for the map", source=where)

@@ -11,6 +11,7 @@ import os
 
 from mtkit.base.binary import Source
 from mtkit.conversion.convert import Conversion, write
+from mtkit.conversion.targets import make_folder
 from mtkit.conversion.verify import verify
 from mtkit.errors import MtkitError, UnsupportedError, UsageError
 
@@ -75,9 +76,7 @@ def convert_checkpoint(
     verified = verify(tokenizer, gguf, written, allow_loss)
     target = _target(path, stem, dst)
     keys, assumed = _keys(model, written.files[".gguf"], tokenizer)
-    folder = os.path.dirname(target)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
+    make_folder(dst, target)
     write_gguf(target, keys, model.tensors, force=force)
     return Conversion(
         target,

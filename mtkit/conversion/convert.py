@@ -8,11 +8,9 @@ before anything reaches the disk.
 
 from __future__ import annotations
 
-import os
-
 from mtkit.base.binary import write_files
 from mtkit.base.record import Record, replace
-from mtkit.conversion.targets import format_of, same_file, target_paths
+from mtkit.conversion.targets import format_of, make_folder, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import get_format, other_readings
@@ -22,6 +20,7 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Collection
 
     from mtkit.formats.contract import Format, Loss, WriteOptions, Written
@@ -93,9 +92,7 @@ def convert(
     if any(same_file(path, source.source) for path in targets):
         raise UsageError("is the source itself", source=source.source, hint="-o names another file")
     verified = verify(source, module, written, allow_loss)
-    folder = os.path.dirname(next(iter(targets)))
-    if folder:
-        os.makedirs(folder, exist_ok=True)
+    make_folder(dst, next(iter(targets)))
     write_files(targets, force=force)
     return Conversion(
         next(iter(targets)),

@@ -63,6 +63,13 @@ def _named(name: str, stem: str) -> str:
     return stem + name if name.startswith(".") else name
 
 
+def make_folder(dst: str | os.PathLike[str] | None, target: str) -> None:
+    """Make the folder that ``dst`` names; around a file that it names there has to be one."""
+    folder = os.path.dirname(target)
+    if dst is not None and folder and os.path.normpath(os.fspath(dst)) == os.path.normpath(folder):
+        os.makedirs(folder, exist_ok=True)
+
+
 def same_file(path: str, source: str) -> bool:
     """Tell whether two paths lead to one file that is there."""
     return os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)

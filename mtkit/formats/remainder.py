@@ -35,7 +35,7 @@ EFFECTS: Mapping[str, Rule] = {
     "invalid_utf8": ("ids-special", "bytes that are not valid UTF-8"),
     "clean_up_spaces": ("decoding", "which spaces decoding removes"),
     "join": ("decoding", "what stands between decoded tokens"),
-    "extras": ("metadata", "what only the source's format holds"),
+    "extras": ("metadata", "what only the source's format has is not kept"),
 }
 OTHER: Rule = ("ids", "the format does not hold it")
 

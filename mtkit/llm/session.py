@@ -116,8 +116,6 @@ def check_can_save(path: str, *, force: bool) -> None:
     from mtkit.base.binary import check_target
 
     folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise UsageError("no such folder", source=folder)
     check_target(path, force=force)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError("the folder cannot be written", source=folder)

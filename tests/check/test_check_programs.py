@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from llama import Llama
-from support import FIXTURES, reference
+from support import FIXTURES, one_line, reference
 
 from mtkit.check import check
 from mtkit.check.programs import PROGRAMS, findings, program_named
+from mtkit.check.programs.comparison import compare_as
 from mtkit.check.programs.reading import read_by
 from mtkit.conversion.convert import convert
 from mtkit.conversion.probes import texts
-from mtkit.errors import UsageError
+from mtkit.errors import FormatError, UsageError
 from mtkit.tokenizer.load import load
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import Run
 
     from mtkit.base.rules import Finding
 
@@ -171,3 +174,25 @@ def test_every_rule_has_its_program() -> None:
     }  # fmt: skip
     with pytest.raises(UsageError, match=r"known: llama\.cpp, mnn"):
         program_named("llama")
+
+
+def test_compare_as_another_program(mtkit: Run) -> None:
+    """B is A where it is left out; a program that refuses the file is an error."""
+    done = mtkit("compare", FIXTURES / "wordpiece", "--as", "llama.cpp", "-n", "1", "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["differences"][0]["stage"]) == (1, "llama.cpp")
+    one = document["differences"][0]
+    here = load(FIXTURES / "wordpiece").encode_ids(one["text"])
+    assert one["left"]["ids"] == here != one["right"]["ids"]
+    assert mtkit("compare", HF, HF, "--as", "mnn", "--no-special").returncode == 0
+    one_line(mtkit("compare", HF), 2)
+    one_line(mtkit("compare", HF, "--as", "invented"), 2)
+
+
+def test_a_refused_file_is_an_error_of_compare(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    invented(monkeypatch, tmp_path, "raise ValueError('no')", "return []")
+    tokenizer = load(HF)
+    with pytest.raises(FormatError, match="executorch: no"):
+        compare_as(PROGRAMS["executorch"], tokenizer, tokenizer, ["a"])

@@ -125,6 +125,10 @@ def test_a_broken_rule_is_found_and_no_other(code: str, spec: TokenizerSpec) -> 
     assert codes(spec) == wanted
 
 
+def test_ids_filled_up_are_no_tokens_twice() -> None:
+    assert "token-twice" not in codes(with_pieces(b"<pad>", b"<pad>", b"<pad>"))
+
+
 def test_a_map_that_leads_nowhere_does_not_run() -> None:
     broken = replace(SOUND, normalizer=normalizers.Precompiled(b"\x10\0\0\0" + b"\xff" * 16))
     (finding,) = surveyed(RUN, Tokenizer(broken))

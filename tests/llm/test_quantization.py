@@ -164,7 +164,7 @@ def test_an_importance_matrix_that_does_not_fit(
         (["--type", "Q4_K_X", "-o", "new.gguf"], "is it Q4_K_", 2),
         (["--type", "nothing", "-o", "new.gguf"], "one of F32", 2),
         (["--type", "Q4_0"], "-o NEW.gguf", 2),
-        (["--type", "Q4_0", "-o", "no/such/new.gguf"], "No such file", 2),
+        (["--type", "Q4_0", "-o", "no/such/new.gguf"], "no such folder", 2),
         (["--type", "Q4_0", "-o", "."], "folder", 2),
     ],
 )

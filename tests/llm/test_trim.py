@@ -251,7 +251,7 @@ def test_the_command_writes_a_model_and_a_map(mtkit: Run, tmp_path: Path) -> Non
         (["--keep", "ids.txt", "-o", "ids.txt"], "exists already", 2),
         (["--corpus", "read-too-late.txt", "-o", "ids.txt"], "exists already", 2),
         (["--corpus", "read-too-late.txt", "-o", "new.gguf", "--map", "ids.txt"], "exists", 2),
-        (["--keep", "ids.txt", "-o", "no/such/new.gguf"], "No such file", 2),
+        (["--keep", "ids.txt", "-o", "no/such/new.gguf"], "no such folder", 2),
         (["--keep", "ids.txt", "-o", "new.gguf", "--map", "./new.gguf"], "not a place for", 2),
     ],
 )

@@ -16,13 +16,19 @@ if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
 
 _EFFECTS: dict[str, Rule] = {
-    "decoder": ("decoding", "tokens become text by llama.cpp's rules for each type"),
+    "decoder": ("decoding", "llama.cpp has its own rules for turning tokens into text"),
     "added_tokens": (
         "ids-special",
-        "special tokens are the ones llama.cpp takes for it, found longest first",
+        "llama.cpp decides which tokens are special, and finds the longest first",
     ),
-    "special_ids": ("metadata", "roles are given by llama.cpp's keys, defaults and texts"),
-    "invalid_utf8": ("ids-special", "invalid UTF-8 is taken as llama.cpp takes it"),
+    "special_ids": (
+        "metadata",
+        "llama.cpp decides by keys, defaults and spelling which token is BOS, EOS …",
+    ),
+    "invalid_utf8": (
+        "ids-special",
+        "llama.cpp has its own rule for bytes that are not valid UTF-8",
+    ),
     "clean_up_spaces": ("decoding", "spaces in front of punctuation are kept or dropped"),
 }
 
@@ -34,7 +40,7 @@ def losses_of(spec: TokenizerSpec, back: TokenizerSpec, plan: Plan) -> tuple[Los
         **_EFFECTS,
         "vocabulary": _vocabulary,
         "normalizer": lambda spec, _: [_normalizer(spec, plan)],
-        "pre_tokenizer": (cut, "the text is split by llama.cpp's own rule"),
+        "pre_tokenizer": (cut, "llama.cpp splits the text by code of its own"),
         "model": lambda spec, back: _model(spec, back, plan),
         "post_processor": lambda spec, back: [_post_processor(spec, back)],
     }
@@ -58,10 +64,16 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> list[Loss]:
             effect = f"{len(others)} tokens are spelled otherwise, the first is {others[0]}"
             found.append(Loss("ids", "vocabulary.pieces", effect))
         else:
-            effect = "added tokens are part of the vocabulary, holes have placeholders"
+            effect = "added tokens become tokens of the vocabulary, gaps between ids are filled"
             found.append(Loss("ids-special", "vocabulary.pieces", effect))
     if old.types != new.types:
-        found.append(Loss("metadata", "vocabulary.types", "types are GGUF's"))
+        found.append(
+            Loss(
+                "metadata",
+                "vocabulary.types",
+                "the kinds of tokens (control, byte …) are those that GGUF knows",
+            )
+        )
     if old.scores != new.scores:
         effect = "have no place in this kind" if new.scores is None else "made from the merges"
         found.append(Loss("metadata", "vocabulary.scores", effect))
@@ -168,6 +180,6 @@ _UNIGRAM: dict[str, tuple[LossCode, str]] = {
 
 def _post_processor(spec: TokenizerSpec, back: TokenizerSpec) -> Loss:
     if ends_of(spec) == ends_of(back):
-        effect = "texts get the same tokens; pairs and offsets are not held"
+        effect = "pairs of texts and offsets are not kept; a text gets the same tokens"
         return Loss("metadata", "post_processor", effect)
     return Loss("ids", "post_processor", "other tokens are put around a text")

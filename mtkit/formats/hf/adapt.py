@@ -66,7 +66,9 @@ def adapt(spec: TokenizerSpec) -> Adapted:
     vocabulary = _vocabulary(spec, losses)
     scores, off = spell_floats(vocabulary.scores or ())
     if off:
-        effect = f"{off} scores have no decimal that the library reads exactly"
+        effect = (
+            f"{counted(off, 'score')} cannot be written so that the library reads the same number"
+        )
         losses.add("ids-possible", "vocabulary.scores", effect)
     special_ids = _special_ids(spec, losses)
     changes = {
@@ -105,7 +107,9 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
         losses.add("metadata", "vocabulary.scores", "the order of the merges says what they said")
     kinds = vocabulary.types.view.tolist() if vocabulary.types is not None else []
     if set(kinds) - {TokenType.NORMAL, TokenType.ABSENT}:
-        losses.add("metadata", "vocabulary.types", "what a token is for is not written")
+        losses.add(
+            "metadata", "vocabulary.types", "the kinds of tokens (control, byte …) are not kept"
+        )
     absent = {number for number, kind in enumerate(kinds) if kind == TokenType.ABSENT}
     pieces = vocabulary.pieces
     if unigram:
@@ -156,7 +160,11 @@ def _special_ids(spec: TokenizerSpec, losses: Losses) -> SpecialIds:
     given = spec.special_ids
     kept = SpecialIds(**{role: getattr(given, role) for role in ROLES}, stop=given.stop)
     if kept != given:
-        losses.add("metadata", "special_ids", "roles beyond bos, eos, unk, sep, pad, cls, mask")
+        losses.add(
+            "metadata",
+            "special_ids",
+            "of special tokens only bos, eos, unk, sep, pad, cls and mask are kept",
+        )
     for role in ROLES:
         if (getattr(given, role) or 0) >= spec.vocab_size:
             losses.add("metadata", f"special_ids.{role}", "an id without a token has no text")
@@ -171,7 +179,7 @@ def _added_tokens(spec: TokenizerSpec, losses: Losses) -> AddedTokens:
     """Collect the added tokens: those of the source and its control and user-defined pieces."""
     given = spec.added_tokens
     tokens = list(given.first.tokens if given.first else ()) + list(given.tokens)
-    spelled = "they are found in the text as the library finds them"
+    spelled = "the library has its own way to find them in a text"
     if replace(given, tokens=()) != AddedTokens():
         losses.add("ids-special", "added_tokens", spelled)
     known = {token.content for token in tokens}

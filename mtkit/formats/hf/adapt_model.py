@@ -190,7 +190,11 @@ def _unigram(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model
     assert isinstance(model, (models.Unigram, models.LatticeUnigram))
     made = models.Unigram(unk=model.unk, byte_fallback=model.byte_fallback)
     if made != model:
-        add("ids-possible", "model", "all pieces are tried, sums are kept in double precision")
+        add(
+            "ids-possible",
+            "model",
+            "the library tries all pieces and adds scores in double precision",
+        )
         types = spec.vocabulary.types
         if types is not None and TokenType.UNUSED in types.view.tolist():
             add("ids", "model", "unused pieces are used")

@@ -52,7 +52,7 @@ def _pattern(pattern: Any, key: str, add: AddLoss) -> Any:
     """Spell an expression of another engine as Oniguruma takes it."""
     if isinstance(pattern, Text) or pattern == Regex(pattern.pattern):
         return pattern
-    add("ids-possible", key, "another engine runs the patterns")
+    add("ids-possible", key, "the library runs the split pattern by another regex engine")
     text = pattern.pattern
     if pattern.counted == "modified" or pattern.anchors == "text":
         text = for_oniguruma(text, anchors=pattern.anchors == "text")
@@ -133,7 +133,11 @@ def adapt_decoder(spec: TokenizerSpec, add: AddLoss) -> Any:
         steps = _decoder_steps(component)
         if steps is None:
             return (component,)
-        add("decoding", "decoder", "unknown, special and byte tokens read as the library does")
+        add(
+            "decoding",
+            "decoder",
+            "the library decodes unknown, special and byte tokens its own way",
+        )
         return steps
 
     return nearest(_mapped(given, lower, decoders.Sequence), "decoder", add)

@@ -78,7 +78,11 @@ def _vocabulary(spec: TokenizerSpec, back: TokenizerSpec) -> Iterator[Loss]:
 def _model(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
     if not getattr(spec.model, "byte_fallback", False):
         yield Loss("ids", "model.byte_fallback", "unknown characters become bytes")
-    yield Loss("ids-possible", "model", "merges may make any token's text")
+    yield Loss(
+        "ids-possible",
+        "model",
+        "llama2.c merges wherever the result is a token, whatever it was made of",
+    )
 
 
 def _normalizer(spec: TokenizerSpec, _: TokenizerSpec) -> Iterator[Loss]:
@@ -111,7 +115,7 @@ RULES: Mapping[str, Rule] = {
     "model": _model,
     "normalizer": _normalizer,
     "pre_tokenizer": _pre_tokenizer,
-    "post_processor": ("metadata", "BOS and nothing else is added"),
+    "post_processor": ("metadata", "of what stands around a text only BOS is kept"),
     "decoder": ("decoding", "only behind BOS a leading space goes; bytes stay as they are"),
     "added_tokens": _added_tokens,
     "special_ids": ("metadata", "only BOS 1 and EOS 2 have a role"),

@@ -205,7 +205,7 @@ def _around(spec: TokenizerSpec, losses: Losses) -> tuple[tuple[int, ...], tuple
         losses.add("ids", "post_processor", "the text stands once in the middle")
     post = spec.post_processor
     if isinstance(post, (po.Bert, po.Roberta)) or (isinstance(post, po.Template) and post.pair):
-        losses.add("metadata", "post_processor.pair", "there are no pairs and no type ids")
+        losses.add("metadata", "post_processor.pair", "pairs of texts and type ids are not kept")
     return tuple(leading), tuple(trailing)
 
 

@@ -148,7 +148,11 @@ def _greedy(spec: TokenizerSpec, pieces: list[bytes], losses: Losses) -> bytes:
             if model.max_chars is not None:
                 longest = min(model.max_chars, LONGEST)
                 if model.unit == "characters":
-                    losses.add("ids-possible", FIELD, "the length of a word is counted in bytes")
+                    losses.add(
+                        "ids-possible",
+                        FIELD,
+                        "MNN counts the longest word in bytes, not in characters",
+                    )
         case models.WordLevel():
             prefix = NEVER
         case models.Words():
