@@ -266,7 +266,7 @@ def test_a_text_that_the_source_refuses_is_no_failure(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="no unknown token"):
         source.encode_ids("hello")
     for to, options in (("hf", WriteOptions()), ("mtok", WriteOptions())):
-        done = convert(source, tmp_path / to / "tokenizer.json", to=to, options=options)
+        done = convert(source, f"{tmp_path / to}/", to=to, options=options)
         back = mtkit.load(done.path)
         assert back.encode_ids("Cab [PAD]ab") == source.encode_ids("Cab [PAD]ab") == [8, 0, 7]
         with pytest.raises(UnsupportedError, match="no unknown token"):

@@ -54,7 +54,7 @@ def test_the_name_is_the_one_that_the_configuration_says(
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "name_or_path": said}))
     mtkit.convert(folder, tmp_path / "x.gguf")
     assert open_gguf(tmp_path / "x.gguf").metadata["general.name"] == name
-    again = mtkit.convert(folder, tmp_path / "again" / "tokenizer.json")
+    again = mtkit.convert(folder, f"{tmp_path}/again/", to="hf")
     kept = json.loads((tmp_path / "again" / "tokenizer_config.json").read_text(encoding="utf-8"))
     assert kept["name_or_path"] == said, again
 
