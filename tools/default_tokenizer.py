@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import sys
 
-from mtkit.base.binary import Source, write_files
+from mtkit.base.binary import Source
+from mtkit.base.whole_files import write_files
 from mtkit.formats import hf, mtok
 from mtkit.formats.contract import WriteOptions
 

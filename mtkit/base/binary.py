@@ -1,8 +1,8 @@
-"""Where bytes come from and where they go: a bounds-checked reader and an atomic writer.
+"""Where bytes come from: a bounds-checked reader, and files, folders and pipes.
 
 ``Reader`` is the Python twin of native/base/reader.hpp and the only code that turns file offsets
 into values. ``Source`` is a file (mapped), a folder's file or standard input, with the files that
-lie beside it. ``write_files`` makes files appear whole or not at all.
+lie beside it. Where bytes go to: ``whole_files``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import BinaryIO, Union
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
@@ -226,75 +226,3 @@ def _read(file: BinaryIO, name: str) -> bytes:
             hint="save it to a file first",
         )
     return data
-
-
-def check_target(path: str, *, force: bool = False) -> None:
-    """Check that a file may be written at a path.
-
-    Raises:
-        UsageError: The folder is missing, something is there and ``force`` is not given, or it is
-            not a file: a device would be replaced, too.
-    """
-    folder = os.path.dirname(path)
-    if folder and not os.path.isdir(folder):
-        raise UsageError("no such folder", source=folder, hint="make it first, or name another")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UsageError("is a folder or a device, not a file", source=path)
-    if os.path.lexists(path) and not force:
-        raise UsageError("exists already", source=path, hint="--force replaces it")
-
-
-def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
-    """Write files so that each appears whole or not at all.
-
-    Every file is written beside its place and flushed to the disk before the first one is
-    renamed; nothing is left behind when one fails.
-
-    Args:
-        files: Path -> content, whole or in pieces (for files too long for memory).
-        force: Replace files that exist.
-
-    Raises:
-        UsageError: A file exists and ``force`` is not given, is none, or its folder is missing.
-        ResourceError: The disk is full or cannot be written.
-    """
-    for path in files:
-        check_target(path, force=force)
-    waiting: dict[str, str] = {}
-    path = ""
-    try:
-        for path, content in files.items():
-            target = os.path.realpath(path) if os.path.islink(path) else path
-            temporary = f"{target}.{os.getpid()}.part"
-            waiting[temporary] = target
-            with open(temporary, "xb") as file:
-                for piece in (content,) if isinstance(content, bytes) else content:
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-        for temporary, path in waiting.items():
-            os.replace(temporary, path)
-        waiting.clear()
-    except OSError as error:
-        kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
-        raise (kind or ResourceError)(
-            f"cannot be written: {error.strerror}", source=waiting.get(error.filename, path)
-        ) from None
-    finally:
-        for temporary in waiting:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-
-
-def move_whole(temporary: str, path: str) -> None:
-    """Give a file that another program has written its name, once the disk has it.
-
-    Raises:
-        ResourceError: The disk does not take it.
-    """
-    try:
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, os.path.realpath(path) if os.path.islink(path) else path)
-    except OSError as error:
-        raise ResourceError(f"cannot be written: {error.strerror}", source=path) from None

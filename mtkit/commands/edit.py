@@ -150,13 +150,9 @@ def _write(
         return
     chunks = draft.chunks()
     if out is not None and not dry_run:
-        from mtkit.base.binary import write_files
-        from mtkit.gguf.in_place import InPlace
-        from mtkit.gguf.journal import was_interrupted
+        from mtkit.gguf.in_place import write_ggufs
 
-        if force and was_interrupted(out):
-            InPlace(out).close()  # or its journal would be taken for the new file's
-        write_files({out: chunks}, force=force)
+        write_ggufs({out: chunks}, force=force)
 
 
 def _short(change: Change) -> Sequence[str]:

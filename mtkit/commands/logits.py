@@ -146,7 +146,7 @@ def _save(path: str, rows: list[Any], *, force: bool) -> None:
 
     import numpy as np
 
-    from mtkit.base.binary import write_files
+    from mtkit.base.whole_files import write_files
 
     buffer = io.BytesIO()
     np.save(buffer, np.stack(rows))

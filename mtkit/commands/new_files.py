@@ -49,9 +49,10 @@ def write(
         ResourceError: The disk is full.
     """
     if not dry_run:
-        from mtkit.base.binary import write_files
+        from mtkit.gguf.in_place import write_ggufs
 
-        write_files({file.path: file.chunks for file in files}, force=force)
+        # A set is looked for by its first file.
+        write_ggufs({file.path: file.chunks for file in reversed(files)}, force=force)
     rows = [(file.path, file.tensors, file.n_bytes) for file in files]
     if as_json:
         names = ("path", "tensors", "bytes")

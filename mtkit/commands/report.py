@@ -44,7 +44,7 @@ def report(
       mtkit report tokenizer.json -o tokenizer.html
       mtkit report model-f16.gguf model-q4_0.gguf --histograms -o both.html
     """
-    from mtkit.base.binary import check_target, write_files
+    from mtkit.base.whole_files import check_target, write_files
     from mtkit.commands.progress import Progress
     from mtkit.errors import MtkitError, UsageError
     from mtkit.report import report as page_of

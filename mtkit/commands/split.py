@@ -47,7 +47,9 @@ def split(
       mtkit split model.gguf --max-tensors 128 --dry-run
     """
     import os
+    from contextlib import nullcontext
 
+    from mtkit.base.whole_files import folder_for
     from mtkit.commands.new_files import NewFile, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
@@ -69,9 +71,8 @@ def split(
         NewFile.of(os.path.join(out, name), draft)
         for name, draft in zip(names, drafts, strict=True)
     ]
-    if not dry_run:
-        os.makedirs(out, exist_ok=True)
-    write(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
+    with folder_for(out) if not dry_run else nullcontext():
+        write(files, "mtkit.split/1", dry_run=dry_run, force=force, as_json=as_json)
 
 
 @merging.command()

@@ -61,10 +61,11 @@ def trim(
     """
     import os
 
-    from mtkit.base.binary import check_target, write_files
+    from mtkit.base.whole_files import check_target
     from mtkit.conversion import probes
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.in_place import write_ggufs
     from mtkit.llm.speculative import static_vocabulary
     from mtkit.llm.trim import frequent_ids, texts_of
     from mtkit.llm.trim import trim as cut
@@ -92,7 +93,7 @@ def trim(
     sizes.append(sum(memoryview(one.data).nbytes for one in done.draft.tensors.values()))
     if out is not None and not dry_run:
         text = _map(done, as_json=where.endswith(".json"))
-        write_files({out: done.draft.chunks(), where: text.encode()}, force=force)
+        write_ggufs({where: text.encode(), out: done.draft.chunks()}, force=force)
     written = out if not dry_run else None
     if as_json:
         output.write_json(

@@ -57,6 +57,7 @@ def convert_checkpoint(
     from mtkit.base.record import replace
     from mtkit.formats import gguf
     from mtkit.formats.contract import WriteOptions
+    from mtkit.gguf.in_place import settle
     from mtkit.gguf.writer import write_gguf
 
     path = os.fspath(src)
@@ -77,6 +78,7 @@ def convert_checkpoint(
     target = _target(path, stem, dst)
     keys, assumed = _keys(model, written.files[".gguf"], tokenizer)
     make_folder(dst, target)
+    settle(target, force=force)
     write_gguf(target, keys, model.tensors, force=force)
     return Conversion(
         target,

@@ -8,12 +8,12 @@ before anything reaches the disk.
 
 from __future__ import annotations
 
-from mtkit.base.binary import write_files
 from mtkit.base.record import Record, replace
 from mtkit.conversion.targets import format_of, make_folder, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import get_format, other_readings
+from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
 from mtkit.tokenizer.load import load
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -93,7 +93,7 @@ def convert(
         raise UsageError("is the source itself", source=source.source, hint="-o names another file")
     verified = verify(source, module, written, allow_loss)
     make_folder(dst, next(iter(targets)))
-    write_files(targets, force=force)
+    write_ggufs(targets, force=force)
     return Conversion(
         next(iter(targets)),
         tuple(targets),

@@ -10,8 +10,10 @@ import json
 import os
 import shutil
 
-from mtkit.base.binary import map_file, write_files
+from mtkit.base.binary import map_file
+from mtkit.base.closing import Closing
 from mtkit.base.record import fields
+from mtkit.base.whole_files import lock, write_files
 from mtkit.corpus.job import Tally
 from mtkit.errors import ResourceError, UsageError
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 _PLAN = "job.json"
 
 
-class Parts:
-    """Parts of one job.
+class Parts(Closing):
+    """Parts of one job, which other processes leave alone until this is closed.
 
     Attributes:
         folder: Where they lie.
@@ -36,6 +38,13 @@ class Parts:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._locked = -1
+
+    def close(self) -> None:
+        """Let other processes in."""
+        if self._locked >= 0:
+            os.close(self._locked)
+            self._locked = -1
 
     def begin(self, job: Job, units: Sequence[Unit], *, restart: bool) -> None:
         """Make the folder, or go on in it.
@@ -46,9 +55,12 @@ class Parts:
         """
         plan = _described(job, units)
         path = os.path.join(self.folder, _PLAN)
-        if restart:
+        if restart and os.path.isdir(self.folder):
+            self._lock()
             self.remove()
-        if self._is_begun():
+        begun = self._is_begun()
+        self._lock()
+        if begun:
             found = _parsed(path) if os.path.isfile(path) else {}
             if found == plan:
                 return
@@ -59,6 +71,17 @@ class Parts:
                     source=self.folder, hint="--restart begins anew",
                 )  # fmt: skip
         write_files({path: json.dumps(plan).encode()}, force=True)
+
+    def _lock(self) -> None:
+        """Keep other runs away, where folders can be locked."""
+        self.close()
+        try:
+            self._locked = os.open(self.folder, os.O_RDONLY)
+        except OSError:  # not a file on Windows
+            return
+        if not lock(self._locked):
+            self.close()
+            raise UsageError("is being written by another process", source=self.folder)
 
     def _is_begun(self) -> bool:
         """Tell whether the folder holds something, and make it where there is none."""

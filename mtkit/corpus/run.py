@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from mtkit.base.binary import check_target, write_files
 from mtkit.base.record import Record
+from mtkit.base.whole_files import check_target, write_files
 from mtkit.corpus import outputs
 from mtkit.corpus.files import is_url
 from mtkit.corpus.job import Tally
@@ -67,19 +67,20 @@ def count(
         MtkitError: As ``encode``.
     """
     parts, force = _begun(job, units, path, [path], settings)
-    finished = _parts_done(job, units, parts, settings, on_progress)
-    counts = _summed(parts, range(len(units)))
-    document = {
-        "schema": "mtkit.frequencies/1",
-        "tokenizer": os.path.basename(job.tokenizer),
-        "vocab_size": loaded(job).vocab_size,
-        "documents": finished.tally.documents,
-        "tokens": finished.tally.tokens,
-        "counts": {str(i): int(counts[i]) for i in counts.nonzero()[0].tolist()},
-    }
-    write_files({path: json.dumps(document).encode() + b"\n"}, force=force)
-    parts.remove()
-    return finished
+    with parts:
+        finished = _parts_done(job, units, parts, settings, on_progress)
+        counts = _summed(parts, range(len(units)))
+        document = {
+            "schema": "mtkit.frequencies/1",
+            "tokenizer": os.path.basename(job.tokenizer),
+            "vocab_size": loaded(job).vocab_size,
+            "documents": finished.tally.documents,
+            "tokens": finished.tally.tokens,
+            "counts": {str(i): int(counts[i]) for i in counts.nonzero()[0].tolist()},
+        }
+        write_files({path: json.dumps(document).encode() + b"\n"}, force=force)
+        parts.remove()
+        return finished
 
 
 def encode(
@@ -96,11 +97,12 @@ def encode(
         ResourceError: A disk is full, or a process was ended.
     """
     parts, force = _begun(job, units, path, outputs.paths_of(path), settings)
-    finished = _parts_done(job, units, parts, settings, on_progress)
-    made = outputs.assembled(path, parts, range(len(units)), job.width)
-    write_files(made, force=force)
-    parts.remove()
-    return finished
+    with parts:
+        finished = _parts_done(job, units, parts, settings, on_progress)
+        made = outputs.assembled(path, parts, range(len(units)), job.width)
+        write_files(made, force=force)
+        parts.remove()
+        return finished
 
 
 def _begun(

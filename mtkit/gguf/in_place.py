@@ -15,13 +15,16 @@ import os
 import struct
 from hashlib import sha256
 
-from mtkit.base.binary import write_files
 from mtkit.base.closing import Closing
+from mtkit.base.whole_files import check_target, lock, sync_folder, write_files
 from mtkit.errors import ResourceError, UsageError
-from mtkit.gguf.journal import journal_of
+from mtkit.gguf.journal import journal_of, was_interrupted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mtkit.base.binary import Buffer
     from mtkit.gguf.draft import Draft
     from mtkit.gguf.file import GgufFile
 
@@ -83,7 +86,7 @@ class InPlace(Closing):
         old, new = old[start:end], new[start:end]
         body = _HEAD.pack(_MAGIC, len(file.data), start, len(new)) + old + new
         write_files({self._journal: body + sha256(body).digest()})
-        _sync_folder(self.path)
+        sync_folder(os.path.dirname(self.path))
         self._put(start, new)
 
     def _put(self, offset: int, data: bytes) -> None:
@@ -100,7 +103,7 @@ class InPlace(Closing):
                 hint=f"{self._journal} has what is missing: the next mtkit edit writes it",
             ) from None
         os.unlink(self._journal)
-        _sync_folder(self.path)
+        sync_folder(os.path.dirname(self.path))
 
     def _finish(self) -> None:
         with open(self._journal, "rb") as journal:
@@ -153,25 +156,34 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 def _lock(file: int, path: str) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows keeps others from a file that is open for writing
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise UsageError("is being edited by another process", source=path) from None
+    """Lock a file, unless another one has its place by now."""
+    if not lock(file) or not os.path.samestat(os.fstat(file), os.stat(path)):
+        raise UsageError("is being edited by another process", source=path)
 
 
-def _sync_folder(path: str) -> None:
-    """Let a file that appeared or left be on the disk before what follows."""
-    try:
-        folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    except OSError:  # not a file on Windows
+def write_ggufs(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
+    """Write files as ``write_files`` does, which may be in the place of one with a journal.
+
+    Raises:
+        UsageError: As there, or the journal is another file's.
+        ResourceError: The disk is full.
+    """
+    for path in files:
+        settle(path, force=force)
+    write_files(files, force=force)
+
+
+def settle(path: str, *, force: bool) -> None:
+    """Finish the edit of a file that is to be replaced: its journal would be the new file's.
+
+    Raises:
+        UsageError: The journal is another file's, or the file may not be replaced.
+        ResourceError: The disk does not take it.
+    """
+    check_target(path, force=force)
+    if not was_interrupted(path):
         return
-    try:
-        os.fsync(folder)
-    except OSError:  # some file systems refuse it
-        return
-    finally:
-        os.close(folder)
+    if os.path.exists(path):
+        InPlace(path).close()
+    else:
+        os.unlink(journal_of(path))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from array import array
 
-from mtkit.base.binary import write_files
 from mtkit.base.escape import shown
 from mtkit.base.packed import Numbers
 from mtkit.base.record import Record
+from mtkit.base.whole_files import write_files
 from mtkit.errors import UsageError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.file import DEFAULT_ALIGNMENT

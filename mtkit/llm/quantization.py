@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
-from mtkit.base.binary import check_target, move_whole
 from mtkit.base.process import command
-from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
+from mtkit.base.whole_files import WholeFiles
+from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.in_place import settle
 from mtkit.gguf.types import FILE_TYPES
 from mtkit.llm.trial import KINDS
 
@@ -83,24 +84,20 @@ def quantize(
     _check(file, source, allow_requantize=allow_requantize)
     if imatrix is not None:
         open_gguf(imatrix)
-    if not dry_run:
-        check_target(target, force=force)
-    temporary = f"{target}.{os.getpid()}.part"
     job = {
-        "source": source, "target": temporary, "path": target, "type": kind, "pure": pure,
+        "source": source, "target": target, "path": target, "type": kind, "pure": pure,
         "imatrix": imatrix, "requantize": allow_requantize, "dry_run": dry_run,
         "threads": threads or os.cpu_count() or 1,
     }  # fmt: skip
-    try:
-        if not dry_run:
-            _touch(temporary, target)
+    if dry_run:
         _run(job, progress)
-        if not dry_run:
-            _compare(file, open_gguf(temporary))
-            move_whole(temporary, target)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        return
+    settle(target, force=force)
+    with WholeFiles([target], force=force) as new:
+        part = new.part(target)  # a folder that takes none is named before the work
+        _run({**job, "target": part}, progress)
+        _compare(file, open_gguf(part))
+        new.appear()
 
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
@@ -118,17 +115,6 @@ def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
             source=source,
             hint="take the original, or --allow-requantize",
         )
-
-
-def _touch(temporary: str, target: str) -> None:
-    """Make the file, so that a folder which takes none is named before the work."""
-    try:
-        with open(temporary, "xb"):
-            pass
-    except OSError as error:
-        kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
-        what = f"cannot be written: {error.strerror}"
-        raise (kind or ResourceError)(what, source=target) from None
 
 
 def _run(job: dict[str, object], progress: Callable[[float], object]) -> None:

@@ -83,7 +83,7 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
         UsageError: The file exists and ``force`` is not given.
         UnsupportedError: The model keeps no state that can be saved, or nothing is remembered.
     """
-    from mtkit.base.binary import write_files
+    from mtkit.base.whole_files import write_files
 
     context = runner.context
     if runner.model.has_encoder or context is None:
@@ -103,7 +103,6 @@ def save_session(path: str, runner: Runner, found_hash: str, *, force: bool = Fa
     state = context.state()
     digest = hashlib.sha256(start)
     digest.update(state)
-    _remove_dead_parts(os.path.realpath(path))
     write_files({path: iter((start, state, digest.digest()))}, force=force)
 
 
@@ -113,27 +112,12 @@ def check_can_save(path: str, *, force: bool) -> None:
     Raises:
         UsageError: The file exists or is none, or its folder does not exist or cannot be written.
     """
-    from mtkit.base.binary import check_target
+    from mtkit.base.whole_files import check_target
 
     folder = os.path.dirname(path) or "."
     check_target(path, force=force)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError("the folder cannot be written", source=folder)
-
-
-def _remove_dead_parts(path: str) -> None:
-    """Remove what processes left that were killed while they wrote this file."""
-    folder, name = os.path.split(path)
-    for entry in os.listdir(folder or "."):
-        middle = entry.removeprefix(name + ".").removesuffix(".part")
-        if entry != f"{name}.{middle}.part" or not middle.isdecimal():
-            continue
-        try:
-            os.kill(int(middle), 0)
-        except ProcessLookupError:
-            os.unlink(os.path.join(folder, entry))
-        except (OSError, OverflowError):
-            continue
 
 
 def read_session(path: str) -> Session:

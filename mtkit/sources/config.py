@@ -78,7 +78,7 @@ def write(key: str, value: str | None) -> None:
     Raises:
         UsageError: There is no such key.
     """
-    from mtkit.base.binary import write_files
+    from mtkit.base.whole_files import write_files
 
     if key not in KEYS:
         raise UsageError(f"there is no setting {key!r}", hint=f"known: {', '.join(KEYS)}")

@@ -28,7 +28,9 @@ from mtkit.corpus import files
 from mtkit.corpus.documents import documents
 from mtkit.corpus.files import Reading, units_of
 from mtkit.corpus.job import Job
+from mtkit.corpus.parts import Parts
 from mtkit.corpus.run import Settings, encode
+from mtkit.errors import UsageError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -406,3 +408,15 @@ def test_without_pyarrow_nothing_is_begun(monkeypatch, tmp_path) -> None:
     with pytest.raises(mtkit.MtkitError, match="needs the package pyarrow"):
         encode(Job(str(TOKENIZER), width=2), units, target, Settings(), lambda *_: None)
     assert not os.path.exists(f"{target}.parts")
+
+
+def test_two_runs_on_one_output(tmp_path: Path) -> None:
+    """The second is refused; once the first has ended, the same command goes on."""
+    folder = tmp_path / "o.npy.parts"
+    with Parts(str(folder)) as first:
+        first._is_begun()
+        first._lock()
+        with Parts(str(folder)) as second, pytest.raises(UsageError, match="by another process"):
+            second._lock()
+    with Parts(str(folder)) as third:
+        third._lock()

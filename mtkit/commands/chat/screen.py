@@ -158,7 +158,7 @@ class Conversation:
     def _save(self, path: str) -> None:
         import json
 
-        from mtkit.base.binary import write_files
+        from mtkit.base.whole_files import write_files
 
         text = json.dumps(self._dialogue.messages, ensure_ascii=False, indent=1) + "\n"
         # A conversation may be saved again to the file that it came from.

@@ -104,7 +104,7 @@ def _draw(
     trace: Trace, tokens: Sequence[Shown], html: str | None, svg: str | None, *, force: bool
 ) -> None:
     """Write the pictures that are asked for."""
-    from mtkit.base.binary import write_files
+    from mtkit.base.whole_files import write_files
     from mtkit.commands.explain import picture
 
     rows = picture.rows_of(trace, tokens)

@@ -56,7 +56,7 @@ def vocab(
     import os
     from collections import Counter
 
-    from mtkit.base.binary import write_files
+    from mtkit.base.whole_files import write_files
     from mtkit.commands import output
     from mtkit.commands.options import model_named
     from mtkit.errors import UsageError

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from mtkit.base.binary import check_target, write_files
+from mtkit.base.whole_files import check_target, write_files
 from mtkit.errors import FormatError, UsageError
 from mtkit.llm.speculative.semantic_index import EMBEDDINGS, SCALES, SemanticIndex, read
 

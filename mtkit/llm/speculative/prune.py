@@ -15,6 +15,7 @@ import os
 from mtkit.base.packed import Numbers
 from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.in_place import settle
 from mtkit.gguf.vocabulary_rows import count_rows, cut_rows
 from mtkit.gguf.writer import Key, write_gguf
 
@@ -64,4 +65,5 @@ def prune(source: str, ids: Sequence[int], target: str, *, force: bool = False) 
         Key(SOURCE, "string", os.path.basename(source)),
         Key(SOURCE_BYTES, "u64", len(file.data)),
     ]
+    settle(target, force=force)
     write_gguf(target, keys, cut_rows(file, ids), force=force)

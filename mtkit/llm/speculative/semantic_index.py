@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from mtkit.base.binary import write_files
+from mtkit.base.whole_files import write_files
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False

@@ -1,0 +1,313 @@
+"""Files that appear whole or not at all, whatever ends the process that writes them.
+
+A file is written beside its place as ``NAME.PID.part``, locked meanwhile, and gets its name once
+the disk has all of it. What was killed leaves its part, which the next writer of that file removes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from mtkit.base.closing import Closing
+from mtkit.errors import ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from mtkit.base.binary import Buffer
+
+_LINKS = 40
+"""That lead from one to the next; as many as Linux follows."""
+
+
+def check_target(path: str, *, force: bool = False) -> None:
+    """Check that a file may be written at a path.
+
+    Raises:
+        UsageError: The folder is missing, something is there and ``force`` is not given, or it is
+            not a file: a device or what a shell has redirected (``/dev/stdout``) would be
+            replaced, too.
+    """
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise UsageError("no such folder", source=folder, hint="make it first, or name another")
+    if _is_descriptor(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        raise UsageError("is a folder or a device, not a file", source=path)
+    if os.path.lexists(path) and not force:
+        raise UsageError("exists already", source=path, hint="--force replaces it")
+
+
+def _is_descriptor(path: str) -> bool:
+    """Whether a path leads through the open files of a process."""
+    for _ in range(_LINKS):
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+        if folder == "/dev/fd" or (folder.startswith("/proc/") and folder.endswith("/fd")):
+            return True
+        if not os.path.islink(path):
+            return False
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return False
+
+
+class WholeFiles(Closing):
+    """Files on their way; what has not appeared when this is closed is gone.
+
+    SIGTERM and SIGHUP end the process in an orderly way meanwhile, where nothing else is set.
+    """
+
+    def __init__(self, paths: Iterable[str], *, force: bool = False) -> None:
+        """Check where they are to be.
+
+        Raises:
+            UsageError: As ``check_target``.
+        """
+        for path in paths:
+            check_target(path, force=force)
+        self._force = force
+        self._parts: dict[str, tuple[str, int]] = {}  # part -> where it is to be, its descriptor
+        self._signals = list(_orderly())
+
+    def close(self) -> None:
+        """Remove what has not appeared."""
+        for part, (_, file) in self._parts.items():
+            if file >= 0:
+                os.close(file)
+            if os.path.exists(part):
+                os.unlink(part)
+        self._parts.clear()
+        for signal, number in self._signals:
+            signal.signal(number, signal.SIG_DFL)
+        self._signals.clear()
+
+    def part(self, path: str) -> str:
+        """Begin a file; return the path of its part, which is empty.
+
+        Raises:
+            UsageError: Its folder is missing.
+            ResourceError: It cannot be written there.
+        """
+        target = os.path.realpath(path) if os.path.islink(path) else path
+        part = f"{target}.{os.getpid()}.part"
+        try:
+            _remove_dead_parts(target)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            file = os.open(part, flags, 0o666)
+        except OSError as error:
+            raise _unwritable(error, path) from None
+        self._parts[part] = target, file
+        lock(file)
+        return part
+
+    def write(self, path: str, content: bytes | Iterable[Buffer]) -> None:
+        """Begin a file and write it, whole or in pieces.
+
+        Raises:
+            UsageError: As ``part``.
+            ResourceError: The disk is full.
+        """
+        part = self.part(path)
+        try:
+            with open(self._parts[part][1], "wb", closefd=False) as file:
+                for piece in (content,) if isinstance(content, bytes) else content:
+                    file.write(piece)
+        except OSError as error:
+            raise _unwritable(error, path) from None
+
+    def appear(self) -> None:
+        """Give the files their names in their order: the last is what others look for.
+
+        Raises:
+            UsageError: One was made meanwhile, by another process.
+            ResourceError: The disk does not take it.
+        """
+        placed: list[str] = []
+        path = ""
+        try:
+            for part, (path, file) in self._parts.items():
+                os.fsync(file)
+                os.close(file)  # Windows renames no open file
+                self._parts[part] = path, -1
+            folders = sorted({os.path.dirname(path) or "." for path, _ in self._parts.values()})
+            locks = [_locked_folder(folder) for folder in folders]
+            try:
+                self._rename(placed)
+            finally:
+                for folder, file in zip(folders, locks, strict=True):
+                    sync_folder(folder)
+                    if file >= 0:
+                        os.close(file)
+        except OSError as error:
+            for path in placed:
+                os.unlink(path)
+            path, _ = self._parts.get(error.filename, (path, -1))
+            raise _unwritable(error, path) from None
+
+    def _rename(self, placed: list[str]) -> None:
+        """Rename the parts; without force ``placed`` gets what is to be taken back."""
+        moves = [(part, path) for part, (path, _) in self._parts.items()]
+        last = moves[-1][1]
+        if self._force and len(moves) > 1 and os.path.exists(last):
+            os.unlink(last)  # it would stand beside files of another set
+        for part, path in moves:
+            if self._force:
+                os.replace(part, path)
+                continue
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                for one in placed:
+                    os.unlink(one)
+                raise UsageError(
+                    "exists already: another process made it", source=path,
+                    hint="--force replaces it",
+                ) from None  # fmt: skip
+            except OSError:  # a file system without links
+                os.replace(part, path)
+            else:
+                os.unlink(part)
+            placed.append(path)
+
+
+def write_files(files: Mapping[str, bytes | Iterable[Buffer]], *, force: bool = False) -> None:
+    """Write files so that each appears whole or not at all.
+
+    Every file is written beside its place and flushed to the disk before the first one is renamed;
+    nothing is left behind when one fails.
+
+    Args:
+        files: Path -> content, whole or in pieces (for files too long for memory); the last file is
+            the one without which others do not look at the rest.
+        force: Replace files that exist.
+
+    Raises:
+        UsageError: A file exists and ``force`` is not given, is none, or its folder is missing.
+        ResourceError: The disk is full or cannot be written.
+    """
+    with WholeFiles(files, force=force) as new:
+        for path, content in files.items():
+            new.write(path, content)
+        new.appear()
+
+
+@contextmanager
+def folder_for(path: str) -> Iterator[None]:
+    """Make a folder and those that it lies in; what was made leaves when there is an error."""
+    made = []
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        made.append(above)
+        above = os.path.dirname(above)
+    try:
+        os.makedirs(path, exist_ok=True)
+        yield
+    except BaseException:
+        for folder in made:
+            try:
+                os.rmdir(folder)
+            except OSError:  # it was not made, or holds what others wrote
+                break
+        raise
+
+
+def lock(file: int) -> bool:
+    """Lock an open file or folder; return whether no other process has."""
+    try:
+        import fcntl
+    except ImportError:  # Windows keeps others from a file that is open for writing
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def sync_folder(folder: str) -> None:
+    """Let a file that appeared or left be on the disk before what follows."""
+    try:
+        file = os.open(folder or ".", os.O_RDONLY)
+    except OSError:  # not a file on Windows
+        return
+    try:
+        os.fsync(file)
+    except OSError:  # some file systems refuse it
+        return
+    finally:
+        os.close(file)
+
+
+def _locked_folder(folder: str) -> int:
+    """Wait until no other process renames files of a set there; -1 where that cannot be told."""
+    try:
+        import fcntl
+
+        file = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        return -1
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        os.close(file)
+        return -1
+    return file
+
+
+def _remove_dead_parts(path: str) -> None:
+    """Remove what processes left that were killed while they wrote this file."""
+    folder, name = os.path.split(path)
+    try:
+        entries = os.listdir(folder or ".")
+    except PermissionError:  # such a folder can be written all the same
+        return
+    for entry in entries:
+        middle = entry.removeprefix(name + ".").removesuffix(".part")
+        if entry != f"{name}.{middle}.part" or not middle.isdecimal():
+            continue
+        part = os.path.join(folder, entry)
+        try:
+            os.kill(int(middle), 0)
+        except ProcessLookupError:
+            _remove_unlocked(part)
+        except (OSError, OverflowError):
+            continue
+
+
+def _remove_unlocked(part: str) -> None:
+    """Remove a file that no process writes, of another machine either."""
+    try:
+        file = os.open(part, os.O_RDWR)
+    except OSError:
+        return
+    try:
+        if lock(file):
+            os.unlink(part)
+    finally:
+        os.close(file)
+
+
+def _orderly() -> Iterator[tuple[Any, int]]:
+    """Let signals that end a process end it as an exception does; yield those."""
+    import _signal as signal  # the module of this name costs 2 ms
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) != signal.SIG_DFL:
+            continue
+        try:
+            signal.signal(number, leave)
+        except ValueError:  # not the main thread
+            return
+        yield signal, number
+
+
+def _unwritable(error: OSError, path: str) -> Exception:
+    kind = UsageError if isinstance(error, (FileNotFoundError, NotADirectoryError)) else None
+    return (kind or ResourceError)(f"cannot be written: {error.strerror}", source=path)

@@ -1,0 +1,42 @@
+"""Commands that write GGUF files, killed at random moments (`python -m tools.kills` has more)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from kills import WORKS, Trials, Work
+
+import mtkit
+from mtkit.errors import UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.in_place import settle, write_ggufs
+from mtkit.gguf.journal import SUFFIX
+
+MODEL = Path(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
+KILLS = 4
+QUICK = [work for work in WORKS if work.name != "quantize"]  # a process of its own, a second each
+
+
+@pytest.mark.parametrize("work", QUICK, ids=lambda work: work.name)
+def test_old_new_or_nothing(tmp_path: Path, work: Work) -> None:
+    trials = Trials(work, MODEL, tmp_path / "work")
+    rng = Random(work.name)
+    assert {trials.run(rng) for _ in range(KILLS)} <= {"old", "new", "neither", "journal"}
+
+
+def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
+    """It would be taken for the new file's; without a file it belongs to nothing."""
+    path = tmp_path / "a.gguf"
+    journal = Path(f"{path}{SUFFIX}")
+    journal.write_bytes(b"of a file that is gone")
+    write_ggufs({str(path): MODEL.read_bytes()})
+    assert not journal.exists()
+    assert open_gguf(path).findings == ()
+    journal.write_bytes(b"of another file")
+    with pytest.raises(UsageError, match="is not a journal"):
+        settle(str(path), force=True)
+    with pytest.raises(UsageError, match="exists already"):
+        settle(str(path), force=False)

@@ -1,0 +1,188 @@
+"""Commands that write GGUF files, ended by SIGKILL at any moment.
+
+Each command runs in a fork and is ended after a part of the time that it takes. What it was to
+write is then the old file, the new one or not there; of several files the last one stands with all
+others or not at all; what lies beside has a name that says so. The next run of the command gives
+the new files and leaves nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from mtkit.base.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from random import Random
+
+LEFT = (".part",)
+IN_PLACE = (".part", ".journal")
+
+
+class Work(Record):
+    """A command line, run in a folder that holds its inputs.
+
+    Attributes:
+        name: Of the work.
+        args: What follows ``mtkit``.
+        out: What it writes, the file last without which nobody looks at the others.
+        force: Whether ``--force`` replaces files that are there.
+    """
+
+    name: str
+    args: tuple[str, ...]
+    out: tuple[str, ...]
+    force: bool = True
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it changes its input."""
+        return "--in-place" in self.args
+
+
+WORKS = (
+    Work("edit", ("edit", "m.gguf", "--set", "general.name=other", "-o", "o.gguf"), ("o.gguf",)),
+    Work("edit --in-place", ("edit", "m.gguf", "--set", "general.file_type=7", "--in-place"),
+         ("m.gguf",), force=False),
+    Work("split", ("split", "m.gguf", "--max-tensors", "20", "-o", "parts"),
+         ("parts/m-00002-of-00002.gguf", "parts/m-00001-of-00002.gguf")),
+    Work("merge", ("merge", "s-00001-of-00002.gguf", "-o", "o.gguf"), ("o.gguf",)),
+    Work("convert-endian", ("convert-endian", "m.gguf", "-o", "o.gguf"), ("o.gguf",)),
+    Work("trim", ("trim", "m.gguf", "--keep", "keep.txt", "-o", "o.gguf"), ("o.ids.tsv", "o.gguf")),
+    Work("quantize", ("quantize", "m.gguf", "--type", "Q8_0", "--allow-requantize", "-o", "o.gguf"),
+         ("o.gguf",)),
+)  # fmt: skip
+
+
+class Trials:
+    """One command, tried in a folder.
+
+    Attributes:
+        seconds: What it takes when nothing ends it.
+    """
+
+    def __init__(self, work: Work, model: Path, folder: Path) -> None:
+        self.work, self.folder = work, folder
+        self._inputs = folder.parent / f"{folder.name}-inputs"
+        self._inputs.mkdir()
+        shutil.copy(model, self._inputs / "m.gguf")
+        (self._inputs / "keep.txt").write_text("5\n6\n7\n")
+        if work.name == "merge":
+            assert _ended(_mtkit(self._inputs, "split", "m.gguf", "--max-tensors", "20")) == 0
+            for path in self._inputs.glob("m-*"):
+                path.rename(path.with_name(path.name.replace("m-", "s-")))
+        self.old = dict.fromkeys(work.out, b"old")
+        if work.in_place:
+            self.old = {"m.gguf": (self._inputs / "m.gguf").read_bytes()}
+        self._fresh(old=False)
+        self._warm()
+        self._fresh(old=False)
+        began = time.monotonic()
+        assert _ended(self._begin()) == 0, work
+        self.seconds = time.monotonic() - began
+        self.new = self._found()
+        assert all(self.new.values()), work
+        self._all = self._names()
+
+    def run(self, rng: Random) -> str:
+        """Kill once; return what was there then: ``old``, ``new``, ``neither`` or ``journal``.
+
+        Raises:
+            AssertionError: Something else was there, or the next run does not give the new files.
+        """
+        old = rng.random() < 0.5 or self.work.in_place
+        self._fresh(old=old)
+        pid = self._begin()
+        time.sleep(self.seconds * rng.random())
+        os.kill(pid, signal.SIGKILL)
+        _ended(pid)
+        found, names = self._found(), self._names()
+        left = {name for name in names - self._all if not (old and name in self.old)}
+        assert all(name.endswith(IN_PLACE if self.work.in_place else LEFT) for name in left), left
+        before = self.old if old else dict.fromkeys(self.old, b"")
+        state = self._state(found, before, journal="m.gguf.journal" in left)
+        assert _ended(self._begin()) == 0, (self.work, state)
+        assert self._found() == self.new, (self.work, state)
+        assert self._names() == self._all, (self.work, state, self._names() - self._all)
+        return state
+
+    def _state(self, found: dict[str, bytes], before: dict[str, bytes], *, journal: bool) -> str:
+        if journal:
+            return "journal"
+        for state, wanted in (("old", before), ("new", self.new)):
+            if found == wanted:
+                return state
+        last = self.work.out[-1]
+        assert len(found) > 1, (self.work, found[last][:9])
+        assert not found[last], (self.work, found[last][:9])
+        assert all(data in (b"", before[name], self.new[name]) for name, data in found.items())
+        return "neither"
+
+    def _fresh(self, *, old: bool) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self._inputs, self.folder)
+        for name, data in self.old.items() if old else ():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes(data)
+
+    def _warm(self) -> None:
+        """Run here, so that no fork has to load what the command loads."""
+        from file_uses import printed
+
+        from mtkit import cli
+
+        here = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with printed():
+                assert cli.main([*self.work.args]) == 0
+        finally:
+            os.chdir(here)
+
+    def _begin(self) -> int:
+        return _mtkit(self.folder, *self.work.args, *["--force"] * self.work.force)
+
+    def _found(self) -> dict[str, bytes]:
+        paths = {name: self.folder / name for name in self.work.out}
+        return {name: path.read_bytes() if path.exists() else b"" for name, path in paths.items()}
+
+    def _names(self) -> set[str]:
+        paths = self.folder.rglob("*")
+        return {str(path.relative_to(self.folder)) for path in paths if path.is_file()}
+
+
+def _mtkit(folder: Path, *args: str) -> int:
+    """Be ``mtkit`` in a fork; return its process."""
+
+    def work() -> int:
+        from mtkit import cli
+
+        os.chdir(folder)
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 1)
+        if "MTKIT_KILLS_SHOWN" not in os.environ:
+            os.dup2(sink, 2)
+        return cli.main([*args])
+
+    return _forked(work)
+
+
+def _forked(work: Callable[[], int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        code = work()
+    finally:
+        os._exit(code)
+
+
+def _ended(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
