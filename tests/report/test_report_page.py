@@ -17,10 +17,12 @@ import mtkit as package
 from mtkit.base.binary import Source
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
+from mtkit.inspection.gguf import inspect_gguf
 from mtkit.pipeline.models import build
 from mtkit.report import report
 from mtkit.report.assemble import page as page_of
 from mtkit.report.columns import Columns
+from mtkit.report.model import model as model_of
 from mtkit.report.tokens import tokens
 from mtkit.spec import models, replace
 from mtkit.tokenizer.load import load
@@ -76,6 +78,15 @@ def searched(page: Page, wanted: str) -> float:
 def written(folder: Path, *paths: str | Path, **options: bool) -> Path:
     out = folder / "report.html"
     out.write_bytes(report([Source.open(str(path)) for path in paths], **options))
+    return out
+
+
+def shown_alone(folder: Path, columns: Columns, **parts: Any) -> Path:
+    """Write the page of one file of which no more is known than some parts."""
+    facts = {"name": "a", "bytes": 0, "error": "", "templates": [], **parts,
+             "check": {"findings": [], "skipped": []}}  # fmt: skip
+    out = folder / "alone.html"
+    out.write_bytes(page_of("a", {"files": [facts], "difference": None}, columns))
     return out
 
 
@@ -279,15 +290,14 @@ def merging() -> Iterator[tuple[str, Any]]:
             replace(bytewise, model=replace(model, missing=missing, ignore_merges=False)),
         )
     yield "ranks", replace(bytewise, model=models.RankBPE())
-    for name in ("spm-bpe/tokenizer.model",):
-        yield "scores", load(FIXTURES / name).spec
+    yield "scores", load(FIXTURES / "spm-bpe" / "tokenizer.model").spec
 
 
 def words_of(spec: Any) -> list[str]:
     """Return spellings of tokens, and words that no token is: two of them together."""
     choose = random.Random(23)
     pieces = [piece for piece in spec.vocabulary.pieces if piece]
-    spelled = [piece.decode() for piece in choose.sample(pieces, 400) if piece.isascii()
+    spelled = [piece.decode() for piece in choose.sample(pieces, 200) if piece.isascii()
                or piece.decode("utf-8", "ignore").encode() == piece]  # fmt: skip
     pairs = [one + other for one, other in pairwise(spelled)]
     whole = [] if isinstance(spec.model, models.RankBPE) else spelled
@@ -297,19 +307,14 @@ def words_of(spec: Any) -> list[str]:
 def test_merges_are_those_of_the_pipeline(chromium: Browser, tmp_path: Path) -> None:
     for name, spec in merging():
         columns = Columns()
-        facts = {
-            "name": "a", "bytes": 0, "error": "", "templates": [],
-            "tokens": tokens(Tokenizer(spec, format_name="hf"), columns),
-            "check": {"findings": [], "skipped": []},
-        }  # fmt: skip
-        path = tmp_path / "merges.html"
-        path.write_bytes(page_of("a", {"files": [facts], "difference": None}, columns))
+        shown = tokens(Tokenizer(spec, format_name="hf"), columns)
+        path = shown_alone(tmp_path, columns, tokens=shown)
         words = words_of(spec)
         encoder = build(spec)
         with watched(chromium) as (page, _):
             opened(page, path)
             found = page.evaluate(MERGE, words)
-        assert len(words) > 300
+        assert len(words) > 150
         for word, (symbols, steps) in zip(words, found, strict=True):
             walked = encoder.trace(word)
             wanted = [[part.decode() for part in one.pair] for one in walked.merges]
@@ -325,9 +330,10 @@ def test_a_hundred_thousand_tensors_stay_fluid(chromium: Browser, tmp_path: Path
         [Key("general.architecture", "string", "llama")],
         [NewTensor(name, (4,), f32, b"\0" * 16) for name in names],
     )
-    file = tmp_path / "a.gguf"
-    file.write_bytes(made)
-    path = written(tmp_path, file)
+    columns = Columns()
+    found = inspect_gguf(Source("a.gguf", made))
+    shown = model_of(found, columns, histograms=False, progress=lambda _: None)
+    path = shown_alone(tmp_path, columns, bytes=len(made), model=shown)
     with watched(chromium) as (page, _):
         assert opened(page, path) < READY_SECONDS
         thread = Thread(page)
