@@ -25,8 +25,15 @@ class Unusable:
         self.why = why
 
 
-def documents(unit: Unit, reading: Reading) -> Iterator[tuple[str, str | bytes | Unusable]]:
-    """Yield the place of each document in its file, for messages, and its text.
+def place(unit: Unit, at: int) -> str:
+    """Return where a document is in its file, for messages."""
+    if unit.kind == "parquet":
+        return f"row {at} of group {unit.start}"
+    return "" if unit.kind == "text" else f"line at offset {at}"
+
+
+def documents(unit: Unit, reading: Reading) -> Iterator[tuple[int, str | bytes | Unusable]]:
+    """Yield each document of a unit with a number that ``place`` makes words of.
 
     Raises:
         FormatError: The file is damaged, or a document longer than 1 GiB.
@@ -38,7 +45,7 @@ def documents(unit: Unit, reading: Reading) -> Iterator[tuple[str, str | bytes |
         content = decompressed(file, unit)
         try:
             if unit.kind == "text":
-                yield "", _limited(content.read(_LONGEST + 1), unit, "")
+                yield 0, _limited(content.read(_LONGEST + 1), unit, "")
             else:
                 yield from _lines(unit, reading, content)
         except FormatError:
@@ -52,7 +59,7 @@ def documents(unit: Unit, reading: Reading) -> Iterator[tuple[str, str | bytes |
 
 def _lines(
     unit: Unit, reading: Reading, content: BinaryIO
-) -> Iterator[tuple[str, str | bytes | Unusable]]:
+) -> Iterator[tuple[int, str | bytes | Unusable]]:
     """Yield the lines that begin in the unit's range; blank ones are none of a JSON Lines file."""
     at = 0
     if unit.start:
@@ -63,19 +70,20 @@ def _lines(
         line = content.readline(_LONGEST + 1)
         if not line:
             return
-        place = f"line at offset {at}"
+        began = at
         at += len(line)
-        line = _limited(line, unit, place).removesuffix(b"\n").removesuffix(b"\r")
+        if len(line) > _LONGEST:
+            _limited(line, unit, place(unit, began))
         if unit.kind == "lines":
-            yield place, line
-        elif line.strip():
-            yield place, _field(line, reading.field)
+            yield began, line.removesuffix(b"\n").removesuffix(b"\r")
+        elif not line.isspace():
+            yield began, _field(line, reading.field)
 
 
-def _limited(content: bytes, unit: Unit, place: str) -> bytes:
+def _limited(content: bytes, unit: Unit, where: str) -> bytes:
     if len(content) > _LONGEST:
-        hint = "" if place else "--lines takes each line as a document"
-        raise FormatError("a document longer than 1 GiB", source=unit.path, field=place, hint=hint)
+        hint = "" if where else "--lines takes each line as a document"
+        raise FormatError("a document longer than 1 GiB", source=unit.path, field=where, hint=hint)
     return content
 
 
@@ -92,7 +100,7 @@ def _field(line: bytes, name: str) -> str | Unusable:
 
 def _rows(
     unit: Unit, reading: Reading, file: BinaryIO
-) -> Iterator[tuple[str, str | bytes | Unusable]]:
+) -> Iterator[tuple[int, str | bytes | Unusable]]:
     groups = list(range(unit.start, unit.end))
     at = 0
     with parquet_file(unit.path, file) as table:
@@ -100,5 +108,5 @@ def _rows(
             for value in batch.column(0).to_pylist():
                 is_text = isinstance(value, str)
                 what = "is null" if value is None else f"column {reading.field!r} is not a text"
-                yield f"row {at} of group {unit.start}", value if is_text else Unusable(what)
+                yield at, value if is_text else Unusable(what)
                 at += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.corpus.documents import Unusable, documents
+from mtkit.corpus.documents import Unusable, documents, place
 from mtkit.corpus.job import Tally
 from mtkit.errors import FormatError, UsageError
 
@@ -70,19 +70,19 @@ class _Ids:
             yield ids, lengths
         self.tally = Tally(n_documents, n_tokens, self._unit.size, n_empty, self._bad)
 
-    def _gathered(self) -> Iterator[tuple[list[str], list[str | bytes]]]:
+    def _gathered(self) -> Iterator[tuple[list[int], list[str | bytes]]]:
         """Yield places and texts of documents, many at a time."""
-        places: list[str] = []
+        places: list[int] = []
         texts: list[str | bytes] = []
         size = 0
-        for place, text in documents(self._unit, self._job.reading):
+        for at, text in documents(self._unit, self._job.reading):
             if isinstance(text, Unusable):
                 if not self._job.skip_bad and texts:  # one before it may be bad as well
                     yield places, texts
                     places, texts, size = [], [], 0
-                self._refuse(place, text.why)
+                self._refuse(at, text.why)
                 continue
-            places.append(place)
+            places.append(at)
             texts.append(text)
             size += len(text)
             if size >= _AT_ONCE or len(texts) >= _MOST_AT_ONCE:
@@ -92,7 +92,7 @@ class _Ids:
             yield places, texts
 
     def _encoded(
-        self, places: list[str], texts: list[str | bytes]
+        self, places: list[int], texts: list[str | bytes]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of documents and how many each has; bad ones have none and are counted."""
         import numpy as np
@@ -113,7 +113,7 @@ class _Ids:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         return ids, np.diff(starts)
 
-    def _refuse(self, place: str, why: str) -> None:
+    def _refuse(self, at: int, why: str) -> None:
         """Count a document that is bad.
 
         Raises:
@@ -121,7 +121,9 @@ class _Ids:
         """
         if not self._job.skip_bad:
             hint = "--skip-bad leaves such documents out"
-            raise FormatError(why, source=self._unit.path, field=place, hint=hint) from None
+            raise FormatError(
+                why, source=self._unit.path, field=place(self._unit, at), hint=hint
+            ) from None
         self._bad += 1
 
 
