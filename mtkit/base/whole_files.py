@@ -292,7 +292,7 @@ def _remove_unlocked(part: str) -> None:
 
 def _orderly() -> Iterator[tuple[Any, int]]:
     """Let signals that end a process end it as an exception does; yield those."""
-    import _signal as signal  # the module of this name costs 2 ms
+    import signal
 
     def leave(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -52,7 +52,7 @@ class _File:
         self, columns: Columns, *, histograms: bool, deep: bool, progress: Progress
     ) -> dict[str, Any]:
         """Return all that the page shows of it."""
-        from mtkit.check.checking import check_source
+        from mtkit.check.checking import Asked, check_source
 
         found: dict[str, Any] = {
             "name": _name(self.source.name),
@@ -64,7 +64,7 @@ class _File:
         if self.tokenizer is not None:
             found["tokens"] = tokens(self.tokenizer, columns)
             found["templates"] = templates(self.tokenizer)
-        checked = check_source(self.source, deep=deep).document()
+        checked = check_source(self.source, Asked(deep=deep)).document()
         found["check"] = {name: checked[name] for name in ("findings", "skipped")}
         return found
 
