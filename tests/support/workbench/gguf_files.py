@@ -14,7 +14,7 @@ from mutants import byte_level, gguf_level
 from small_gguf import small_gguf
 
 from mtkit.base.binary import Source
-from mtkit.check.checking import check_source
+from mtkit.check.checking import Asked, check_source
 from mtkit.commands.inspect import gguf as inspect_gguf
 from mtkit.errors import MtkitError
 from mtkit.gguf import in_place, open_gguf
@@ -163,7 +163,7 @@ def _table(rng: Random, data: bytes) -> bytes:
 def use(source: Source, rng: Random) -> str:
     """Check, and do one of the other things that one does with a GGUF."""
     with clear():
-        for finding in check_source(source, deep=rng.random() < DEEP).findings:
+        for finding in check_source(source, Asked(deep=rng.random() < DEEP)).findings:
             assert_plain(str(finding))
     file = None
     with clear():
