@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from mtkit.llm.speculative.drafts import Draft
     from mtkit.llm.speculative.pace import Pace
 
+_PAUSE = 8
+"""Tokens until the pace is asked again that said no."""
+
 
 class Imagined:
     """Rounds that are not made: each is a proposal, and the tokens that then came."""
@@ -26,11 +29,13 @@ class Imagined:
         """
         self._draft, self._pace = draft, pace
         self._proposed: list[int] | None = None
-        self._accepted = self._done = 0
+        self._accepted = self._done = self._again = 0
 
     def saw(self, ids: Sequence[int]) -> None:
         """Take the tokens that there are, one more than before."""
         self._done += 1
+        if self._done < self._again:
+            return
         proposed = self._proposed
         if proposed is not None:
             if self._accepted < len(proposed) and proposed[self._accepted] == ids[-1]:
@@ -44,5 +49,6 @@ class Imagined:
         behind = self._draft.behind(ids)
         count = self._pace.imagines(behind or 0, self._done)
         if not count:
+            self._again = self._done + _PAUSE
             return None
         return self._draft.propose(ids, count).ids if behind is not None else []

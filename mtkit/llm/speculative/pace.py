@@ -103,6 +103,8 @@ _PROBE = 2
 """Tokens of a draft that only looks."""
 _LOSS = 0.03
 """Part of the text's time that drafting may lose against plain decoding."""
+_ASKING = 0.01
+"""Part of a plain text's time that asking a draft may take."""
 _GRACE, _LENT = 1.0, 16.0
 """Plain tokens that it may lose at once at the start, and at most of what it won before."""
 _WORTH = 1.1
@@ -206,7 +208,7 @@ class Adaptive:
 
         What seems far from paying is asked less.
         """
-        costs, part = self._costs, _LOSS * min(self._gave / self._took, 1.0) ** 2
+        costs, part = self._costs, _ASKING * min(self._gave / self._took, 1.0) ** 2
         price = behind * costs.read_seconds + costs.draft(self._look)
         allowed = part * (self._due + done * costs.plain) + _GRACE * costs.plain
         if price and self._lost + price > allowed:
