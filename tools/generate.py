@@ -53,11 +53,11 @@ def commands_in(name: str) -> list[str]:
 
 def cli_reference() -> str:
     """``docs/cli.md``: the help text of every command."""
-    out = ["# Command reference\n", f"```\n{overview().rstrip()}\n```\n"]
+    out = ["# Command reference\n", f"```text\n{overview().rstrip()}\n```\n"]
     for name in COMMANDS:
-        out.append(f"## mtkit {name}\n\n```\n{help_of(name)}\n```\n")
+        out.append(f"## mtkit {name}\n\n```text\n{help_of(name)}\n```\n")
         for part in commands_in(name):
-            out.append(f"### mtkit {name} {part}\n\n```\n{help_of(name, part)}\n```\n")
+            out.append(f"### mtkit {name} {part}\n\n```text\n{help_of(name, part)}\n```\n")
     out.append("## mtkit help TOPIC\n")
     out += [f"### {name}\n\n{text}" for name, (_, text) in TOPICS.items()]
     return "\n".join(out)

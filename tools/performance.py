@@ -48,7 +48,7 @@ NAMES = [name for name, _ in ARTICLE.values()]
 RIVAL = "tokenizers"
 REPEATED = """## Repeated on another machine
 
-```
+```sh
 make bench                                    # all of this; BENCH="--quick" is shorter
 mtkit bench -t tokenizer.json corpus.txt      # your file and your text
 mtkit bench -t tokenizer.json --instructions  # counted by valgrind: the same on a busy machine

@@ -75,7 +75,7 @@ def _described(found: Any, name: str) -> Iterator[str]:
         shown = f"{name}: {found.fget.__annotations__['return']}"
     else:
         shown = _signature(found, name)
-    yield f"```python\n{shown}\n```\n"
+    yield f"```py\n{shown}\n```\n"
     yield from _documentation(found)
 
 

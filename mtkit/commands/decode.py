@@ -58,7 +58,7 @@ def decode(
 
     \b
     Examples:
-      mtkit decode 9419 11 380 9455 0 -t tokenizer.json
+      mtkit decode 39 311 391 11 536 45 45 0 -t tokenizer.json
       mtkit encode "Hello, MNN!" | mtkit decode
     """
     source = load_named(tokenizer, reader=as_reader, download=download)

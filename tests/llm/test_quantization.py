@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from importance import importance
 from screens import check_screens, screen
 from support import one_line, reference, shared
 
@@ -93,20 +94,6 @@ def test_a_report_measures_each_tensor(mtkit: Run, tmp_path: Path, model: Path) 
     check_screens(
         "quantize", model, "--type", "Q4_0", "-o", tmp_path / "new.gguf", "--report", "--force"
     )
-
-
-def importance(model: Path, *, bent: str = "") -> bytes:
-    """Return an importance matrix: the later columns of everything matter more."""
-    tensors = []
-    for tensor in open_gguf(model).tensors:
-        if len(tensor.shape) == 2:
-            width = tensor.shape[0] - (1 if bent == "width" else 0)
-            sums = (np.arange(width, dtype="<f4") ** 2 * 10).tobytes()
-            tensors.append(NewTensor(f"{tensor.name}.in_sum2", (width, 1), F32, sums))
-            count = np.array([10], "<f4").tobytes()
-            if bent != "counts":
-                tensors.append(NewTensor(f"{tensor.name}.counts", (1, 1), F32, count))
-    return gguf_bytes([Key("general.type", "string", "imatrix")], tensors)
 
 
 def test_a_trial_says_that_it_went_well(mtkit: Run, model: Path) -> None:
