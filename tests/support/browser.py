@@ -8,8 +8,10 @@ included, fails the test when the page is closed.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _HERE = {"", "127.0.0.1", "localhost", "::1"}
+_PATIENCE = 60_000
+"""Milliseconds that a page may take, on a machine that does other things, too."""
 _FLAGS = ("--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb")
 
 
@@ -34,12 +38,18 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         absent("Chromium is not installed", "MTKIT_REQUIRE_REFERENCE")
     root = ["--no-sandbox"] * (hasattr(os, "geteuid") and os.geteuid() == 0)
+    playwright.expect.set_options(timeout=_PATIENCE)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=[*_FLAGS, *root])
         try:
             yield browser
         finally:
             browser.close()
+            del browser
+    del driver
+    with warnings.catch_warnings():  # playwright leaves the pipes of its driver open
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @contextmanager
