@@ -7,6 +7,7 @@ the disk has all of it. What was killed leaves its part, which the next writer o
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 
 from mtkit.base.closing import Closing
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Buffer
 
+_PATIENCE = 10.0
+"""Seconds to wait for another process that renames files in the same folder."""
 _LINKS = 40
 """That lead from one to the next; as many as Linux follows."""
 
@@ -130,7 +133,7 @@ class WholeFiles(Closing):
                 os.fsync(file)
                 os.close(file)  # Windows renames no open file
                 self._parts[part] = path, -1
-            folders = sorted({os.path.dirname(path) or "." for path, _ in self._parts.values()})
+            folders = sorted({_folder(path) for path, _ in self._parts.values()})
             locks = [_locked_folder(folder) for folder in folders]
             try:
                 self._rename(placed)
@@ -241,19 +244,23 @@ def sync_folder(folder: str) -> None:
         os.close(file)
 
 
-def _locked_folder(folder: str) -> int:
-    """Wait until no other process renames files of a set there; -1 where that cannot be told."""
-    try:
-        import fcntl
+def _folder(path: str) -> str:
+    """Return the one name of the folder of a file: to lock a folder twice would wait for ever."""
+    return os.path.realpath(os.path.dirname(path))
 
-        file = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        return -1
+
+def _locked_folder(folder: str) -> int:
+    """Wait until no other process renames files of a set there; -1 where that cannot be told.
+
+    Whoever keeps a folder locked for longer than ``_PATIENCE`` does not rename files.
+    """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks
-        os.close(file)
+        file = os.open(folder, os.O_RDONLY)
+    except OSError:  # not a file on Windows
         return -1
+    end = time.monotonic() + _PATIENCE
+    while not lock(file) and time.monotonic() < end:
+        time.sleep(0.01)
     return file
 
 

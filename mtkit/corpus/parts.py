@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtkit.corpus.files import Unit
     from mtkit.corpus.job import Job
 
-_PLAN = "job.json"
+_PLAN, _LOCK = "job.json", "lock"
 
 
 class Parts(Closing):
@@ -55,30 +55,29 @@ class Parts(Closing):
         """
         plan = _described(job, units)
         path = os.path.join(self.folder, _PLAN)
-        if restart and os.path.isdir(self.folder):
+        if restart and os.path.isfile(path):
             self._lock()
             self.remove()
         begun = self._is_begun()
+        found = _parsed(path) if os.path.isfile(path) else {}
+        # What is done without --skip-bad holds nothing bad, and is the same with it.
+        if begun and found not in (plan, {**plan, "skip_bad": False}):
+            raise UsageError(
+                "holds parts of another job: files, tokenizer or options changed",
+                source=self.folder, hint="--restart begins anew",
+            )  # fmt: skip
         self._lock()
-        if begun:
-            found = _parsed(path) if os.path.isfile(path) else {}
-            if found == plan:
-                return
-            # What is done without --skip-bad holds nothing bad, and is the same with it.
-            if found != {**plan, "skip_bad": False}:
-                raise UsageError(
-                    "holds parts of another job: files, tokenizer or options changed",
-                    source=self.folder, hint="--restart begins anew",
-                )  # fmt: skip
-        write_files({path: json.dumps(plan).encode()}, force=True)
+        if found != plan:
+            write_files({path: json.dumps(plan).encode()}, force=True)
 
     def _lock(self) -> None:
-        """Keep other runs away, where folders can be locked."""
+        """Keep other runs away, where files can be locked."""
         self.close()
         try:
-            self._locked = os.open(self.folder, os.O_RDONLY)
-        except OSError:  # not a file on Windows
-            return
+            self._locked = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise ResourceError(what, source=self.folder) from None
         if not lock(self._locked):
             self.close()
             raise UsageError("is being written by another process", source=self.folder)
@@ -88,7 +87,7 @@ class Parts(Closing):
         try:
             os.mkdir(self.folder)
         except FileExistsError:  # an empty one: the disk was full before the plan was written
-            return not os.path.isdir(self.folder) or bool(os.listdir(self.folder))
+            return not os.path.isdir(self.folder) or bool({*os.listdir(self.folder)} - {_LOCK})
         except FileNotFoundError:
             raise UsageError("no such folder", source=os.path.dirname(self.folder)) from None
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
@@ -184,3 +185,21 @@ def test_what_a_shell_redirected_is_no_target(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="a device, not a file"):
                 check_target(name, force=True)
     check_target("/dev/shm/mtkit-nothing-here" if os.path.isdir("/dev/shm") else str(link) + "x")
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_one_folder_under_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, locked: bool
+) -> None:
+    monkeypatch.setattr(whole_files, "_PATIENCE", 0.1)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").symlink_to(tmp_path / "here")
+    paths = [tmp_path / "here" / "one", tmp_path / "there" / "two"]
+    folder = os.open(tmp_path / "here", os.O_RDONLY)
+    try:
+        if locked:  # by somebody who does not rename files
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        write_files({str(path): b"x" for path in paths})
+    finally:
+        os.close(folder)
+    assert [path.read_bytes() for path in paths] == [b"x", b"x"]
