@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sh", "console", "python"}
-SHOWN = {"text", "json", "py"}
-"""Kinds of blocks that nobody types: layouts, answers, signatures."""
+SHOWN = {"text", "json", "py", "yaml", "nginx", "caddy"}
+"""Kinds of blocks that nobody types: layouts, answers, signatures, others' settings."""
 _LARGE = {"-n 32768": "-n 4096", "-n 16384": "-n 2048"}
 """Numbers of ids that the small model does not have -> what it has."""
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```", re.M | re.S)
@@ -110,7 +110,7 @@ def make_files(folder: Path) -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")[:4000]
     for name in ("model", "small", "other", "models/one"):
         _copy(model, folder / f"{name}.gguf")
-    for name in ("old", "new", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):
+    for name in ("old", "new", "folder", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):
         shutil.copytree(hf, folder / name)
     repository = folder / "hub" / "models--ORG--NAME"
     shutil.copytree(hf, repository / "snapshots" / ("0" * 40))
