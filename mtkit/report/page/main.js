@@ -17,6 +17,7 @@ async function show(number) {
     "a", {href: `#${one.id}`}, one.id === "overview" ? "Overview" : one.firstChild.firstChild.textContent,
   ))));
   for (const table of tables) table.draw();
+  (window.requestIdleCallback ?? setTimeout)(() => tables.forEach((table) => table.about.idle?.()));
 }
 
 function chosenFile() {

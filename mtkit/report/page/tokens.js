@@ -46,7 +46,6 @@ async function tokenTable(tokens) {
     numbersOf(tokens.kind), numbersOf(tokens.script), numbersOf(tokens.bytes),
     tokens.score ? numbersOf(tokens.score) : null,
   ]);
-  (window.requestIdleCallback ?? setTimeout)(() => [texts, spelled].map((one) => one?.low()));
   const kinds = tokens.kind.names, scripts = tokens.script.names;
   const spelling = spelled ?? texts;
   const merges = tokens.merges ? new Merges(tokens.merges, spelling) : null;
@@ -61,9 +60,10 @@ async function tokenTable(tokens) {
       if (spelled) spelled.mark(text.replaceAll(" ", "·"), marks);
     },
     open: (row) => token(row),
+    idle: () => [texts, spelled].forEach((one) => one?.low()),
     columns: [
       {head: "Id", width: "8%", right: true, cell: (row) => String(row),
-        sort: () => Uint32Array.from({length: tokens.count}, (_, row) => row)},
+        sort: () => upTo(tokens.count)},
       {head: "Token", width: "32%", letters: true, cell: (row) => element(
         "span", {class: special[kind[row]] ? "special" : null}, texts.get(row)), sort: all((row) => texts.get(row))},
       ...(spelled ? [{head: "Spelling", width: "22%", letters: true, cell: (row) => spelled.get(row),
