@@ -62,9 +62,9 @@ def test_random_kills(tmp_path: Path) -> None:
         # -2: before the interpreter had set its handler, or while it was ending. While it starts
         # it says what it was at, with a code of its own. 143: half-written files were removed.
         is_starting = number == signal.SIGINT and delay < 0.1
-        assert child.returncode in (0, 128 + number, -number) or (is_starting and child.returncode == 1), (
-            said
-        )
+        assert child.returncode in (0, 128 + number, -number) or (
+            is_starting and child.returncode == 1
+        ), said
         assert b"Traceback" not in said or is_starting or child.returncode == -signal.SIGINT, said
         assert session.exists() or not had  # the one that was there, or the new one
         if session.exists():

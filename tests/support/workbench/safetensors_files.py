@@ -61,7 +61,5 @@ def use(source: Source, rng: Random) -> str:
     assert header.parameters >= 0
     assert sum(one.n_bytes for one in header.weights) == len(source.data) - header.n_bytes
     with clear():
-        inspect_safetensors.show(
-            source, as_json=rng.random() < 0.5, everything=rng.random() < 0.5
-        )
+        inspect_safetensors.show(source, as_json=rng.random() < 0.5, everything=rng.random() < 0.5)
     return "read"
