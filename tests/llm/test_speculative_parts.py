@@ -184,6 +184,40 @@ def test_earlier_texts_decide() -> None:
     assert lookup.declined(200, 0)
 
 
+@pytest.mark.parametrize("late", [1.0, 1.8])
+def test_texts_in_pairs_end_where_the_machine_was_taken_for_a_slow_one(late: float) -> None:
+    """Costs measured at a busy moment: what is drafted then seems cheap beside a plain token."""
+    true = Costs(PAIRS_DEAR, 0.1, 0.02, pairs=True)
+    pace, drafted = Adaptive(8, Costs(true.by_size, 0.1, 0.02, pairs=True)), []
+    for text in range(60):
+        declined = bool(pace.declined(100, 20))
+        drafted.append(not declined)
+        if declined:
+            pace.rested(100, [1.0] * 100)
+            for _ in range(10):
+                pace.imagined(2, 2 if text < 5 else 1)  # it begins well
+            continue
+        for _ in range(40):
+            count = pace.count(100, 0)
+            slow = late if text < 8 else 1.0
+            pace.saw(count, count // 2, slow * true.draft(count), slow * true.verify(count + 1))
+    assert not any(drafted[-30:])
+
+
+def test_now_and_then_a_text_is_plain_that_a_text_in_pairs_cannot_be() -> None:
+    pace = Adaptive(8, Costs(PAIRS_CHEAP, 0.05, 0.0, pairs=True))
+    told = []
+    for _ in range(30):
+        told.append(pace.declined(200, 0))
+        if told[-1]:
+            pace.rested(200, [1.0] * 200)
+        else:
+            pace.saw(4, 4, 0.2, 1.35)
+    assert [bool(reason) for reason in told] == [n % 9 == 8 for n in range(30)]
+    free = Adaptive(8, Costs(NEARLY_FREE, 0.0, pairs=True))
+    assert not any(free.declined(200, 0) for _ in range(30))
+
+
 @pytest.mark.parametrize(("chance", "drafts"), [(0.2, False), (0.5, False), (0.8, True)])
 @pytest.mark.parametrize("draft", [0.02, 0.1])
 def test_a_model_is_asked_in_plain_texts_for_little(
@@ -282,7 +316,7 @@ def test_the_plain_token_behind_a_draft_counts_as_lost() -> None:
 def test_a_slow_machine_is_slow_for_all_sizes() -> None:
     costs = Costs({1: 1.0, 4: 2.5}, 0.5)
     for _ in range(200):
-        costs.saw(0, 0.0, 3.0)
+        costs.saw_plain(3.0, costs.plain)
     assert [costs.verify(size) for size in (1, 4)] == pytest.approx([3.0, 7.5], rel=1e-3)
     late = Costs({1: 10.0, 5: 11.0}, 2.0)  # measured while the machine was busy
     pace = Adaptive(4, late)

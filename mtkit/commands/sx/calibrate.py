@@ -57,7 +57,7 @@ def calibrate(
     with open_model(ModelSettings(model_named(target), context), n_ctx=n_ctx) as runner:
         opened = runner.open_context()
         used = opened.settings.threads
-        seconds = calibration.measure(opened, max(calibration.SIZES))
+        seconds = calibration.combined(calibration.measure(opened, max(calibration.SIZES)))
     others = {
         path: _plain_seconds(ModelSettings(path, context), n_ctx)
         for path in map(model_named, other or ())
@@ -121,4 +121,4 @@ def _plain_seconds(settings: ModelSettings, n_ctx: int) -> float:
     from mtkit.llm.speculative import calibration
 
     with open_model(settings, n_ctx=n_ctx) as runner:
-        return calibration.measure(runner.open_context(), 1)[1]
+        return calibration.combined(calibration.measure(runner.open_context(), 1))[1]

@@ -202,9 +202,13 @@ class Bench:
             opened = {name: self._open(name, settings, stack) for name in self._names(temperature)}
             for name in opened if prompts else ():
                 self._write(opened[name], prompts[0][2], min(_WARM_UP, limit))
+            scripted = [name for name, (_, _, script) in opened.items() if script is not None]
+            order = [name for name in opened if name not in scripted]
             for source, number, ids in prompts:
                 reference: list[int] = []
-                for name, group in opened.items():
+                order.append(order.pop(0))  # what ran before is in the caches
+                for name in order + scripted:
+                    group = opened[name]
                     _, speculation, script = group
                     if script is not None:
                         script.ids = [*ids, *reference]

@@ -14,14 +14,15 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtkit.llama import Context
     from mtkit.llm.preflight import ModelHeader
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16)
 """Tokens in a batch that are measured; between them the time is taken to be straight."""
-_TURNS = 8
+_TURNS, _REMEMBERED, _NOW = 8, 32, 5
+"""Times that all is measured at first; those that are remembered; those of what it takes now."""
 _PAST = 32
 _MANY = 32
 """Tokens that a draft reads at once."""
@@ -122,22 +123,28 @@ class Costs:
         self.draft_seconds *= factor
         self.read_seconds *= factor
 
-    def saw(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
-        """Learn from a round.
+    def saw_plain(self, seconds: float, before: float) -> None:
+        """Learn how fast the machine is now: it counts for every size and for the draft.
 
-        A plain one says how fast the machine is now: it counts for every size and for the draft.
+        Args:
+            seconds: Of a round without a draft.
+            before: What it was thought to take.
         """
-        size = max(drafted + 1, 1 + self.pairs)
+        self.scale(1 + _change(seconds, before))
+
+    def saw(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
+        """Learn from a round with a draft."""
+        size = drafted + 1
         before = self.verify(size)
-        # One slow round is the machine's affair: it may have had other things to do.
-        change = _NEWS * (min(verify_seconds / before, 2) - 1)
-        if not drafted:
-            self.scale(1 + change)
-            return
-        self.by_size[size] = before * (1 + change)
+        self.by_size[size] = before * (1 + _change(verify_seconds, before))
         if self.draft_seconds:
             a_token = min(draft_seconds / drafted, 2 * self.draft_seconds)
             self.draft_seconds += _NEWS * (a_token - self.draft_seconds)
+
+
+def _change(seconds: float, before: float) -> float:
+    # One slow round is the machine's affair: it may have had other things to do.
+    return _NEWS * (min(seconds / before, 2) - 1)
 
 
 def clock(context: Context) -> Callable[[], float]:
@@ -152,12 +159,12 @@ def clock(context: Context) -> Callable[[], float]:
 
 def measure(
     context: Context, most: int, *, pairs: bool = False, turns: int = _TURNS
-) -> dict[int, float]:
-    """Return tokens in a batch -> seconds, the least of interleaved turns; empties the context.
+) -> list[dict[int, float]]:
+    """Return tokens in a batch -> seconds, for each turn; empties the context.
 
-    The least, because what takes longer is what else the machine does. A token alone comes behind
-    another one alone, as in plain decoding: llama.cpp then keeps the graph that it computes. It
-    makes one anew where the size of a batch changes, as it does between rounds.
+    A token alone comes behind another one alone, as in plain decoding: llama.cpp then keeps the
+    graph that it computes. It makes one anew where the size of a batch changes, as it does between
+    rounds.
 
     Args:
         context: Of the target.
@@ -165,63 +172,35 @@ def measure(
         pairs: A round without a draft computes two tokens (``exactness``), like the one before.
         turns: How often each size is measured, at most.
     """
-    token_id = max(context.model.bos, 0)
-    past = min(_PAST, context.n_ctx // 2)
+    past = _begin(context)
     room = min(max(most, 1 + pairs), context.n_ctx - past, context.n_batch)
     sizes = sorted({size for size in (*SIZES, room) if size <= room} or {1})
-    context.clear()
-    context.decode([token_id] * past)
-    times: dict[int, list[float]] = {size: [] for size in sizes}
+    found: list[dict[int, float]] = []
     now, began = clock(context), time.perf_counter()
     for turn in range(turns + 1):
-        for size in sizes:
-            batch = [token_id] * size
-            if size <= 1 + pairs:
-                context.decode(batch, outputs="all")
-                context.truncate(past)
-            start = now()
-            context.decode(batch, outputs="all")
-            context.logits(0)
-            if turn or size == sizes[-1]:  # the first touches memory for the first time
-                times[size].append(now() - start)
-            context.truncate(past)
-        if turn and time.perf_counter() - began > _SECONDS:
+        times = {size: _batch_seconds(context, size, size <= 1 + pairs, now) for size in sizes}
+        if turn:  # the first touches memory for the first time
+            found.append(times)
+        if found and time.perf_counter() - began > _SECONDS:
             break
     context.clear()
-    return {size: min(found) for size, found in times.items()}
+    return found
+
+
+def combined(turns: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return tokens in a batch -> seconds, of what ``measure`` returned.
+
+    Of a token alone it is the least: what takes longer is what else the machine does. What a batch
+    takes beside that is the median of the turns, in each of which the machine was equally busy: the
+    least of each size are of moments when it was not.
+    """
+    plain = min(turn[1] for turn in turns)
+    return {size: plain * _middle(turn[size] / turn[1] for turn in turns) for size in turns[0]}
 
 
 def step_seconds(context: Context) -> float:
-    """Return the seconds of a drafted token, the least of some; empties the context.
-
-    A draft of two: the first comes behind the two tokens that the last round gave.
-    """
-    now, token_id, found = clock(context), max(context.model.bos, 0), []
-    context.clear()
-    for _ in range(4):
-        start = now()
-        context.decode([token_id] * min(2, context.n_ctx))
-        context.logits()
-        if context.n_ctx > 2:
-            context.decode([token_id])
-            context.logits()
-        found.append((now() - start) / 2)
-        context.clear()
-    return min(found)
-
-
-def read_seconds(context: Context) -> float:
-    """Return the seconds of one token among many, the least of some; empties the context."""
-    now, token_id, found = clock(context), max(context.model.bos, 0), []
-    many = max(min(_MANY, context.n_ctx, context.n_batch), 1)
-    for _ in range(3):
-        context.clear()
-        start = now()
-        context.decode([token_id] * many)
-        context.logits()
-        found.append((now() - start) / many)
-    context.clear()
-    return min(found)
+    """Return the seconds of a drafted token, the least of some; empties the context."""
+    return min(_drafted_seconds(context) for _ in range(_NOW))
 
 
 def costs_now(
@@ -236,11 +215,79 @@ def costs_now(
 
     Empties the contexts.
     """
-    drafting = (step_seconds(draft), read_seconds(draft)) if draft is not None else (0.0, 0.0)
-    costs = Costs(by_size, *drafting, pairs=pairs, mixed=mixed)
-    factor = measure(target, 1, turns=3)[1] / costs.plain
-    costs.by_size = {size: factor * seconds for size, seconds in by_size.items()}
+    now = clock(target)
+    _begin(target)
+    plain, drafted, read = [], [], []
+    for turn in range(_NOW + 1):
+        plain.append(_batch_seconds(target, 1, True, now))
+        if draft is not None:
+            drafted.append(_drafted_seconds(draft) / plain[-1])
+            read.append(_read_seconds(draft) / plain[-1])
+        if not turn:
+            plain, drafted, read = [], [], []
+    target.clear()
+    least = min(plain)
+    costs = Costs(by_size, _middle(drafted or [0.0]) * least, _middle(read or [0.0]) * least,
+                  pairs=pairs, mixed=mixed)  # fmt: skip
+    costs.by_size = {size: least / costs.plain * each for size, each in by_size.items()}
     return costs
+
+
+def _middle(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
+
+
+def _begin(context: Context) -> int:
+    """Empty a context and read something; return how much."""
+    context.clear()
+    past = min(_PAST, context.n_ctx // 2)
+    context.decode([max(context.model.bos, 0)] * past)
+    return past
+
+
+def _batch_seconds(context: Context, size: int, again: bool, now: Callable[[], float]) -> float:
+    """Return the seconds of a batch behind what is there; ``again``: behind one of its size."""
+    past, batch = context.n_past, [max(context.model.bos, 0)] * size
+    if again:
+        context.decode(batch, outputs="all")
+        context.truncate(past)
+    start = now()
+    context.decode(batch, outputs="all")
+    context.logits(0)
+    seconds = now() - start
+    context.truncate(past)
+    return seconds
+
+
+def _drafted_seconds(context: Context) -> float:
+    """Return the seconds of a drafted token; empties the context.
+
+    A draft of two: the first comes behind the two tokens that the last round gave.
+    """
+    now, token_id = clock(context), max(context.model.bos, 0)
+    context.clear()
+    start = now()
+    context.decode([token_id] * min(2, context.n_ctx))
+    context.logits()
+    if context.n_ctx > 2:
+        context.decode([token_id])
+        context.logits()
+    seconds = now() - start
+    context.clear()
+    return seconds / 2
+
+
+def _read_seconds(context: Context) -> float:
+    """Return the seconds of one token among many; empties the context."""
+    now, many = clock(context), max(min(_MANY, context.n_ctx, context.n_batch), 1)
+    context.clear()
+    start = now()
+    context.decode([max(context.model.bos, 0)] * many)
+    context.logits()
+    seconds = now() - start
+    context.clear()
+    return seconds / many
 
 
 # -- what is remembered
@@ -249,28 +296,29 @@ def costs_now(
 def remembered(
     header: ModelHeader, context: Context, most: int, *, pairs: bool
 ) -> dict[int, float]:
-    """Return what ``measure`` gives, the least of all times that it was done for this model.
+    """Return tokens in a batch -> seconds: ``combined`` of the last turns that were measured.
 
-    Where that is quick it is done again: the machine may have been busy before.
+    Where a turn is quick some more are: the machine may have been busy before.
     """
     path = _path(header, context, most, pairs=pairs)
-    before: dict[int, float] = {}
+    turns: list[dict[int, float]] = []
     with suppress(OSError, ValueError, TypeError, AttributeError):
         with open(path, encoding="utf-8") as file:
-            read = {int(size): float(seconds) for size, seconds in json.load(file).items()}
-        if 1 in read and all(0 < seconds < 3600 for seconds in read.values()):
-            before = read
-    if sum(before.values()) > _QUICK / 3:
-        return before
-    found = measure(context, most, pairs=pairs, turns=2 if before else _TURNS)
-    found = {size: min(seconds, before.get(size, seconds)) for size, seconds in found.items()}
+            read = [{int(size): float(s) for size, s in turn.items()} for turn in json.load(file)]
+        if all(0 < seconds < 3600 for turn in read for seconds in turn.values()):
+            turns = [turn for turn in read if turn.keys() == read[0].keys() and 1 in turn]
+    if turns and sum(turns[-1].values()) > _QUICK / 3:
+        return combined(turns)
+    made = measure(context, most, pairs=pairs, turns=2 if turns else _TURNS)
+    turns = [turn for turn in turns if turn.keys() == made[0].keys()][len(made) - _REMEMBERED :]
+    turns += made
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         part = f"{path}.{os.getpid()}"
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(found, file)
+            json.dump(turns, file)
         os.replace(part, path)
-    return found
+    return combined(turns)
 
 
 def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> str:
@@ -284,7 +332,7 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch, most, pairs,
-        clock(context).__name__, "graph kept, one alone, no looks",
+        clock(context).__name__, "graph kept, one alone, turns",
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()
     return os.path.join(folder("calibration"), name + ".json")

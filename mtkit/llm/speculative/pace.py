@@ -103,7 +103,7 @@ _PROBE = 2
 """Tokens of a draft that only looks."""
 _LOSS = 0.03
 """Part of the text's time that drafting may lose against plain decoding."""
-_ASKING = 0.01
+_ASKING = 0.005
 """Part of a plain text's time that asking a draft may take."""
 _GRACE, _LENT = 1.0, 16.0
 """Plain tokens that it may lose at once at the start, and at most of what it won before."""
@@ -113,6 +113,8 @@ _AHEAD = 256
 """Tokens of the rest of a text that are counted on: it may end at any time."""
 _NEWS = 0.2
 """What the last draft, and the plain round behind it, counts against all before."""
+_TEXTS = 8
+"""Texts in a row that are drafted where a text in pairs cannot tell how fast plain decoding is."""
 _LISTEN = 3
 """Plain rounds at the start, which say how fast the machine is now."""
 _LONGEST_PAUSE = 32
@@ -171,7 +173,7 @@ class Adaptive:
         self._accepted = self._ever_accepted = _WEIGHT * _EXPECTED
         self._due = self._lost = self._invested = 0.0
         self._change = self._returns = 0.0
-        self._drafted = False
+        self._drafted, self._texts = False, 0
         self._pause, self._look = 0, min(_PROBE, most)
         self._first: list[float] = []
         # Of rounds of texts in pairs, made or imagined: tokens, and their cost in plain ones.
@@ -194,7 +196,13 @@ class Adaptive:
             return "no draft pays for what it costs on this machine"
         speed, entry = self._gave / self._took, behind * costs.read_seconds / costs.plain
         pays = speed > _WORTH and (1 - 1 / speed) * min(left, _AHEAD) > entry
-        if not costs.pairs or costs.step <= _HARDLY or pays:
+        if not costs.pairs or costs.step <= _HARDLY:
+            return ""
+        self._texts = self._texts + 1 if pays else 0
+        if self._texts > _TEXTS:
+            self._texts = 0
+            return "now and then a text says how fast plain decoding is"
+        if pays:
             return ""
         return f"in this exact configuration a step costs {costs.step:.2f} of a plain one"
 
@@ -271,7 +279,7 @@ class Adaptive:
             self._went_back(seconds[0])
             seconds = seconds[2:]  # the second is slower yet
         for each in seconds:
-            self._was_plain(each)
+            self._was_plain(each, self._costs.plain)
         self._due += rounds * self._costs.plain
         self._pause = 0
 
@@ -287,14 +295,14 @@ class Adaptive:
         self._lost += more
         self._drafted = False
 
-    def _was_plain(self, seconds: float) -> None:
-        """Learn from a plain round behind another one."""
+    def _was_plain(self, seconds: float, before: float) -> None:
+        """Learn from a plain round behind another one, which was thought to take ``before``."""
         if len(self._first) == _LISTEN:
-            self._costs.saw(0, 0.0, seconds)
+            self._costs.saw_plain(seconds, before)
             return
         self._first.append(seconds)
         if len(self._first) == _LISTEN:
-            self._costs.scale(min(self._first) / self._costs.verify(1))
+            self._costs.scale(min(self._first) / before)
 
     @property
     def _acceptance(self) -> float:
@@ -326,7 +334,7 @@ class Adaptive:
         elif self._drafted:
             self._went_back(verify_seconds)
         else:
-            self._was_plain(verify_seconds)
+            self._was_plain(verify_seconds, self._costs.verify(1))
         plain = self._costs.verify(1)
         self._went(drafted, accepted)
         self._due += (accepted + 1) * plain

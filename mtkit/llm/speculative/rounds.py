@@ -137,7 +137,7 @@ class Speculation:
         start, done, nothing = time.perf_counter(), 0, Proposal([])
         looks = self._declined and self._pace.looks
         imagined = Imagined(self.draft, self._pace) if looks else None
-        timed, times = 0 if self._declined else _TIMED, []
+        timed, times = count if looks else 0 if self._declined else _TIMED, []
         try:
             while done < count and not runner.stop_asked:
                 if done < timed:
