@@ -206,7 +206,6 @@ class Bench:
             order = [name for name in opened if name not in scripted]
             for source, number, ids in prompts:
                 reference: list[int] = []
-                order.append(order.pop(0))  # what ran before is in the caches
                 for name in order + scripted:
                     group = opened[name]
                     _, speculation, script = group
@@ -220,6 +219,7 @@ class Bench:
                     yield Run(
                         source, number, name, temperature, written, seconds, wall, chance, seen
                     )
+                order.append(order.pop(0))  # what ran before is in the caches
 
     def _names(self, temperature: float) -> list[str]:
         found = [PLAIN, *[PAIRED] * self.pairs, *(g for g in self._groups if g != PLAIN)]
