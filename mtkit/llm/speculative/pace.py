@@ -103,8 +103,8 @@ _PROBE = 2
 """Tokens of a draft that only looks."""
 _LOSS = 0.03
 """Part of the text's time that drafting may lose against plain decoding."""
-_ASKING = 0.005
-"""Part of a plain text's time that asking a draft may take."""
+_ASKING = 0.02
+"""Part of a plain text's time that asking a draft may take which could be twice as fast."""
 _GRACE, _LENT = 1.0, 16.0
 """Plain tokens that it may lose at once at the start, and at most of what it won before."""
 _WORTH = 1.1
@@ -214,9 +214,11 @@ class Adaptive:
     def imagines(self, behind: int, done: int) -> int:
         """Return how many tokens to propose, where that costs no more than may be lost.
 
-        What seems far from paying is asked less.
+        What seems far from paying is asked less, and so is what could win little.
         """
-        costs, part = self._costs, _ASKING * min(self._gave / self._took, 1.0) ** 2
+        costs = self._costs
+        part = _ASKING * min(self._gave / self._took, 1.0) ** 2
+        part *= min(self._best(_HOPE, costs.plain)[1] - 1, 1.0)
         price = behind * costs.read_seconds + costs.draft(self._look)
         allowed = part * (self._due + done * costs.plain) + _GRACE * costs.plain
         if price and self._lost + price > allowed:
