@@ -13,7 +13,7 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative import calibration, exactness
-from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.opening import prepared
 from mtkit.settings import GenerateSettings
 

@@ -14,11 +14,12 @@ import pytest
 from chi_square import TableContext, TableModel, TableSampler, chances, joint, p_value
 
 from mtkit.llm.speculative import verification
-from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.adaptive import Adaptive
+from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.distribution import Distribution
 from mtkit.llm.speculative.drafts import FirstOf
 from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.pace import Steady
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 

@@ -10,11 +10,12 @@ import pytest
 
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.speculative import exactness
-from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.adaptive import Adaptive
+from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.imagined import Imagined
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.opening import prepared
-from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.pace import Steady
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings, LoadSettings
 from mtkit.settings.declaration import settings_of

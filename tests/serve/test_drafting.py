@@ -20,7 +20,7 @@ from mtkit.gguf.rows import Rows
 from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative import semantic_index
-from mtkit.llm.speculative.calibration import Costs
+from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.shared import SharedDrafting
 
 if TYPE_CHECKING:

@@ -230,7 +230,7 @@ def _prompts(files: list[str], count: int | None) -> Any:
 def _document(
     settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
 ) -> dict[str, object]:
-    from mtkit.llm.speculative.calibration import Costs
+    from mtkit.llm.speculative.costs import Costs
 
     drafting, costs = settings.drafting, Costs(done.costs, 0.0)
     return {

@@ -46,6 +46,7 @@ def calibrate(
     from mtkit.commands.options import model_named
     from mtkit.llm.open_model import open_model
     from mtkit.llm.speculative import calibration, exactness
+    from mtkit.llm.speculative.costs import Costs
     from mtkit.settings import ContextSettings, ModelSettings
 
     n_ctx = 64
@@ -62,7 +63,7 @@ def calibrate(
         path: _plain_seconds(ModelSettings(path, context), n_ctx)
         for path in map(model_named, other or ())
     }
-    costs = calibration.Costs(seconds, step)
+    costs = Costs(seconds, step)
     against = []
     for path, spent in others.items():
         found = (costs.break_even(size - 1, spent) for size in seconds)

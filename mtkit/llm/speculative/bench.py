@@ -31,9 +31,11 @@ from random import Random
 from mtkit.base.record import Record, replace
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import calibration, exactness, opening
+from mtkit.llm.speculative.adaptive import Adaptive
+from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
-from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.pace import Steady
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 
@@ -258,7 +260,7 @@ class Bench:
     def _pace(self) -> Pace:
         if not self._settings.drafting.draft_auto:
             return Steady(self._most)
-        return Adaptive(self._most, calibration.Costs(self.costs, 0.0, pairs=self.pairs))
+        return Adaptive(self._most, Costs(self.costs, 0.0, pairs=self.pairs))
 
     def _write(
         self, group: tuple[Sampler, Speculation | None, Script | None], ids: list[int], limit: int

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.llm.speculative import calibration, exactness
+from mtkit.llm.speculative.adaptive import Adaptive
 from mtkit.llm.speculative.growth import is_dynamic
 from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
-from mtkit.llm.speculative.pace import Adaptive, Steady
+from mtkit.llm.speculative.pace import Steady
 from mtkit.llm.speculative.rounds import Speculation
 
 TYPE_CHECKING = False

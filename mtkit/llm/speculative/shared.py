@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from mtkit.llama import SlotContext
     from mtkit.llm.runner import Runner
+    from mtkit.llm.speculative.costs import Costs
     from mtkit.llm.speculative.drafts import Draft
     from mtkit.llm.speculative.verification import Round
     from mtkit.settings import AnswerSettings
@@ -123,7 +124,7 @@ class SharedDrafting(Closing):
         drafting, count = settings.drafting, context.n_slots
         rows = min(context.n_batch, exactness.MOST_ROWS) if drafting.exact else context.n_batch
         self._most = min(drafting.draft_max, max(rows // count - 1, 0))
-        self._costs: calibration.Costs | None = None
+        self._costs: Costs | None = None
         self._rest = 0
         with ExitStack() as stack:
             loaded = stack.enter_context(LoadedDraft(runner, settings, context.n_slot, count))
