@@ -3,9 +3,9 @@
     python benchmarks/workbench.py [FILE.gguf ...] [--runs N] [--sparse-gb N] [--hash-gb N]
         [--others]
 
-Of each file and of a sparse model of some gigabytes: inspect, check, one value edited in its place;
-with ``--others`` gguf-dump, too. Of a model with data: hash and sha256sum, with their peak memory;
-one value edited into a new file. Runs are interleaved, the minimum counts.
+Of each file and of a sparse model of some gigabytes: inspect, check; with ``--others`` gguf-dump,
+too. One value edited in the place of the sparse model, into a new file of it and of a model with
+data; of that hash and sha256sum, with their peak memory. Runs are interleaved, the minimum counts.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ def main() -> None:
         sparse, data = (os.path.join(folder, f"{name}.gguf") for name in ("sparse", "data"))
         write_sparse(sparse, asked.sparse_gb << 30)
         write_sparse(data, asked.hash_gb << 30)
+        with open(data, "r+b") as file:
+            file.seek(1 << 20)
+            piece = os.urandom(1 << 20)
+            while file.tell() < asked.hash_gb << 30:
+                file.write(piece)
         commands: dict[tuple[str, str], list[str]] = {}
         for path in (*asked.files, sparse):
             name = os.path.basename(path)
@@ -44,9 +49,10 @@ def main() -> None:
             *MTKIT, "edit", sparse, "--set", value, "--in-place",
         ]  # fmt: skip
         new = os.path.join(folder, "new.gguf")
-        commands["edit -o", "data.gguf"] = [
-            *MTKIT, "edit", data, "--set", value, "-o", new, "--force",
-        ]  # fmt: skip
+        for path in (sparse, data):
+            commands["edit -o", os.path.basename(path)] = [
+                *MTKIT, "edit", path, "--set", value, "-o", new, "--force",
+            ]  # fmt: skip
         commands["hash", "data.gguf"] = [*MTKIT, "hash", data, "--sha256"]
         commands["sha256sum", "data.gguf"] = ["sha256sum", data]
         found: dict[tuple[str, str], list[tuple[int, float, float]]] = {}

@@ -197,6 +197,30 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+class MappedFile(mmap.mmap):
+    """A mapping that knows its file.
+
+    Attributes:
+        path: As it was opened.
+        status: What the system says of the file.
+    """
+
+    path: str
+    status: os.stat_result
+
+    def opened(self) -> int:
+        """Open the file again and return its descriptor; -1 where its name is another's by now."""
+        try:
+            flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe by now?
+            file = os.open(self.path, os.O_RDONLY | flags)
+        except OSError:
+            return -1
+        if os.path.samestat(os.fstat(file), self.status):
+            return file
+        os.close(file)
+        return -1
+
+
 def map_file(path: str) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
 
@@ -207,11 +231,13 @@ def map_file(path: str) -> Buffer:
     try:
         with open(path, "rb") as file:
             try:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped
                 return b""
             except OSError:  # a pipe or a device cannot be mapped
                 return _read(file, path)
+            mapped.path, mapped.status = path, os.fstat(file.fileno())
+            return mapped
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
 

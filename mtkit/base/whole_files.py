@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 
 from mtkit.base.closing import Closing
+from mtkit.base.copying import put
 from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -115,7 +116,8 @@ class WholeFiles(Closing):
         try:
             with open(self._parts[part][1], "wb", closefd=False) as file:
                 for piece in (content,) if isinstance(content, bytes) else content:
-                    file.write(piece)
+                    put(piece, file)
+                file.truncate()
         except OSError as error:
             raise _unwritable(error, path) from None
 
