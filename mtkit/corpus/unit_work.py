@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from mtkit.corpus.documents import Unusable, documents, place
+from bisect import bisect
+
+from mtkit.corpus.documents import Block, documents, place
 from mtkit.corpus.job import Tally
 from mtkit.errors import FormatError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
     from mtkit.corpus.parts import Parts
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-_AT_ONCE = 1 << 20
-"""Bytes of text that are encoded together, and ids that are counted together."""
-_MOST_AT_ONCE = 1 << 13
-"""Documents that are encoded together."""
+_COUNTED_AT_ONCE = 1 << 20
+"""Ids that are counted together."""
 
 
 def loaded(job: Job) -> Tokenizer:
@@ -57,8 +57,8 @@ class _Ids:
 
         end_id = self._job.end_id
         n_documents = n_tokens = n_empty = 0
-        for places, texts in self._gathered():
-            ids, lengths = self._encoded(places, texts)
+        for block in self._blocks():
+            ids, lengths = self._encoded(block.places, block.texts)
             n_empty += len(lengths)
             lengths = lengths[lengths > 0]
             n_empty -= len(lengths)
@@ -70,29 +70,19 @@ class _Ids:
             yield ids, lengths
         self.tally = Tally(n_documents, n_tokens, self._unit.size, n_empty, self._bad)
 
-    def _gathered(self) -> Iterator[tuple[list[int], list[str | bytes]]]:
-        """Yield places and texts of documents, many at a time."""
-        places: list[int] = []
-        texts: list[str | bytes] = []
-        size = 0
-        for at, text in documents(self._unit, self._job.reading):
-            if isinstance(text, Unusable):
-                if not self._job.skip_bad and texts:  # one before it may be bad as well
-                    yield places, texts
-                    places, texts, size = [], [], 0
-                self._refuse(at, text.why)
-                continue
-            places.append(at)
-            texts.append(text)
-            size += len(text)
-            if size >= _AT_ONCE or len(texts) >= _MOST_AT_ONCE:
-                yield places, texts
-                places, texts, size = [], [], 0
-        if texts:
-            yield places, texts
+    def _blocks(self) -> Iterator[Block]:
+        """Yield the documents that are good as far as reading them shows."""
+        for block in documents(self._unit, self._job.reading):
+            if block.bad and not self._job.skip_bad:
+                at, why = block.bad[0]
+                before = bisect(block.places, at)  # one of them may be bad as well
+                yield Block(block.places[:before], block.texts[:before])
+                self._refuse(at, why)
+            self._bad += len(block.bad)
+            yield block
 
     def _encoded(
-        self, places: list[int], texts: list[str | bytes]
+        self, places: Sequence[int], texts: list[str | bytes]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of documents and how many each has; bad ones have none and are counted."""
         import numpy as np
@@ -151,7 +141,7 @@ def _joined(made: _Ids) -> Iterator[NDArray[np.int32]]:
     for ids, _ in made:
         waiting.append(ids)
         size += len(ids)
-        if size >= _AT_ONCE:
+        if size >= _COUNTED_AT_ONCE:
             yield np.concatenate(waiting)
             waiting, size = [], 0
     if waiting:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import mtkit
+from mtkit.corpus import documents as reading_of_documents
 from mtkit.corpus import files
 from mtkit.corpus.documents import documents
 from mtkit.corpus.files import Reading, units_of
@@ -119,10 +120,65 @@ def test_ranges_lose_no_line_and_double_none(texts, size, closed, tmp_path_facto
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_UNIT_BYTES", size)
         units, _ = units_of([str(path)], Reading(by_line=True))
-    found = [text for unit in units for _, text in documents(unit, Reading(by_line=True))]
+    reading = Reading(by_line=True)
+    found = [text for u in units for block in documents(u, reading) for text in block.texts]
     lines = content.split(b"\n")
     assert found == (lines if lines[-1] else lines[:-1])
     assert len(units) == -(-len(content) // size)
+
+
+ODD = [
+    b'{"text": "a"}',
+    b'{"text": "\xc3\xa9"}',
+    b' {"text": "b"}\t\r',
+    b'{"text": "a"},{"text": "b"}',
+    b"",
+    b"\x0b ",
+    b"[1",
+    b"2]",
+    b'{"text": "c"',
+    b', "d": 1}',
+    b'{"text": 1}',
+    b'{"body": "x"}',
+    b'"text"',
+    b'{"text": "\xff"}',
+    b'\xef\xbb\xbf{"text": "e"}',
+    b'"\x00',
+    b"\xe2\x80\xa8",
+    b"1\x00",
+    b'{"text": "\\ud800\xc2\x85"}',
+    b'{"text": "x", "text": "y"}',
+    b"[" * 5000,
+    b"\xc2\xa0",
+]
+
+
+@given(
+    lines=st.lists(st.sampled_from(ODD)), closed=st.booleans(), block=st.sampled_from([1, 30, 9999])
+)
+def test_lines_of_json_are_read_as_each_alone(lines, closed, block, tmp_path_factory) -> None:
+    path = tmp_path_factory.mktemp("odd") / "a.jsonl"
+    path.write_bytes(b"\n".join(lines) + b"\n" * closed)
+    good, bad = [], []
+    at = 0
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if line.strip():
+            is_text = isinstance(value, dict) and isinstance(value.get("text"), str)
+            (good if is_text else bad).append((at, value["text"] if is_text else None))
+        at += len(line) + 1
+    if not path.stat().st_size:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading_of_documents, "_BLOCK_BYTES", block)
+        (unit,), _ = units_of([str(path)], Reading())
+        blocks = list(documents(unit, Reading()))
+    texts = [pair for b in blocks for pair in zip(b.places, b.texts, strict=True)]
+    assert texts == good
+    assert [at for b in blocks for at, _ in b.bad] == [at for at, _ in bad]
 
 
 def test_every_output_holds_the_same(mtkit, tmp_path) -> None:
