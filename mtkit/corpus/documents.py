@@ -34,7 +34,7 @@ class Block(Record):
     """
 
     places: Sequence[int]
-    texts: list[str | bytes]
+    texts: Sequence[str | bytes]
     bad: Sequence[tuple[int, str]] = ()
 
 

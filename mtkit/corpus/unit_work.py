@@ -82,7 +82,7 @@ class _Ids:
             yield block
 
     def _encoded(
-        self, places: Sequence[int], texts: list[str | bytes]
+        self, places: Sequence[int], texts: Sequence[str | bytes]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of documents and how many each has; bad ones have none and are counted."""
         import numpy as np
