@@ -35,6 +35,11 @@ def ended(page: Any, turn: int = 1) -> None:
     page.wait_for_selector("#talk[aria-busy=false]")
 
 
+IDLE = (
+    """async () => (await (await fetch("/slots")).json()).every((slot) => slot.state === "idle")"""
+)
+
+
 def test_a_turn_shows_its_figures(chromium: Any, url: str) -> None:
     with watched(chromium) as (page, _):
         page.goto(url)
@@ -95,8 +100,7 @@ def test_an_answer_streams_and_stops_by_the_keyboard_alone(chromium: Any) -> Non
         page.wait_for_selector("#talk[aria-busy=false]")
         assert page.evaluate("document.activeElement.id") == "text"
         assert answers.first.inner_text() == said
-        state = page.evaluate("fetch('/slots').then((answer) => answer.json())")
-        assert [slot["state"] for slot in state] == ["idle"]
+        page.wait_for_function(IDLE)  # the server sees that nobody listens when it writes next
         reached = set()
         for _ in range(20):
             keys.press("Shift+Tab")
