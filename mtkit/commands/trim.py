@@ -65,6 +65,7 @@ def trim(
     from mtkit.conversion import probes
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.arrays import array_of
     from mtkit.gguf.in_place import write_ggufs
     from mtkit.llm.speculative import static_vocabulary
     from mtkit.llm.trim import frequent_ids, texts_of
@@ -83,7 +84,7 @@ def trim(
             check_target(path, force=force)
     before = open_gguf(file)
     if keep is not None:
-        size = len(before.metadata.get("tokenizer.ggml.tokens", ()))
+        size = len(array_of(before.metadata, "tokenizer.ggml.tokens", "string"))
         wanted = static_vocabulary.read(keep, size)
     else:
         wanted = frequent_ids(file, corpus or [], coverage)

@@ -19,6 +19,7 @@ from mtkit.gguf.types import ARRAY, BOOL, STRING, VALUE_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from mtkit.base.packed import Pieces
@@ -187,3 +188,11 @@ def _skip_nested(reader: ArrayReader, field: str, count: int) -> None:
             waiting.append(inner)
         else:
             _skip_flat(reader, field, element, inner)
+
+
+def array_of(metadata: Mapping[str, Any], key: str, element: str) -> Sequence[Any]:
+    """Return the array of a key; nothing where there is none, or elements of another type."""
+    value = metadata.get(key)
+    if not isinstance(value, GgufArray) or value.element.name != element:
+        return ()
+    return value

@@ -12,10 +12,11 @@ from random import Random
 
 from mtkit.base.binary import Source
 from mtkit.base.record import Record
-from mtkit.errors import AnswerNo, NoToken, UsageError
+from mtkit.errors import AnswerNo, FormatError, NoToken, UsageError
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.gguf import open_gguf
+from mtkit.gguf.arrays import GgufArray, array_of
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.vocabulary_rows import ROWS_MULTIPLE, count_rows, cut_rows
 from mtkit.gguf.writer import Key
@@ -89,8 +90,6 @@ def texts_of(path: str) -> Iterable[str]:
         UsageError: It cannot be read.
         FormatError: It is not UTF-8.
     """
-    from mtkit.errors import FormatError
-
     try:
         with open(path, encoding="utf-8", newline="") as file:
             while lines := file.readlines(_TEXT_BYTES):
@@ -114,14 +113,16 @@ def trim(
 
     Raises:
         UsageError: There is no such id, or the model has other rows than tokens.
+        FormatError: A column of the vocabulary does not go with the tokens.
         UnsupportedError: The model keeps its vocabulary in a way that is not known how to cut.
         AnswerNo: A text of kept tokens would have other tokens.
     """
     file = open_gguf(path)
     n_vocab = count_rows(file)
-    tokens = file.metadata.get(PREFIX + "tokens", ())
+    tokens = array_of(file.metadata, PREFIX + "tokens", "string")
     if len(tokens) != n_vocab:
         raise UsageError(f"has {len(tokens)} tokens and {n_vocab} rows", source=path)
+    _check_columns(file, n_vocab)
     outside = next((i for i in wanted if not 0 <= i < n_vocab), None)
     if outside is not None:
         raise UsageError(f"there is no id {outside}", source=path)
@@ -136,6 +137,16 @@ def trim(
     new = load_source(Source(path, header))
     checked = _verify(old, new, ids, texts)
     return Trimmed(draft, tuple(ids), tuple(tokens[i] for i in ids), n_vocab, checked)
+
+
+def _check_columns(file: GgufFile, n_vocab: int) -> None:
+    """Check what is cut beside the tokens, which the tokenizer may not need."""
+    for name in (*sorted(_BY_ID), PREFIX + "merges"):
+        value = file.metadata.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, GgufArray) or (name in _BY_ID and len(value) != n_vocab):
+            raise FormatError("does not go with the tokens", source=file.name, field=name)
 
 
 def _always(file: GgufFile, tokenizer: Tokenizer) -> set[int]:

@@ -61,11 +61,12 @@ def vocab(
     from mtkit.commands.options import model_named
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.arrays import array_of
     from mtkit.llm.speculative import frequencies, static_vocabulary
 
     path = model_named(target)
     metadata = open_gguf(path).metadata
-    n_vocab = len(metadata.get("tokenizer.ggml.tokens") or ())
+    n_vocab = len(array_of(metadata, "tokenizer.ggml.tokens", "string"))
     if not 0 < size <= n_vocab:
         raise UsageError(f"has {n_vocab} ids, not {size}", source=path, hint="-n says how many")
     counts = dict(_counted(path, files or [], freq or [], prompts, n_predict, n_vocab))

@@ -6,10 +6,11 @@ import json
 from collections import Counter
 
 from mtkit.errors import FormatError
+from mtkit.gguf.arrays import array_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from mtkit.llm.runner import Runner
@@ -87,10 +88,10 @@ def always_in(metadata: Mapping[str, Any]) -> list[int]:
     Args:
         metadata: Of the target; without them a text could not end, nor be spelled.
     """
-    types: Sequence[int] = metadata.get("tokenizer.ggml.token_type") or ()
+    types = array_of(metadata, "tokenizer.ggml.token_type", "i32")
     found = {i for i, kind in enumerate(types) if kind not in (_NORMAL, _UNKNOWN, _UNUSED)}
     if metadata.get("tokenizer.ggml.model") == "gpt2":  # one character of it is a byte
-        tokens = metadata.get("tokenizer.ggml.tokens") or ()
+        tokens = array_of(metadata, "tokenizer.ggml.tokens", "string")
         found.update(i for i, token in enumerate(tokens) if len(token) == 1)
     for name, value in metadata.items():
         if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
