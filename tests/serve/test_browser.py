@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 NAME = "own/model/mtkit-docs-target-q8_0.gguf"
 LEAST_CONTRAST = 4.5
 """WCAG 2.2, 1.4.3."""
+IDLE = (
+    """async () => (await (await fetch("/slots")).json()).every((slot) => slot.state === "idle")"""
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +36,6 @@ def ended(page: Any, turn: int = 1) -> None:
     """Wait until so many answers are complete; the policy forbids ``wait_for_function``."""
     expect(page.locator("article.assistant")).to_have_count(turn)
     page.wait_for_selector("#talk[aria-busy=false]")
-
-
-IDLE = (
-    """async () => (await (await fetch("/slots")).json()).every((slot) => slot.state === "idle")"""
-)
 
 
 def test_a_turn_shows_its_figures(chromium: Any, url: str) -> None:
