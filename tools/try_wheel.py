@@ -1,20 +1,26 @@
 """Install a wheel or an sdist into an empty environment and do the main job with it.
 
-    python tools/try_wheel.py dist/mtkit-0.1.0-cp312-abi3-linux_x86_64.whl [--tests]
+    python tools/try_wheel.py dist/mtkit-0.1.0-cp312-abi3-linux_x86_64.whl [--tests [-n auto …]]
 
 A wheel is installed without a compiler on the path, and has to bring the native core. ``--tests``
-runs the whole suite against what was installed, from another folder than the checkout.
+runs the whole suite against what was installed, from another folder than the checkout; what follows
+goes to pytest. The wheel of llama-cpp-python is the one that ``make test`` built and kept: there is
+none to fetch.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 import venv
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+WHEELS = os.path.join(CACHE, "mtkit", "wheels", platform.machine())
+"""Where the Makefile keeps the wheel of llama-cpp-python."""
 
 
 def main() -> int:
@@ -37,7 +43,10 @@ def main() -> int:
             )
             return done.stdout
 
-        extra = "[test]" if "--tests" in rest else ""
+        extra = "[test]" if rest[:1] == ["--tests"] else ""
+        if extra:
+            links = os.environ.get("PIP_FIND_LINKS", "")
+            environment["PIP_FIND_LINKS"] = f"{links} {WHEELS}".strip()
         run(python, "-m", "pip", "install", "--quiet", package + extra)
         version = run(mtkit, "--version")
         print(version.strip())
@@ -56,7 +65,7 @@ def main() -> int:
         if extra:
             return subprocess.run(
                 [python, "-m", "pytest", "-c", os.path.join(ROOT, "pyproject.toml"), "--rootdir",
-                 ROOT, os.path.join(ROOT, "tests")],
+                 ROOT, os.path.join(ROOT, "tests"), *rest[1:]],
                 cwd=folder, env=environment, check=False,
             ).returncode  # fmt: skip
     return 0

@@ -16,6 +16,8 @@ import pytest
 from llm_models import own
 from support import reference
 
+import mtkit
+
 ROOT = Path(__file__).parents[2]
 PROMPTS = ("To list files, use", "The function", "Returns", "A tuple is")
 
@@ -56,7 +58,8 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Any:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    tested = str(Path(mtkit.__file__).parents[1])  # not the checkout's, where one is installed
+    paths = os.pathsep.join([tested, os.environ.get("PYTHONPATH", "")])
     variables = {"PYTHONPATH": paths, "MTKIT_TRIAL": "0"}
     ray.init(
         num_cpus=4, include_dashboard=False, log_to_driver=False,
