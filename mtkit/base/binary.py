@@ -16,7 +16,7 @@ from mtkit.errors import ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import BinaryIO, Union
 
     Buffer = Union[bytes, bytearray, memoryview, mmap.mmap]
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 UNMAPPED_BYTES = 1 << 28
 """A pipe or a device cannot be mapped: what is longer is refused instead of filling memory.
 Ten times the longest tokenizer.json in use."""
+_HELD_BYTES = 1 << 24
+"""Read of a mapping until its pages go back."""
 
 _SCALARS = {
     order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
@@ -240,6 +242,22 @@ def map_file(path: str) -> Buffer:
             return mapped
     except OSError as error:
         raise UsageError(error.strerror or str(error), source=path) from None
+
+
+def pieces(data: memoryview, size: int) -> Iterator[memoryview]:
+    """Yield data that is read once, piece by piece.
+
+    Pages of a mapped file that were read go back to the system, which can read them again: else
+    they count as memory of the process, and a model seems to fill it.
+    """
+    mapped, held = data.obj, 0
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+        held += size
+        if held >= _HELD_BYTES or (start and start + size >= len(data)):
+            held = 0
+            if isinstance(mapped, MappedFile) and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _read(file: BinaryIO, name: str) -> bytes:

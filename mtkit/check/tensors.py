@@ -7,6 +7,7 @@ Source: ggml-common.h of ggml (``block_*``); ggml-quants.c, ``ggml_validate_row_
 
 from __future__ import annotations
 
+from mtkit.base.binary import pieces
 from mtkit.check.report import survey, surveyed
 
 TYPE_CHECKING = False
@@ -75,10 +76,8 @@ class Counts:
         self.is_known = tensor.type.name in _FLOATS
         kind, places = _FLOATS.get(tensor.type.name, (_SINGLE, ()))
         block = tensor.type.block_bytes
-        data = file.tensor_data(tensor)
-        step = max(_PIECE_BYTES // block, 1) * block
-        for start in range(0, len(data), step):
-            self._count(data[start : start + step], kind, places, block, file.byte_order)
+        for piece in pieces(file.tensor_data(tensor), max(_PIECE_BYTES // block, 1) * block):
+            self._count(piece, kind, places, block, file.byte_order)
 
     def _count(
         self, data: memoryview, kind: str, places: tuple[int, ...], block: int, order: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 
+from mtkit.base.binary import pieces
 from mtkit.base.escape import shown
 from mtkit.errors import FormatError, MissingExtra, UnsupportedError
 
@@ -56,9 +57,7 @@ def digests(
         if tensor.name.endswith(_LEFT_OUT):
             continue
         own = {name: _start(name) for name in algorithms if tensors and name != "uuid"}
-        data = file.tensor_data(tensor)
-        for at in range(0, len(data), _PIECE_BYTES):
-            piece = data[at : at + _PIECE_BYTES]
+        for piece in pieces(file.tensor_data(tensor), _PIECE_BYTES):
             for state in (*whole.values(), *own.values()):
                 state.update(piece)
             progress(len(piece))

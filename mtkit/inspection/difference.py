@@ -6,6 +6,7 @@ ggml's own package.
 
 from __future__ import annotations
 
+from mtkit.base.binary import pieces
 from mtkit.base.record import Record
 from mtkit.gguf.arrays import GgufArray
 from mtkit.inspection.statistics import numbers
@@ -193,10 +194,8 @@ def _tensor(a: GgufFile, b: GgufFile, name: str, *, values: bool) -> TensorChang
 
 def _same_data(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> bool:
     left, right = a.tensor_data(one), b.tensor_data(other)
-    return len(left) == len(right) and all(
-        bytes(left[at : at + _PIECE_BYTES]) == bytes(right[at : at + _PIECE_BYTES])
-        for at in range(0, len(left), _PIECE_BYTES)
-    )
+    both = zip(pieces(left, _PIECE_BYTES), pieces(right, _PIECE_BYTES), strict=False)
+    return len(left) == len(right) and all(bytes(one) == bytes(other) for one, other in both)
 
 
 def _errors(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> Errors | None:

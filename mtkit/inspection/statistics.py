@@ -6,6 +6,7 @@ histogram takes a second walk, when the range is known.
 
 from __future__ import annotations
 
+from mtkit.base.binary import pieces
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
 from mtkit.errors import UnsupportedError, UsageError
@@ -155,8 +156,8 @@ def _pieces(file: GgufFile, tensor: Tensor) -> Iterator[Any]:
     step = max(_PIECE // block.block, 1) * block.block_bytes
     if not step:
         raise _unknown(file, tensor)
-    for start in range(0, len(data), step):
-        values = numbers(data[start : start + step], block, file.byte_order)
+    for piece in pieces(data, step):
+        values = numbers(piece, block, file.byte_order)
         if values is None:
             raise _unknown(file, tensor)
         yield values

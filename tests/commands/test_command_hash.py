@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support import one_line, reference
+from support import measured, one_line, reference
 
 import mtkit as package
 from mtkit.errors import MissingExtra, UnsupportedError
@@ -81,3 +81,20 @@ def test_other_odd_names_come_back(letter: str) -> None:
     rows = [("sha1", "00", f"a{letter}b.gguf:t{letter}u"), ("sha1", "01", f"a{letter}b.gguf")]
     text = "\n".join(line(name, said, file, "") for name, said, file in rows)
     assert manifest(text + "\r\n\n", "m") == rows
+
+
+@pytest.mark.parametrize("command", [("hash",), ("check", "--deep"), ("diff",)])
+def test_a_model_that_is_read_once_does_not_fill_the_memory(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A mapping counts page by page, and numpy some forty megabytes."""
+    size = 160 << 20
+    data = gguf_bytes(
+        [Key("k", "u32", 1)], [NewTensor("a", (size // 4,), TENSOR_TYPES[0], bytes(size))]
+    )
+    paths = [tmp_path / "a.gguf", tmp_path / "b.gguf"][: 1 + (command == ("diff",))]
+    for path in paths:
+        path.write_bytes(data)
+    _, _, peak, _, stderr = measured(sys.executable, "-m", "mtkit", *command, *paths)
+    assert stderr == b""
+    assert peak < ((110 if command == ("check", "--deep") else 64) << 20)
