@@ -100,12 +100,13 @@ def narrowed(numbers: Numbers) -> Numbers:
 class Pieces(Sequence[bytes]):
     """Byte strings in one blob; ``ends[i]`` is where string i ends and string i+1 begins."""
 
-    __slots__ = ("_ids", "blob", "ends")
+    __slots__ = ("_has_empty", "_ids", "blob", "ends")
 
     def __init__(self, blob: Buffer, ends: Numbers) -> None:
         self.blob = memoryview(blob).cast("B").toreadonly()
         self.ends = ends
         self._ids: dict[bytes, int] | None = None
+        self._has_empty: bool | None = None
 
     @classmethod
     def of(cls, values: Iterable[bytes]) -> Pieces:
@@ -156,8 +157,10 @@ class Pieces(Sequence[bytes]):
 
     def has_empty(self) -> bool:
         """Tell whether a byte string has no bytes."""
-        ends = self.ends.view.tolist()
-        return any(map(eq, chain((0,), ends), ends))
+        if self._has_empty is None:
+            ends = self.ends.view.tolist()
+            self._has_empty = any(map(eq, chain((0,), ends), ends))
+        return self._has_empty
 
     def places(self, wanted: Iterable[bytes]) -> list[int]:
         """Return where any of a few strings stands, rising; asks for no index of all."""

@@ -10,7 +10,6 @@ from collections import Counter
 from math import isnan
 
 from mtkit.base.escape import as_text, escape
-from mtkit.base.packed import Numbers
 from mtkit.check.report import survey
 from mtkit.errors import FormatError, NoToken
 from mtkit.spec import TokenType, models, normalizers, post_processors, pre_tokenizers
@@ -22,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.base.packed import Pieces
     from mtkit.check.report import Place
     from mtkit.spec import TokenizerSpec, Vocabulary
     from mtkit.tokenizer.tokenizer import Tokenizer
@@ -56,19 +54,8 @@ def _present(vocabulary: Vocabulary) -> Iterator[tuple[int, bytes, int]]:
             yield number, piece, kind
 
 
-def _all_differ(pieces: Pieces) -> bool:
-    """Tell whether no piece stands twice; the core's table of words has a slot for each."""
-    try:
-        from mtkit.base.native import native
-    except ImportError:
-        return len(pieces.ids) == len(pieces)
-    table = native.build_words(pieces.blob, pieces.ends.data, b"", b"", b"")
-    slots = Numbers("Q", table).view.tolist()[1:]
-    return bool(len(slots) - slots.count(0) == len(pieces))
-
-
 def _token_twice(vocabulary: Vocabulary) -> Iterator[Place]:
-    if _all_differ(vocabulary.pieces):
+    if vocabulary.pieces.are_distinct():
         return
     pieces = [piece for _, piece, _ in _present(vocabulary) if piece]
     if len(set(pieces)) == len(pieces):

@@ -38,7 +38,10 @@ class GgufArray(Sequence["Any"]):
         end: Of the byte behind the last element.
     """
 
-    __slots__ = ("_children", "_count", "_marks", "_numbers", "_reader", "element", "end", "offset")
+    __slots__ = (
+        "_children", "_count", "_marks", "_numbers", "_pieces", "_reader",
+        "element", "end", "offset",
+    )  # fmt: skip
 
     def __init__(
         self, element: ValueType, count: int, marks: Sequence[int], reader: ArrayReader
@@ -50,6 +53,7 @@ class GgufArray(Sequence["Any"]):
         self._marks = marks
         self._reader = reader
         self._numbers: Numbers | None = None
+        self._pieces: Pieces | None = None
         self._children: list[GgufArray] | None = None
 
     def __len__(self) -> int:
@@ -117,13 +121,15 @@ class GgufArray(Sequence["Any"]):
             yield bytes(data[start:at])
 
     def pieces(self) -> Pieces:
-        """Return an array of strings as packed byte strings (a copy).
+        """Return an array of strings as packed byte strings: a copy, made once.
 
         Raises:
             FormatError: They are longer than 4 GiB together.
         """
         assert self.element is STRING, f"an array of {self.element.name}"
-        return pack(self._reader, self.offset, self.end, self._count)
+        if self._pieces is None:
+            self._pieces = pack(self._reader, self.offset, self.end, self._count)
+        return self._pieces
 
     def children(self) -> list[GgufArray]:
         """Return the arrays of an array of arrays."""
