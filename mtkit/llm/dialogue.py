@@ -74,6 +74,7 @@ class Dialogue:
     def reset(self) -> None:
         """Forget everything but the system message."""
         self.messages = [m for m in self.messages if m.get("role") == "system"]
+        self._begin()
 
     def replace(self, messages: Any) -> None:
         """Go on with another conversation.
@@ -82,6 +83,11 @@ class Dialogue:
             UsageError: It is none.
         """
         self.messages = check_messages(messages)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._speculation is not None:
+            self._speculation.reset()
 
     def answer(self, limit: int = -1, *, stops: Sequence[str] = ()) -> Iterator[Token]:
         """Answer the last message; the answer is added to the conversation, cut short or not.

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
             """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
             ...
 
+        def reset(self) -> None:
+            """Forget every text: another conversation begins."""
+            ...
+
 
 class Token:
     """One generated token; made for each, so no record (0.4 against 3 us).

@@ -120,6 +120,24 @@ def test_a_full_context(group: str, files: Path) -> None:
             assert target.speculation.statistics.accepted
 
 
+@pytest.mark.parametrize("given", [
+    {"draft_lookup": True, "draft_max": 0}, {"draft_lookup": True, "draft_max": 3}, {},
+], ids=["plain", "lookup", "B"])  # fmt: skip
+def test_a_full_context_in_pairs(given: dict[str, Any]) -> None:
+    """Two rows a step leave no cell unused: the text is as long as one that takes one row."""
+    model, text = own("target", "bf16"), prompts("code", 1)[0]
+    given = given or {"draft": own("draft", "bf16"), "draft_max": 3}
+    with Target(model, **PLAIN) as roomy:
+        prompt = roomy.runner.model.tokenize(text)
+        expected = roomy.ids(prompt, 60)
+    for more in range(2, 30):
+        with Target(model, n_ctx=len(prompt) + more, draft_auto=False, **given) as target:
+            assert target.ids(prompt, 500) == expected[: more + 1]
+            assert target.runner.end == "context"
+            assert target.ids(prompt, more) == expected[:more]
+            assert target.runner.end == "length"
+
+
 @pytest.mark.parametrize("group", ["C", "D", "E"])
 @pytest.mark.parametrize("known", [[5], list(range(8192))])
 def test_one_id_and_all_ids(

@@ -185,6 +185,30 @@ def test_earlier_texts_decide() -> None:
     assert lookup.declined(200, 0)
 
 
+def test_a_draft_that_proposes_nothing_is_paid_for() -> None:
+    """One that is never sure enough ends: what asking took counts as lost."""
+    pace, spent, rounds_made = Adaptive(8, Costs(MIDDLE, 0.5, 0.01)), 0.0, 0
+    pace.declined(500, 0)
+    while rounds_made < 2000:
+        if pace.count(500, 0):
+            pace.saw(0, 0, 0.5, 1.0)
+            spent, rounds_made = spent + 0.5, rounds_made + 1
+        else:
+            rest = max(pace.rest(), 1)
+            pace.rested(rest, [1.0] * min(rest, 3))
+            rounds_made += rest
+    assert 0 < spent < 0.04 * rounds_made
+
+
+def test_what_long_texts_have_earned_is_not_lost_in_one() -> None:
+    true = Costs(MIDDLE, 0.05)
+    pace = Adaptive(8, Costs(MIDDLE, 0.05))
+    pace.declined(4000, 0)
+    assert rounds(pace, 0.95, true, 4000) > 1
+    pace.declined(64, 0)
+    assert rounds(pace, 0.0, true, 64) > 64 / (64 + 20 + 8)
+
+
 @pytest.mark.parametrize("late", [1.0, 1.8])
 def test_texts_in_pairs_end_where_the_machine_was_taken_for_a_slow_one(late: float) -> None:
     """Costs measured at a busy moment: what is drafted then seems cheap beside a plain token."""

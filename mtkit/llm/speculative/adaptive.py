@@ -90,6 +90,8 @@ class Adaptive:
         A text may end in a loop that everything foresees: the next one begins as any does.
         """
         costs = self._costs
+        # What long texts have earned is not for one text to lose.
+        self._due = min(self._due, (self._lost + _LENT * costs.plain) / _LOSS)
         self._tried = _WEIGHT
         self._accepted = _WEIGHT * self._ever_accepted / self._ever_tried
         self._look = self._best(self._acceptance, costs.verify(1))[0] or min(_PROBE, self._most)
@@ -203,9 +205,9 @@ class Adaptive:
         if len(self._first) == _LISTEN:
             self._costs.saw_plain(seconds, before)
             return
-        self._first.append(seconds)
+        self._first.append(seconds / before)
         if len(self._first) == _LISTEN:
-            self._costs.scale(min(self._first) / before)
+            self._costs.scale(min(self._first))
 
     @property
     def _acceptance(self) -> float:
@@ -241,7 +243,8 @@ class Adaptive:
         plain = self._costs.verify(1)
         self._went(drafted, accepted)
         self._due += (accepted + 1) * plain
-        if not drafted:
+        if not drafted:  # a draft that was not sure enough of anything has been paid for, too
+            self._lost += draft_seconds
             return
         self._returns -= self._drafted * _NEWS * self._returns
         self._drafted = True

@@ -214,7 +214,7 @@ class Bench:
                     if script is not None:
                         script.ids = [*ids, *reference]
                     written, seconds, wall = self._write(group, ids, limit)
-                    if name in (PLAIN, PAIRED):
+                    if name == (PAIRED if self.pairs else PLAIN):
                         reference = written
                     seen = None if speculation is None else speculation.statistics.document()
                     chance = self._log_likelihood(ids, written) if temperature else None

@@ -59,9 +59,8 @@ def measure(
         pairs: A round without a draft computes two tokens (``exactness``), like the one before.
         turns: How often each size is measured, at most.
     """
-    past = _begin(context)
-    room = min(max(most, 1 + pairs), context.n_ctx - past, context.n_batch)
-    sizes = sorted({size for size in (*SIZES, room) if size <= room} or {1})
+    _begin(context)
+    sizes = _sizes(context, most, pairs=pairs)
     found: list[dict[int, float]] = []
     now, began = clock(context), time.perf_counter()
     for turn in range(turns + 1):
@@ -125,12 +124,19 @@ def _middle(values: Iterable[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
-def _begin(context: Context) -> int:
-    """Empty a context and read something; return how much."""
+def _sizes(context: Context, most: int, *, pairs: bool) -> list[int]:
+    room = min(max(most, 1 + pairs), context.n_ctx - _past(context), context.n_batch)
+    return sorted({size for size in (*SIZES, room) if size <= room} or {1})
+
+
+def _past(context: Context) -> int:
+    return min(_PAST, context.n_ctx // 2)
+
+
+def _begin(context: Context) -> None:
+    """Empty a context and read something."""
     context.clear()
-    past = min(_PAST, context.n_ctx // 2)
-    context.decode([max(context.model.bos, 0)] * past)
-    return past
+    context.decode([max(context.model.bos, 0)] * _past(context))
 
 
 def _batch_seconds(context: Context, size: int, again: bool, now: Callable[[], float]) -> float:
@@ -189,16 +195,16 @@ def remembered(
     """
     path = _path(header, context, most, pairs=pairs)
     turns: list[dict[int, float]] = []
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    sizes = set(_sizes(context, most, pairs=pairs))
+    with suppress(OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         with open(path, encoding="utf-8") as file:
             read = [{int(size): float(s) for size, s in turn.items()} for turn in json.load(file)]
         if all(0 < seconds < 3600 for turn in read for seconds in turn.values()):
-            turns = [turn for turn in read if turn.keys() == read[0].keys() and 1 in turn]
+            turns = [turn for turn in read if turn.keys() == sizes]
     if turns and sum(turns[-1].values()) > _QUICK / 3:
         return combined(turns)
     made = measure(context, most, pairs=pairs, turns=2 if turns else _TURNS)
-    turns = [turn for turn in turns if turn.keys() == made[0].keys()][len(made) - _REMEMBERED :]
-    turns += made
+    turns = [*turns, *made][-_REMEMBERED:]
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         part = f"{path}.{os.getpid()}"
@@ -215,10 +221,11 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     from mtkit.llama import library_file
 
     stamps = [(os.path.abspath(f), os.stat(f)) for f in (header.path, library_file())]
-    s = context.settings
+    s, load = context.settings, context.model.settings
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],
         s.threads, s.kv_type, s.flash_attention, s.n_ubatch, most, pairs,
+        (load.gpu_layers, load.devices, load.tensor_split, load.repack, load.backends),
         clock(context).__name__, "graph kept, one alone, turns",
     )  # fmt: skip
     name = hashlib.sha256(repr(key).encode()).hexdigest()

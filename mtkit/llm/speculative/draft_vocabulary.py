@@ -93,7 +93,7 @@ class Static(Whole):
     def _find_scale(self) -> None:
         """Find by what embeddings are multiplied: some graphs do so to those of ids alone."""
         context, width = self._context, self._embedding.width
-        few = list(range(min(3, len(self.ids))))
+        few = list(range(min(3, len(self.ids), context.n_ctx)))
         context.clear()
         context.decode(few)
         wanted = context.logits().copy()

@@ -90,10 +90,10 @@ def always_in(metadata: Mapping[str, Any]) -> list[int]:
     """
     types = array_of(metadata, "tokenizer.ggml.token_type", "i32")
     found = {i for i, kind in enumerate(types) if kind not in (_NORMAL, _UNKNOWN, _UNUSED)}
+    tokens = array_of(metadata, "tokenizer.ggml.tokens", "string")
     if metadata.get("tokenizer.ggml.model") == "gpt2":  # one character of it is a byte
-        tokens = array_of(metadata, "tokenizer.ggml.tokens", "string")
         found.update(i for i, token in enumerate(tokens) if len(token) == 1)
     for name, value in metadata.items():
         if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
             found.update([value] if type(value) is int else [])
-    return sorted(i for i in found if 0 <= i < len(types))
+    return sorted(i for i in found if 0 <= i < max(len(types), len(tokens)))

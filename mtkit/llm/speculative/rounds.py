@@ -85,7 +85,7 @@ class Speculation:
                 kept = context.logits().copy() if logprobs else None
                 yield verification.choose(Proposal([]), 0, -1), kept
             while not runner.stop_asked:
-                room = context.n_ctx - context.n_past - 1 - (self._pairs and not alone)
+                room = context.n_ctx - context.n_past - 1
                 if room < 0:
                     runner.end = "context"
                     return
@@ -93,10 +93,13 @@ class Speculation:
                 if alone:
                     yield from self._plain(runner, verification, most + 1, logprobs)
                     continue
+                asked = self._clock()
                 behind = self.draft.behind(ids) if most > 0 else None
+                asked = self._clock() - asked
                 wanted = 0 if behind is None else self._pace.count(most + 1, behind)
                 if wanted or self._pairs:
-                    yield from self._round(context, ids, verification, min(wanted, most), logprobs)
+                    count = min(wanted, most)
+                    yield from self._round(context, ids, verification, count, logprobs, asked)
                 elif behind is None:
                     yield from self._plain(runner, verification, most + 1, logprobs, mute=True)
                 else:
@@ -166,29 +169,35 @@ class Speculation:
         verification: Verification,
         count: int,
         logprobs: bool,
+        asked: float,
     ) -> Chosen:
+        """Draft and verify; ``asked`` is how long it took to say how far the draft has read."""
         seen, clock = self.statistics, self._clock
         start, began = time.perf_counter(), clock()
         proposal = self.draft.propose(ids, count) if count > 0 else Proposal([])
         drafted_at, drafted_by = time.perf_counter(), clock()
-        drafted, past = proposal.ids, context.n_past
+        drafted, past, first = proposal.ids, context.n_past, 0
         batch = [ids[-1], *drafted]
         if self._pairs and len(batch) == 1:
-            batch.append(ids[-1])
+            if past + 2 <= context.n_ctx:
+                batch.append(ids[-1])
+            else:  # no room for a row that is forgotten: the one before is computed again
+                self._cut(context, past - 1)
+                batch, first = ids[-2:], 1
         if len(batch) == 1:
             context.step(batch[0])
         else:
             context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
         seen.round(len(drafted), drafted_at - start, time.perf_counter() - drafted_at)
-        made, row = Round(proposal), 0
+        made, row = Round(proposal), first
         spent, resumed = 0.0, drafted_by  # without the time of whoever takes the tokens
         try:
             while not made.is_over:
                 logits = context.logits(row)
                 kept = logits.copy() if logprobs else None
                 row += 1
-                token_id = made.next(verification)
+                token_id = made.next(verification, first)
                 spent += clock() - resumed
                 yield token_id, kept
                 resumed = clock()
@@ -200,7 +209,7 @@ class Speculation:
             # Here, too, when nobody takes what was accepted: the text has ended before.
             accepted = made.accepted
             seen.outcome(len(drafted), accepted, len(made.emitted))
-            self._pace.saw(len(drafted), accepted, drafted_by - began, spent)
+            self._pace.saw(len(drafted), accepted, asked + drafted_by - began, spent)
 
     def _cut(self, context: Context, end: int) -> None:
         if not context.truncate(end):

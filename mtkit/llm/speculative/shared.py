@@ -35,7 +35,7 @@ READ = 128
 _MEMORY, _EXPECTED, _WEIGHT = 0.95, 0.6, 4.0
 """What a round counts against the next one; acceptance before any, and what that is worth."""
 _HOPE, _WORTH, _PROBE, _LOSS, _AHEAD = 0.95, 1.05, 2, 0.03, 256
-"""As in ``pace``."""
+"""As in ``adaptive``; a slot begins a draft a little sooner."""
 
 
 class Seat:
