@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 UNMAPPED_BYTES = 1 << 28
 """A pipe or a device cannot be mapped: what is longer is refused instead of filling memory.
 Ten times the longest tokenizer.json in use."""
-_HELD_BYTES = 1 << 24
-"""Read of a mapping until its pages go back."""
+_HELD_BYTES, _LEAST_BYTES = 1 << 24, 1 << 20
+"""Read of a mapping until its pages go back; what is worth it at the end."""
 
 _SCALARS = {
     order: {code: struct.Struct(order + code) for code in "BbHhIiQqfd"} for order in ("<", ">")
@@ -250,12 +250,12 @@ def pieces(data: memoryview, size: int) -> Iterator[memoryview]:
     Pages of a mapped file that were read go back to the system, which can read them again: else
     they count as memory of the process, and a model seems to fill it.
     """
-    mapped, held = data.obj, 0
-    for start in range(0, len(data), size):
+    mapped, end, given = data.obj, len(data), 0
+    for start in range(0, end, size):
         yield data[start : start + size]
-        held += size
-        if held >= _HELD_BYTES or (start and start + size >= len(data)):
-            held = 0
+        read = min(start + size, end)
+        if read - given >= (_LEAST_BYTES if read == end else _HELD_BYTES):
+            given = read
             if isinstance(mapped, MappedFile) and hasattr(mmap, "MADV_DONTNEED"):
                 mapped.madvise(mmap.MADV_DONTNEED)
 

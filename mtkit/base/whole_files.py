@@ -278,6 +278,9 @@ def _remove_dead_parts(path: str) -> None:
         if entry != f"{name}.{middle}.part" or not middle.isdecimal():
             continue
         part = os.path.join(folder, entry)
+        if middle == str(os.getpid()):  # a killed one's number again, as of a container's first
+            _remove_unlocked(part)
+            continue
         try:
             os.kill(int(middle), 0)
         except ProcessLookupError:

@@ -27,6 +27,8 @@ _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
 COUNT = "split.count"
 MAX_BLOCKS = 512
+_MOST_DIGITS = 9
+"""Of a block's number in a name that is worth reading: int() refuses thousands of them."""
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
 _BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
 
@@ -156,7 +158,8 @@ def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     if count > MAX_BLOCKS:
         yield key, f"is {count}, llama.cpp has room for {MAX_BLOCKS}", offset
         return
-    numbers = {int(number) for number in there if number.isascii() and number.isdigit()}
+    short = (number for number in there if len(number) <= _MOST_DIGITS)
+    numbers = {int(number) for number in short if number.isascii() and number.isdigit()}
     missing = [number for number in range(count) if number not in numbers]
     if missing:
         yield key, f"is {count}, but block {missing[0]} has no tensor", offset

@@ -55,6 +55,7 @@ _FLOATS: dict[str, tuple[str, tuple[int, ...]]] = {
     "Q2_0": (_HALF, (0,)),
 }
 """Type -> kind and places of the floats in a block. IQ1_M has its scale in bits of four words."""
+_WHOLE_NUMBERS = ("I8", "I16", "I32", "I64")
 _WIDTHS = {_HALF: 2, _SINGLE: 4, _DOUBLE: 8, _BRAIN: 2, _POWER: 1}
 
 
@@ -151,6 +152,6 @@ def found_in(file: GgufFile, broken: frozenset[str]) -> Iterator[Finding | Tenso
         if tensor.label in broken:
             continue
         counts = Counts(file, tensor)
-        if not counts.is_known and not tensor.type.name.startswith("I"):
+        if not counts.is_known and tensor.type.name not in _WHOLE_NUMBERS:
             yield tensor
         yield from surveyed(DATA, counts)

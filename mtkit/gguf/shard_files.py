@@ -103,7 +103,7 @@ def merge(first: GgufFile) -> Draft:
         UnsupportedError: It is of version 1 or big-endian.
     """
     files = all_files(first)
-    if len(files) == 1:
+    if len(files) == 1 and first.metadata.get(COUNT) != 1:
         raise UsageError("is not one of several files", source=first.name)
     parts = [Draft.of(file) for file in files]
     keys = [key for name, key in parts[0].keys.items() if name not in SPLIT_KEYS]

@@ -39,12 +39,11 @@ def count_rows(file: GgufFile) -> int:
     odd = [
         tensor.name
         for tensor in file.tensors
-        if tensor.name not in _BY_ROW and len(tensor.shape) > 1 and tensor.shape[-1] == n_vocab
-    ]
-    head = file.names.get(HEAD)
-    if odd or (head is not None and head.shape[-1] != n_vocab):
-        names = ", ".join(odd) or HEAD
-        raise UnsupportedError(f"{names}: not known how to cut it", source=source)
+        if (tensor.shape[-1:] != (n_vocab,) if tensor.name in _BY_ROW
+            else len(tensor.shape) > 1 and tensor.shape[-1] == n_vocab)
+    ]  # fmt: skip
+    if odd:
+        raise UnsupportedError(f"{', '.join(odd)}: not known how to cut it", source=source)
     return n_vocab
 
 

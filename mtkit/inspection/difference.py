@@ -194,7 +194,7 @@ def _tensor(a: GgufFile, b: GgufFile, name: str, *, values: bool) -> TensorChang
 
 def _same_data(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> bool:
     left, right = a.tensor_data(one), b.tensor_data(other)
-    both = zip(pieces(left, _PIECE_BYTES), pieces(right, _PIECE_BYTES), strict=False)
+    both = zip(pieces(left, _PIECE_BYTES), pieces(right, _PIECE_BYTES), strict=True)
     return len(left) == len(right) and all(bytes(one) == bytes(other) for one, other in both)
 
 

@@ -46,7 +46,8 @@ class TokenParts:
                 ranks.setdefault(merge, rank)
             self._rank = lambda left, right: ranks.get(f"{left} {right}")
         elif kind in _BY_SCORES:
-            self._scores = list(metadata["tokenizer.ggml.scores"])
+            scores = metadata.get("tokenizer.ggml.scores")  # llama.cpp takes 0 where there are none
+            self._scores = list(scores or [0.0] * len(self._tokens))
             self._rank = self._by_score
 
     def closed(self, ids: Iterable[int]) -> set[int]:

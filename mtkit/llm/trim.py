@@ -152,6 +152,7 @@ def _check_columns(file: GgufFile, n_vocab: int) -> None:
 def _always(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
     """Return the ids that every vocabulary keeps."""
     metadata, spec = file.metadata, tokenizer.spec
+    size = len(metadata[PREFIX + "tokens"])
     found = {*frequencies.always_in(metadata), *_defaults(metadata).values()}
     found.update(token.id for token in spec.added_tokens.tokens)
     for name, value in metadata.items():
@@ -161,10 +162,9 @@ def _always(file: GgufFile, tokenizer: Tokenizer) -> set[int]:
         found.update(i for i, piece in enumerate(spec.vocabulary.pieces) if len(piece) == 1)
     if metadata[PREFIX + "model"] == "t5":
         # An unknown character costs ten more than the worst token does.
-        scores, types = metadata[PREFIX + "scores"], metadata[PREFIX + "token_type"]
-        normal = [i for i, kind in enumerate(types) if kind == _NORMAL]
-        found.update([min(normal, key=lambda i: scores[i])] if normal else [])
-    size = len(metadata[PREFIX + "tokens"])
+        scores, types = metadata.get(PREFIX + "scores"), metadata.get(PREFIX + "token_type")
+        normal = [i for i in range(size) if not types or types[i] == _NORMAL]
+        found.update([min(normal, key=lambda i: scores[i] if scores else 0)] if normal else [])
     return {i for i in found if 0 <= i < size}
 
 

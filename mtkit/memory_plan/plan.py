@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
+_MOST_DIGITS = 9
+"""Of a layer's number in a name; a longer one is behind all layers, and int() may refuse it."""
 _FIXED = 16 << 20
 """Code, vocabulary, graphs: what a process takes besides (measured: 10 to 20 MB)."""
 
@@ -149,7 +151,7 @@ def _is_on_gpu(name: str, count: int, gpu_layers: int) -> bool:
     first = _first_on_gpu(count, gpu_layers)
     if name.startswith("blk."):
         number = name.split(".")[1]
-        return number.isdecimal() and int(number) >= first
+        return number.isdecimal() and (len(number) > _MOST_DIGITS or int(number) >= first)
     return name.startswith("output") and first <= count and gpu_layers != 0
 
 

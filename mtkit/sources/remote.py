@@ -100,12 +100,13 @@ def _sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
 
     try:
         with tempfile.TemporaryFile() as file:
+            file.write(head)  # where the disk is full this says so; a mapping ends the process
+            file.flush()
             file.truncate(size)
             mapped = mmap.mmap(file.fileno(), size)
     except (OSError, OverflowError, ValueError) as error:
         what = f"is {size} bytes long, which cannot be mapped: {error}"
         raise ResourceError(what, source=address) from None
-    mapped[: len(head)] = bytes(head)
     return mapped
 
 
@@ -210,7 +211,7 @@ def _fsspec(address: str, scheme: str) -> Fetch:
     def fetch(offset: int, count: int) -> tuple[bytes, int]:
         try:
             size = int(file.size)
-            wanted = min(count, size - offset)
+            wanted = max(min(count, size - offset), 0)
             file.seek(offset)
             data: bytes = file.read(wanted)
         except Exception as error:  # noqa: BLE001  as above

@@ -97,6 +97,19 @@ def test_a_part_that_another_process_writes_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
+def test_a_dead_part_with_the_number_of_this_process(tmp_path: Path) -> None:
+    """The first process of a container has the same number each time; its own part is locked."""
+    part = tmp_path / f"a.{os.getpid()}.part"
+    part.write_bytes(b"half")
+    write_files({str(tmp_path / "a"): b"new"})
+    assert names(tmp_path) == ["a"]
+    with WholeFiles([str(tmp_path / "b")]) as files:
+        made = files.part(str(tmp_path / "b"))
+        with pytest.raises(ResourceError, match="exists"):
+            files.part(str(tmp_path / "b"))
+        assert os.path.exists(made)
+
+
 def test_two_writers_of_one_file(tmp_path: Path) -> None:
     """Without force the second one is refused, whenever it looked."""
     path, other = tmp_path / "a", tmp_path / "b"

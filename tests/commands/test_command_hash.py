@@ -88,10 +88,10 @@ def test_a_model_that_is_read_once_does_not_fill_the_memory(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A mapping counts page by page, and numpy some forty megabytes."""
-    size = 160 << 20
-    data = gguf_bytes(
-        [Key("k", "u32", 1)], [NewTensor("a", (size // 4,), TENSOR_TYPES[0], bytes(size))]
-    )
+    size, count = 160 << 20, 16
+    zeros = bytes(size // count)
+    tensors = [NewTensor(f"{n}", (len(zeros) // 4,), TENSOR_TYPES[0], zeros) for n in range(count)]
+    data = gguf_bytes([Key("k", "u32", 1)], tensors)
     paths = [tmp_path / "a.gguf", tmp_path / "b.gguf"][: 1 + (command == ("diff",))]
     for path in paths:
         path.write_bytes(data)

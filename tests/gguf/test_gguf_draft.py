@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gguf_layout as lay
@@ -33,8 +34,6 @@ from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mtkit.gguf import GgufFile
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
@@ -132,6 +131,14 @@ def test_a_set_that_is_not_whole_is_not_joined(tmp_path: Path) -> None:
         merge(open_gguf(MODEL))
     with pytest.raises(UsageError, match="nothing to split"):
         split(read(gguf_bytes([Key("a", "u8", 1)])), max_tensors=1)
+
+
+def test_a_set_of_one_file_is_joined(tmp_path: Path) -> None:
+    """A model below --max-size is one part, as gguf-split makes it."""
+    (part,) = split(open_gguf(MODEL), max_bytes=1 << 40)
+    (path,) = numbered(str(tmp_path / "m.gguf"), 1)
+    Path(path).write_bytes(bytes_of(part))
+    assert bytes_of(merge(open_gguf(path))) == Path(MODEL).read_bytes()
 
 
 def test_llama_cpp_loads_what_is_cut_and_joined(tmp_path: Path) -> None:

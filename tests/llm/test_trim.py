@@ -207,6 +207,32 @@ def test_odd_keys(tmp_path: Path, key: Key) -> None:
         assert list(after) == [made.ids.index(5)] if key.type == "i32[]" else after == key.value
 
 
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("name", ["scores", "token_type"])
+def test_keys_that_a_model_can_do_without(tmp_path: Path, number: int, name: str) -> None:
+    draft = Draft.of(open_gguf(models()[number]))
+    draft.keys.pop(f"tokenizer.ggml.{name}", None)
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"".join(draft.chunks()))
+    made = trim(str(path), [300])
+    assert 300 in made.ids
+    assert len(made.ids) >= 250  # bytes, by their type or as the letters that stand for them
+    assert package.load(write(tmp_path / "small.gguf", made)).encode_ids("Hello!")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [(HEAD, ()), ("output.bias", (3,)), ("output.bias", (0,))]
+)
+def test_rows_of_another_number(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
+    draft = Draft.of(open_gguf(models()[1]))
+    elements = 1 if not shape else shape[0]
+    draft.tensors[name] = NewTensor(name, shape, TENSOR_TYPES[0], bytes(4 * elements))
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"".join(draft.chunks()))
+    with pytest.raises(MtkitError):
+        trim(str(path), [300])
+
+
 def test_the_model_itself_can_be_the_new_one(mtkit: Run, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(models()[1].read_bytes())

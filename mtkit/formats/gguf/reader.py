@@ -267,11 +267,11 @@ def added_tokens(raw: list[bytes], roles: Roles) -> AddedTokens:
 
 
 def _templates(keys: Keys) -> tuple[ChatTemplate, ...]:
-    found: list[ChatTemplate] = []
+    found: dict[str, ChatTemplate] = {}
     for key in (*keys.file.metadata, *keys.overrides):
         name = key[len(TEMPLATE) + 1 :] if key.startswith(TEMPLATE + ".") else "default"
         if key == TEMPLATE or key.startswith(TEMPLATE + "."):
             text = keys.text(key)
-            if text is not None and name not in {template.name for template in found}:
-                found.append(ChatTemplate(name, text))
-    return tuple(found)
+            if text is not None:
+                found.setdefault(name, ChatTemplate(name, text))
+    return tuple(found.values())

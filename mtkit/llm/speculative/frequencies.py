@@ -7,6 +7,7 @@ from collections import Counter
 
 from mtkit.errors import FormatError
 from mtkit.gguf.arrays import array_of
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def always_in(metadata: Mapping[str, Any]) -> list[int]:
     tokens = array_of(metadata, "tokenizer.ggml.tokens", "string")
     if metadata.get("tokenizer.ggml.model") == "gpt2":  # one character of it is a byte
         found.update(i for i, token in enumerate(tokens) if len(token) == 1)
+    else:  # llama.cpp finds bytes by their spelling, whatever their type
+        bytes_ = {token.decode() for token in BYTE_TOKENS}
+        found.update(i for i, token in enumerate(tokens) if token in bytes_)
     for name, value in metadata.items():
         if name.startswith("tokenizer.ggml.") and name.endswith("_token_id"):
             found.update([value] if type(value) is int else [])
