@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.binary import Source
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.check import gguf_keys, loader, templates, vocabulary
 from mtkit.check.programs import PROGRAMS
@@ -16,7 +16,7 @@ from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.checkpoints.safetensors import Header
     from mtkit.checkpoints.safetensors_index import Index
@@ -28,6 +28,7 @@ READABLE = Rule("tokenizer", "error", "the format's reference", "file")
 SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
 RULES = (
     *loader.CONTAINER,
+    *loader.OPENED,
     *loader.ARCHITECTURES_RULE,
     *loader.MODEL,
     *gguf_keys.PARTS.values(),
@@ -196,7 +197,10 @@ def _gguf(source: Source, found: _Checking) -> None:
         return
     shards = shard_set(file, strict=False)
     found.findings += shards.findings if shards else ()
-    found.findings += surveyed(loader.CONTAINER, file)
+    found.findings += surveyed((*loader.CONTAINER, *loader.OPENED), file)
+    others = _others(file, shards)
+    for one in others:
+        found.findings += _of(one, (*one.findings, *surveyed(loader.CONTAINER, one)))
     if shards and shards.number:
         found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
     else:
@@ -206,8 +210,8 @@ def _gguf(source: Source, found: _Checking) -> None:
         else:
             found.skipped.append(("tokenizer", "there is none"))
     if found.asked.deep:
-        _data(file, found)
-    elif file.tensors:
+        _data([file, *others], found)
+    elif any(one.tensors for one in (file, *others)):
         found.skipped.append(("tensor data", "--deep reads it"))
 
 
@@ -260,15 +264,28 @@ def _vocabulary(file: GgufFile, found: _Checking) -> None:
         found.skipped.append(("tokenizer", error.what))
 
 
-def _data(file: GgufFile, found: _Checking) -> None:
+def _others(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
+    """Return the other files of a set that is named by its first."""
+    if shards is None or shards.number:
+        return []
+    return [shard.file for shard in shards.shards if shard.file and shard.file is not file]
+
+
+def _of(file: GgufFile, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Say of another file's findings whose they are."""
+    return (replace(finding, source=file.name) for finding in findings)
+
+
+def _data(files: Sequence[GgufFile], found: _Checking) -> None:
     from mtkit.check.tensors import found_in
 
     broken = frozenset(finding.field for finding in found.findings if finding.is_error)
     unknown = 0
-    for item in found_in(file, broken):
-        if isinstance(item, Finding):
-            found.findings.append(item)
-        else:
-            unknown += 1
+    for file in files:
+        for item in found_in(file, broken):
+            if isinstance(item, Finding):
+                found.findings += [item] if file is files[0] else _of(file, [item])
+            else:
+                unknown += 1
     if unknown:
         found.skipped.append((f"data of {unknown} tensors", "no floats are looked for in its type"))

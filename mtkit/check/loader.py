@@ -105,10 +105,13 @@ CONTAINER = (
     survey("loader-nested-array", "warning", LLAMA_CPP, "value", _nested),
     survey("loader-name-length", "warning", LLAMA_CPP, "name", _name_length),
     survey("loader-offsets", "warning", LLAMA_CPP, "offset", _offsets),
+)
+"""Held against every GGUF."""
+OPENED = (
     survey("loader-first-shard", "warning", LLAMA_CPP, "split.no", _first_shard),
     survey("loader-shards", "warning", LLAMA_CPP, COUNT, _missing_shards),
 )
-"""Held against every GGUF."""
+"""Held against the file of a set that was named."""
 
 
 def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:

@@ -20,10 +20,12 @@ import mtkit
 from mtkit.check import check
 from mtkit.check.checking import RULES
 from mtkit.check.gguf_keys import KEYS, MERGES, PARTS
-from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL
+from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED
 from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
+from mtkit.gguf.shard_files import numbered
+from mtkit.gguf.shard_files import split as cut
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key
 from mtkit.unicode.byte_alphabet import LETTERS
@@ -189,6 +191,27 @@ def test_a_broken_rule_is_found_and_no_other(
     assert set(found(tmp_path / name, made())) == {code}
 
 
+def test_all_files_of_a_set_are_read(tmp_path: Path) -> None:
+    """A set is named by its first file, which may hold no tensor at all."""
+    whole = open_gguf(Path(mtkit.__file__).parent / "data" / "default-model.gguf")
+    parts = cut(whole, max_tensors=20, first_without_tensors=True)
+    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
+    for path, part in zip(paths, parts, strict=True):
+        Path(path).write_bytes(b"".join(part.chunks()))
+    assert check(paths[0], deep=True).findings == ()
+    assert [part for part, _ in check(paths[0]).skipped if "data" in part]
+    last = open_gguf(paths[-1])
+    tensor = next(one for one in last.tensors if one.type.name == "Q4_0")
+    data = bytearray(Path(paths[-1]).read_bytes())
+    at = last.data_offset + tensor.offset
+    data[at : at + 2] = b"\xff\x7f"
+    Path(paths[-1]).write_bytes(data + bytes(32))
+    found_here = check(paths[0], deep=True).findings
+    assert {(one.rule.code, one.source) for one in found_here} == {
+        ("data-nan", paths[-1]), ("trailing-bytes", paths[-1]),
+    }  # fmt: skip
+
+
 def test_keys_of_scored_vocabularies(tmp_path: Path) -> None:
     spm = {
         TOKENIZER + b"model": (lay.STRING, b"llama"),
@@ -305,7 +328,16 @@ def decodes(token: bytes) -> bool:
 
 
 def test_every_rule_about_a_gguf_is_tried() -> None:
-    rows = (*CONTAINER, *ARCHITECTURES_RULE, *MODEL, *KEYS, *MERGES, *PARTS.values(), *DATA)
+    rows = (
+        *CONTAINER,
+        *OPENED,
+        *ARCHITECTURES_RULE,
+        *MODEL,
+        *KEYS,
+        *MERGES,
+        *PARTS.values(),
+        *DATA,
+    )
     bare_files = {"loader-tokenizer", "loader-empty"}
     assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED | bare_files
     assert {row.code for row in (*CONTAINER, *MODEL, *KEYS, *MERGES)} <= {row.code for row in RULES}
