@@ -51,8 +51,7 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
     findings = Findings(strict=strict)
     finished = findings.hold(rules.UNFINISHED, source.name, field="")
     try:
-        _read(file, findings)
-        file.is_whole = True
+        file.is_whole = _read(file, findings)
     except BrokenRule as error:
         if strict:
             if not finished:
@@ -64,7 +63,8 @@ def open_gguf(source: str | os.PathLike[str] | Source, *, strict: bool = True) -
     return file
 
 
-def _read(file: GgufFile, findings: Findings) -> None:
+def _read(file: GgufFile, findings: Findings) -> bool:
+    """Read all but the data; return whether that was all of it."""
     file.version, big_endian = read_version(file.data)
     file.byte_order = "big" if big_endian else "little"
     length = LENGTHS[file.version > 1, big_endian]
@@ -74,6 +74,8 @@ def _read(file: GgufFile, findings: Findings) -> None:
     findings.check(rules.HEADER, header, file)
     for _ in range(min(key_count, rules.MAX_ENTRIES)):
         _take_entry(file, _read_entry(reader), findings)
+    if key_count > rules.MAX_ENTRIES:
+        return False
     file.metadata_end = reader.offset
     tensors = []
     try:
@@ -86,11 +88,14 @@ def _read(file: GgufFile, findings: Findings) -> None:
                 tensors.append(tensor)
     finally:
         file.tensors = tuple(tensors)
+    if tensor_count > rules.MAX_ENTRIES:
+        return False
     section = data_section(file, reader.offset)
     for tensor in file.tensors:
         findings.check(rules.PLACE, tensor, section)
     findings.check(rules.SECTION, section, file)
     file.data_offset, file.trailing_bytes = section.start, section.trailing_bytes
+    return True
 
 
 def _take_entry(file: GgufFile, entry: Entry, findings: Findings) -> None:

@@ -27,7 +27,7 @@ from mtkit.gguf.draft import Draft
 from mtkit.gguf.shard_files import numbered
 from mtkit.gguf.shard_files import split as cut
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.writer import Key
+from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.unicode.byte_alphabet import LETTERS
 
 if TYPE_CHECKING:
@@ -189,6 +189,20 @@ def test_a_broken_rule_is_found_and_no_other(
         name = "model-00002-of-00002.gguf"
         (tmp_path / "model-00001-of-00002.gguf").write_bytes(model(split(0, 2), []))
     assert set(found(tmp_path / name, made())) == {code}
+
+
+@pytest.mark.parametrize(
+    ("keys", "tensors", "code"), [(11, 3, "key-limit"), (3, 11, "tensor-limit")]
+)
+def test_nothing_is_made_up_behind_what_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int, tensors: int, code: str
+) -> None:
+    """Where there are too many keys, the next one is no tensor."""
+    monkeypatch.setattr("mtkit.gguf.rules.MAX_ENTRIES", 10)
+    path = tmp_path / "many.gguf"
+    made = [NewTensor(f"t{n}", (8,), TENSOR_TYPES[0], bytes(32)) for n in range(tensors)]
+    path.write_bytes(gguf_bytes([Key(f"k{n}", "u8", 1) for n in range(keys)], made))
+    assert found(path, path.read_bytes()) == [code]
 
 
 def test_all_files_of_a_set_are_read(tmp_path: Path) -> None:
