@@ -200,7 +200,7 @@ def _gguf(source: Source, found: _Checking) -> None:
     found.findings += surveyed((*loader.CONTAINER, *loader.OPENED), file)
     others = _others(file, shards)
     for one in others:
-        found.findings += _of(one, (*one.findings, *surveyed(loader.CONTAINER, one)))
+        found.findings += _told_of(one, (*one.findings, *surveyed(loader.CONTAINER, one)))
     if shards and shards.number:
         found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
     else:
@@ -271,7 +271,7 @@ def _others(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
     return [shard.file for shard in shards.shards if shard.file and shard.file is not file]
 
 
-def _of(file: GgufFile, findings: Iterable[Finding]) -> Iterator[Finding]:
+def _told_of(file: GgufFile, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Say of another file's findings whose they are."""
     return (replace(finding, source=file.name) for finding in findings)
 
@@ -284,7 +284,7 @@ def _data(files: Sequence[GgufFile], found: _Checking) -> None:
     for file in files:
         for item in found_in(file, broken):
             if isinstance(item, Finding):
-                found.findings += [item] if file is files[0] else _of(file, [item])
+                found.findings += [item] if file is files[0] else _told_of(file, [item])
             else:
                 unknown += 1
     if unknown:

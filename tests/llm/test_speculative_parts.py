@@ -269,6 +269,20 @@ def test_a_model_is_asked_in_plain_texts_for_little(
     assert (tokens < 3000) == drafts
 
 
+def test_a_model_is_asked_for_as_long_as_texts_come() -> None:
+    """What may be lost in one text is bounded; what may be learnt of all of them is not."""
+    pace = Adaptive(8, Costs(PAIRS_DEAR, 0.1, 0.02, pairs=True))
+    asked: list[bool] = []
+    for _ in range(2000):
+        assert pace.declined(64, 20)
+        count = pace.imagines(20, 0)
+        asked.append(count > 0)
+        if count:
+            pace.imagined(count, 0)
+        pace.rested(64, [1.0] * 64)
+    assert 10 < sum(asked[1000:]) < 500
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_imagined_rounds_are_those_that_would_have_been(seed: int) -> None:
     """A lookup that reads along with a plain text counts what drafting would have counted."""

@@ -72,6 +72,9 @@ class Adaptive:
         self._most, self._costs = most, costs
         self._tried = self._ever_tried = _WEIGHT
         self._accepted = self._ever_accepted = _WEIGHT * _EXPECTED
+        # In seconds: what plain decoding of all texts takes or would take, what asking took of it;
+        # the part of it that may still count for drafting, what that lost.
+        self._decoded = self._asked = 0.0
         self._due = self._lost = self._invested = 0.0
         self._change = self._returns = 0.0
         self._drafted, self._texts = False, 0
@@ -123,10 +126,10 @@ class Adaptive:
         part = _ASKING * min(self._gave / self._took, 1.0) ** 2
         part *= min(self._best(_HOPE, costs.plain)[1] - 1, 1.0)
         price = behind * costs.read_seconds + costs.draft(self._look)
-        allowed = part * (self._due + done * costs.plain) + _GRACE * costs.plain
-        if price and self._lost + price > allowed:
+        allowed = part * (self._decoded + done * costs.plain) + _GRACE * costs.plain
+        if price and self._asked + price > allowed:
             return 0
-        self._lost += price
+        self._asked += price
         return self._look
 
     @property
@@ -185,8 +188,12 @@ class Adaptive:
             seconds = seconds[2:]  # the second is slower yet
         for each in seconds:
             self._was_plain(each, self._costs.plain)
-        self._due += rounds * self._costs.plain
+        self._wrote(rounds * self._costs.plain)
         self._pause = 0
+
+    def _wrote(self, seconds: float) -> None:
+        self._decoded += seconds
+        self._due += seconds
 
     def _went_back(self, seconds: float) -> None:
         """Account for the first plain round behind a draft, which says nothing of the machine.
@@ -242,7 +249,7 @@ class Adaptive:
             self._was_plain(verify_seconds, self._costs.verify(1))
         plain = self._costs.verify(1)
         self._went(drafted, accepted)
-        self._due += (accepted + 1) * plain
+        self._wrote((accepted + 1) * plain)
         if not drafted:  # a draft that was not sure enough of anything has been paid for, too
             self._lost += draft_seconds
             return

@@ -140,7 +140,9 @@ class Speculation:
         start, done, nothing = time.perf_counter(), 0, Proposal([])
         looks = self._declined and self._pace.looks
         imagined = Imagined(self.draft, self._pace) if looks else None
-        timed, times = count if looks else 0 if self._declined else _TIMED, []
+        timed, times = 0 if self._declined else _TIMED, []
+        if looks:  # a text in pairs cannot tell how fast plain decoding is: this one does
+            timed = count
         try:
             while done < count and not runner.stop_asked:
                 if done < timed:
