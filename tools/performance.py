@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mtkit.base import plotting
 from mtkit.bench import plot
 from mtkit.bench.libraries import OWN
 from mtkit.bench.summary import Row, differing, rows_of
@@ -239,7 +240,7 @@ def main() -> int:
     parser.add_argument("-t", action="append", default=[], dest="names", metavar="NAME")
     asked, options = parser.parse_known_args()
     try:
-        plot.require()
+        plotting.require()
     except MissingExtra as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mtkit.base.plotting import library
+from itertools import chain, zip_longest
+
+from mtkit.base import plotting
 from mtkit.bench.summary import rows_of
-from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_KINDS = (".png", ".svg")
 _WIDTH, _BAR, _AROUND = 6.0, 0.11, 1.1
 """Inches: of a panel, of a bar, around the bars of a panel."""
 _FEW = 4
@@ -20,53 +20,30 @@ _SHOWN = ("load .mtok", "load", "short", "5 KB", "decode", "whole fresh", "whole
           "documents fresh", "documents again", "lines fresh")  # fmt: skip
 
 
-def require() -> None:
-    """Find matplotlib before anything is measured.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    library()
-
-
-def write(document: Mapping[str, Any], name: str) -> list[str]:
-    """Write NAME.png and NAME.svg, or the one of them that NAME is; returns their paths.
+def write(document: Mapping[str, Any], name: str) -> None:
+    """Write NAME.png and NAME.svg, or the one of them that NAME is.
 
     Raises:
         MissingExtra: matplotlib is not installed.
         UsageError: They cannot be written.
     """
-    matplotlib = library()
-    from matplotlib import pyplot
-
-    panels = [(x["name"], _bars(x)) for x in document["tokenizers"]]
-    panels = [(title, bars) for title, bars in panels if bars] or panels[:1]
-    names = list(dict.fromkeys(name for _, bars in panels for _, x in bars for name in x))
-    columns = 1 if len(panels) < _FEW else 2
-    lines = [panels[at : at + columns] for at in range(0, len(panels), columns)]
+    shown = [(x["name"], _bars(x)) for x in document["tokenizers"]]
+    shown = [(title, bars) for title, bars in shown if bars] or shown[:1]
+    names = list(dict.fromkeys(name for _, bars in shown for _, x in bars for name in x))
+    columns = 1 if len(shown) < _FEW else 2
+    lines = [shown[at : at + columns] for at in range(0, len(shown), columns)]
     heights = [
         max(_AROUND + _BAR * sum(len(each) + 1 for _, each in bars) for _, bars in line)
         for line in lines
     ]
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "mtkit", "font.size": 8}
-    paths = [name] if name.endswith(_KINDS) else [name + kind for kind in _KINDS]
-    with matplotlib.rc_context(settings):
-        figure, axes = pyplot.subplots(
-            len(lines), columns, figsize=(columns * _WIDTH, sum(heights)), squeeze=False,
-            layout="constrained", gridspec_kw={"height_ratios": heights},
-        )  # fmt: skip
-        for panel in axes.flat[len(panels) :]:
-            panel.set_axis_off()
-        for panel, (title, bars) in zip(axes.flat, panels, strict=False):
-            _draw(panel, title, bars, names)
-        try:
-            for path in paths:
-                figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
-        except OSError as error:
-            raise UsageError(error.strerror or str(error), source=name, field="--plot") from None
-        finally:
-            pyplot.close(figure)
-    return paths
+    size = columns * _WIDTH, sum(heights)
+    with plotting.panels(name, size, heights, columns) as rows:
+        for panel, drawn in zip_longest(chain(*rows), shown):
+            if drawn is None:
+                panel.set_axis_off()
+            else:
+                title, bars = drawn
+                _draw(panel, title, bars, names)
 
 
 def _bars(tokenizer: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, PLOT, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def bench(
         bool, typer.Option("--instructions", help="Count instructions a byte too (valgrind).")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show every figure.")] = False,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
-    ] = None,
+    plot: PLOT = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Measure loading, encoding and decoding beside the libraries that read the same file.
@@ -75,7 +73,8 @@ def bench(
       mtkit bench -t gpt2/ -t qwen3/ --peers tokenizers,gigatoken --quick
       mtkit bench -t tokenizer.json corpus.txt --json --plot speed > speed.json
     """
-    from mtkit.bench import plot as plotting
+    from mtkit.base import plotting
+    from mtkit.bench import plot as bench_plot
     from mtkit.bench.bench import Plan, run
     from mtkit.bench.inputs import texts_of
     from mtkit.bench.scenarios import QUICK, SCENARIOS
@@ -96,7 +95,7 @@ def bench(
     loaded = [load_named(name) for name in (tokenizers or (None,))]
     document = run(loaded, plan, Progress("measuring").show)
     if plot is not None:
-        plotting.write(document, plot)
+        bench_plot.write(document, plot)
     if as_json:
         output.write_json(document)
     elif output.is_terminal():

@@ -50,6 +50,9 @@ FILES = Annotated[
     typer.Option("-f", "--file", metavar="FILE", help="Read the text from it. Repeatable."),
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+PLOT = Annotated[
+    str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
+]
 ALLOW_LOSS = Annotated[
     list[str] | None,
     typer.Option(

@@ -432,7 +432,7 @@ def test_groups_of_architectures(arch: str, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("\n".join(map(str, range(5, 5 + 128))))
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}
     known = {"sx_neighbours": str(tmp_path / "neighbours.bin"), "sx_topk": 8, "sx_threshold": 0.1}
-    for prompt in ([1], [200, 201, 240, 200], [1 + at * 7 % 250 for at in range(120)]):
+    for prompt in ([1], [200, 201, 240, 200], [1 + at * 7 % 250 for at in range(500)]):
         common: dict[str, Any] = {
             "model": target, "n_predict": 40, "threads": 1, "ignore_eos": True,
         }  # fmt: skip
@@ -595,6 +595,7 @@ def test_prompts_that_are_none(
 
 
 def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
+    reference("matplotlib")
     target, draft = str(tmp_path / "target.gguf"), str(tmp_path / "draft.gguf")
     shutil.copy(own("target"), target)
     shutil.copy(own("draft"), draft)
@@ -603,9 +604,11 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     done = mtkit(
         "sx", "vocab", str(tmp_path / "text.txt"), "-t", target, "-n", "1024", "-o",
         str(tmp_path / "v.txt"), "--prompts", str(tmp_path / "prompts.jsonl"), "--tokens", "8",
-        "--json",
+        "--plot", str(tmp_path / "coverage.svg"), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "coverage.svg").read_text()
+    assert all(f">{label}</text>" in drawn for label in ("text.txt", "prompts.jsonl", "1,024"))
     found = json.loads(done.stdout)
     assert [covered[-1] for covered in found["coverage"].values()] == [1.0, 1.0]
     ids = static_vocabulary.read(str(tmp_path / "v.txt"), 8192)

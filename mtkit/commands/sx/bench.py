@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+from mtkit.commands.options import AS_JSON, PLOT  # noqa: TC001  typer reads it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def bench(
         bool, typer.Option("--no-exact", help="In a configuration that need not be exact.")
     ] = False,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="NAME", help="Write NAME.png and NAME.svg.")
-    ] = None,
+    plot: PLOT = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Let groups of drafts write behind the same prompts in turn; show who is how fast.
@@ -87,13 +85,13 @@ def bench(
     """
     import tempfile
 
+    from mtkit.base import plotting
     from mtkit.commands.options import model_named
     from mtkit.errors import UsageError
-    from mtkit.llm.speculative import bench_plot
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
     if plot is not None:
-        bench_plot.require()
+        plotting.require()
     rates = _numbers(acceptance, "--acceptance", 0, 1)
     chosen = _numbers(temperatures, "--temp", 0, 10)
     path = model_named(target)

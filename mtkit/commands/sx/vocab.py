@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+from mtkit.commands.options import AS_JSON, PLOT  # noqa: TC001  typer reads it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,30 +40,36 @@ def vocab(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the ids there.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    plot: PLOT = None,
     as_json: AS_JSON = False,
 ) -> None:
     """Find the ids that occur most: in texts, in files of counts, in what the model answers.
 
     Counted on what the model writes it serves best; a language that is not among the texts will
     hardly be proposed. End tokens, bytes and control tokens are always in. A line of --prompts is a
-    text, or JSON with "prompt". Shows which part of each source 1,024 ids and more cover.
+    text, or JSON with "prompt". Shows which part of each source 1,024 ids and more cover: with a
+    text of each language, how well it serves each.
 
     \b
     Examples:
       mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
       mtkit sx vocab -t model.gguf --prompts prompts.jsonl -n 16384 -o vocab.txt
+      mtkit sx vocab en.txt zh.txt de.txt -t model.gguf --plot coverage
     """
     import os
     from collections import Counter
 
+    from mtkit.base import plotting
     from mtkit.base.whole_files import write_files
     from mtkit.commands import output
     from mtkit.commands.options import model_named
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.arrays import array_of
-    from mtkit.llm.speculative import frequencies, static_vocabulary
+    from mtkit.llm.speculative import coverage_plot, frequencies, static_vocabulary
 
+    if plot is not None:
+        plotting.require()
     path = model_named(target)
     metadata = open_gguf(path).metadata
     n_vocab = len(array_of(metadata, "tokenizer.ggml.tokens", "string"))
@@ -82,6 +88,9 @@ def vocab(
         name: [static_vocabulary.coverage(counted, ids[:n]) for n in sizes]
         for name, counted in counts.items()
     }
+    if plot is not None:
+        named = {os.path.basename(name): parts for name, parts in covered.items()}
+        coverage_plot.write(sizes, named, plot)
     if as_json:
         output.write_json(
             {"schema": "mtkit.coverage/1", "sizes": sizes, "coverage": covered,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.base.plotting import library
-from mtkit.errors import UsageError
+from mtkit.base import plotting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,56 +11,30 @@ if TYPE_CHECKING:
 
     from mtkit.llm.speculative.bench import Run
 
-_KINDS = (".png", ".svg")
 _WIDTH, _HEIGHT = 1.2, 3.0
 """Inches: around the boxes of a panel, and of its height."""
 _BOX = 0.45
 
 
-def require() -> None:
-    """Find matplotlib before hours are spent.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    library()
-
-
-def write(runs: Sequence[Run], name: str) -> list[str]:
-    """Write NAME.png and NAME.svg; returns their paths.
+def write(runs: Sequence[Run], name: str) -> None:
+    """Write NAME.png and NAME.svg, or the one of them that NAME is.
 
     Raises:
         MissingExtra: matplotlib is not installed.
         UsageError: They cannot be written.
     """
-    matplotlib = library()
-    from matplotlib import pyplot
-
     sources = list(dict.fromkeys(run.source for run in runs))
     temperatures = list(dict.fromkeys(run.temperature for run in runs))
     widest = len({run.group for run in runs})
     size = len(sources) * (_WIDTH + _BOX * widest), len(temperatures) * _HEIGHT
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "mtkit", "font.size": 8}
-    with matplotlib.rc_context(settings):
-        figure, axes = pyplot.subplots(
-            len(temperatures), len(sources), figsize=size, squeeze=False, layout="constrained"
-        )
-        for row, temperature in zip(axes, temperatures, strict=True):
+    with plotting.panels(name, size, [1] * len(temperatures), len(sources)) as rows:
+        for row, temperature in zip(rows, temperatures, strict=True):
             for panel, source in zip(row, sources, strict=True):
                 _panel(panel, [
                     run for run in runs if (run.temperature, run.source) == (temperature, source)
                 ])  # fmt: skip
                 panel.set_title(f"{source}, temperature {temperature:g}")
             row[0].set_ylabel("tokens a second")
-        paths = [name + kind for kind in _KINDS]
-        try:
-            for path in paths:
-                figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
-        except OSError as error:
-            raise UsageError(error.strerror or str(error), source=name) from None
-        finally:
-            pyplot.close(figure)
-    return paths
 
 
 def _panel(panel: Any, runs: Sequence[Run]) -> None:
