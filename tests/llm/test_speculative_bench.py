@@ -9,14 +9,18 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from llm_models import tiny
 from support import reference, shared
 
+from mtkit.base import plotting
 from mtkit.errors import MissingExtra
-from mtkit.llm.speculative import bench_plot
-from mtkit.llm.speculative.bench import Run, Script, groups_of
+from mtkit.llm.open_model import open_model
+from mtkit.llm.runner import logprob
+from mtkit.llm.speculative.bench import Bench, Run, Script, groups_of
 from mtkit.llm.speculative.bench_summary import summaries, together
 from mtkit.llm.speculative.statistics import Statistics
-from mtkit.settings import DraftSettings
+from mtkit.settings import DraftSettings, GenerateSettings
+from mtkit.settings.declaration import settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,7 +145,24 @@ def test_what_it_cannot_measure(given: tuple[str, ...], said: str, mtkit: Comman
     assert said.encode() in ran.stderr
 
 
+def test_likelihoods_of_texts_longer_than_a_batch() -> None:
+    """Rows of logits come a batch at a time: the mean is that of single steps."""
+    ids = [1 + at * 7 % 250 for at in range(200)]
+    given = {"model": str(tiny("llama")), "n_ctx": 256, "n_batch": 64, "threads": 1}
+    settings = settings_of(GenerateSettings, given)
+    with open_model(settings) as runner:
+        context = runner.open_context()
+        found = Bench(runner, settings, {})._log_likelihood(ids[:3], ids[3:])
+        context.clear()
+        context.decode(ids[:3])
+        total = 0.0
+        for token_id in ids[3:]:
+            total += logprob(context.logits(), token_id)
+            context.step(token_id)
+        assert found == pytest.approx(total / 197, abs=1e-3)
+
+
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"mtkit\[bench\]"):
-        bench_plot.require()
+        plotting.require()

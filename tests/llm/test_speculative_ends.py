@@ -104,6 +104,25 @@ def test_every_place_of_an_end(
         assert places == set(range(1, most + 1))
 
 
+@pytest.mark.parametrize("auto", [False, True])
+def test_the_end_of_a_text_is_learnt_as_its_middle(
+    auto: bool, answer: tuple[list[int], list[int]], files: Path
+) -> None:
+    """Wherever a text ends: in a draft, behind one, in a plain stretch."""
+    prompt, expected = answer
+    given = {**drafting("E", files, list(range(64))), "sx_seed_prompt": False, "draft_auto": auto}
+    for limit in range(1, LENGTH):
+        with Target(own("target", "q8_0"), **given) as target:
+            assert target.ids(prompt, limit) == expected[:limit]
+            assert target.speculation
+            learning = target.speculation.draft.learning
+            assert learning
+            learning.ready()
+            known = learning.vocabulary.ids
+            assert known is not None
+            assert set(expected[:limit]) <= set(known.tolist())
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_full_context(group: str, files: Path) -> None:
     """The text ends at the same token, whatever is drafted at its end."""

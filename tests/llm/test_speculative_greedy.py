@@ -220,6 +220,23 @@ def test_memory_that_cannot_be_cut(arch: str, what: str) -> None:
             generate("The", model=target, draft=str(tiny(arch)), exact=False, n_predict=2)
 
 
+@pytest.mark.parametrize("arch", ["mamba", "t5"])
+def test_what_could_not_draft_is_not_measured(arch: str, mtkit: Run) -> None:
+    done = mtkit("sx", "calibrate", str(tiny(arch)))
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert b"rejected tokens cannot be taken back" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["bf16", "q8_0"])
+def test_a_batch_of_one_token(kind: str) -> None:
+    with pytest.raises(UsageError, match="no room for what is drafted"):
+        generate("The", model=own("target", kind), draft_lookup=True, n_batch=1, n_predict=2)
+    model = own("target", kind)
+    common: dict[str, Any] = {"model": model, "n_predict": 40, "threads": 1, "draft_auto": False}
+    plain = generate("The option", draft_lookup=True, draft_max=0, **common)
+    assert generate("The option", draft_lookup=True, n_batch=2, **common).ids == plain.ids
+
+
 def test_the_command(mtkit: Run) -> None:
     model = str(reciting())
     plain = mtkit("generate", "Hello", "-m", model, "-q")

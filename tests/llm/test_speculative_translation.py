@@ -90,6 +90,22 @@ def test_greedy_text_is_the_targets(kind: str, by_text: bool, tmp_path: Path) ->
     assert accepted > 10 or kind.endswith("byte tokens")  # those are random models
 
 
+@pytest.mark.parametrize("by_text", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_text_beyond_512_cells(kind: str, by_text: bool, tmp_path: Path) -> None:
+    prompt = "".join(prompts("code", 6) + prompts("zh", 6))
+    common: dict[str, Any] = {"model": own("target"), "n_predict": 40, "threads": 1}
+    plain = generate(prompt, draft_lookup=True, draft_max=0, **common)
+    assert len(plain.prompt_ids) > 512
+    made = generate(
+        prompt, draft=drafts(kind, tmp_path), draft_by_text=by_text, draft_auto=False, draft_max=4,
+        **common,
+    )  # fmt: skip
+    assert made.ids == plain.ids
+    assert made.drafting
+    assert made.drafting.drafted
+
+
 def test_the_same_tokens_under_other_ids_are_accepted_as_often(tmp_path: Path) -> None:
     """The draft computes the very same, so the proposals are the same."""
     target = own("target")

@@ -47,6 +47,7 @@ def calibrate(
     from mtkit.llm.open_model import open_model
     from mtkit.llm.speculative import calibration, exactness
     from mtkit.llm.speculative.costs import Costs
+    from mtkit.llm.speculative.loaded_draft import check_can_cut
     from mtkit.settings import ContextSettings, ModelSettings
 
     n_ctx = 64
@@ -54,9 +55,12 @@ def calibrate(
     step = 0.0
     if draft is not None:
         with open_model(ModelSettings(model_named(draft), context), n_ctx=n_ctx) as small:
-            step = calibration.step_seconds(small.open_context())
+            opened = small.open_context()
+            check_can_cut(small)
+            step = calibration.step_seconds(opened)
     with open_model(ModelSettings(model_named(target), context), n_ctx=n_ctx) as runner:
         opened = runner.open_context()
+        check_can_cut(runner)
         used = opened.settings.threads
         seconds = calibration.combined(calibration.measure(opened, max(calibration.SIZES)))
     others = {

@@ -289,7 +289,8 @@ class Bench:
         context.clear()
         context.decode(prompt)
         total = logprob(context.logits(), written[0])
-        if written[1:]:
-            context.decode(written[:-1], outputs="all")
-            total += sum(logprob(context.logits(at), i) for at, i in enumerate(written[1:]))
+        for at in range(0, len(written) - 1, context.n_batch):
+            part = written[at : at + context.n_batch + 1]
+            context.decode(part[:-1], outputs="all")
+            total += sum(logprob(context.logits(row), i) for row, i in enumerate(part[1:]))
         return total / len(written)

@@ -103,7 +103,7 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
     """Load the draft of a target whose context is open, and empty; None where none is wanted.
 
     Raises:
-        UsageError: There is no such draft, or it has another vocabulary.
+        UsageError: There is no such draft, or it has another vocabulary; a batch is one token.
         UnsupportedError: The target cannot be verified in batches, or not exactly.
         FormatError: The draft is damaged.
         ResourceError: It does not fit the memory.
@@ -114,6 +114,11 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
     context = runner.context
     assert context is not None
     check_can_cut(runner)
+    if context.n_batch < 2:
+        raise UsageError(
+            "a batch of one token has no room for what is drafted",
+            hint="use --batch 2 or more",
+        )
     rows, pairs = min(exactness.MOST_ROWS, context.n_batch), False
     if drafting.exact:
         found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)

@@ -83,7 +83,9 @@ class Speculation:
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
-                yield verification.choose(Proposal([]), 0, -1), kept
+                token_id = verification.choose(Proposal([]), 0, -1)
+                self.draft.saw(Outcome([], 0, [token_id], -1))
+                yield token_id, kept
             while not runner.stop_asked:
                 room = context.n_ctx - context.n_past - 1
                 if room < 0:
@@ -137,32 +139,34 @@ class Speculation:
         """
         context, ids, clock = runner.context, runner.ids, self._clock
         assert context is not None
-        start, done, nothing = time.perf_counter(), 0, Proposal([])
+        emitted: list[int] = []
+        nothing, spent = Proposal([]), 0.0
         looks = self._declined and self._pace.looks
         imagined = Imagined(self.draft, self._pace) if looks else None
         timed, times = 0 if self._declined else _TIMED, []
         if looks:  # a text in pairs cannot tell how fast plain decoding is: this one does
             timed = count
         try:
-            while done < count and not runner.stop_asked:
-                if done < timed:
-                    began = clock()
+            while len(emitted) < count and not runner.stop_asked:
+                is_timed = len(emitted) < timed
+                start, began = time.perf_counter(), clock() if is_timed else 0.0
                 context.step(ids[-1])
                 kept = context.logits(0).copy() if logprobs else None
                 token_id = verification.choose(nothing, 0, 0)
-                if done < timed:
+                if is_timed:
                     times.append(clock() - began)
-                done += 1
+                spent += time.perf_counter() - start
+                emitted.append(token_id)
                 yield token_id, kept
                 if imagined is not None:
                     imagined.saw(ids)
                 if mute and self.draft.behind(ids) is not None:
                     break
         finally:
-            self.statistics.plain_rounds(done, time.perf_counter() - start)
-            self._pace.rested(done, times)
-        if done:
-            self.draft.saw(Outcome([], 0, ids[-done:], -1))
+            # Here, too, when nobody takes more: a text ends in the middle.
+            self.statistics.plain_rounds(len(emitted), spent)
+            self._pace.rested(len(emitted), times)
+            self.draft.saw(Outcome([], 0, emitted, -1))
 
     def _round(
         self,
@@ -207,8 +211,10 @@ class Speculation:
                 self._cut(context, past + 1 + made.accepted)
             self.draft.saw(made.outcome(logits if self.draft.learning is not None else None))
             spent += clock() - resumed
+        except GeneratorExit:  # nobody takes what was accepted: the text has ended before
+            self.draft.saw(made.cut_short())
+            raise
         finally:
-            # Here, too, when nobody takes what was accepted: the text has ended before.
             accepted = made.accepted
             seen.outcome(len(drafted), accepted, len(made.emitted))
             self._pace.saw(len(drafted), accepted, asked + drafted_by - began, spent)

@@ -104,3 +104,7 @@ class Round:
         """
         likely = int(logits.argmax()) if self.drafted and logits is not None else -1
         return Outcome(self.drafted, self.accepted, self.emitted, likely)
+
+    def cut_short(self) -> Outcome:
+        """Return how it went as far as tokens were taken: nothing was rejected."""
+        return Outcome(self.drafted[: self.accepted], self.accepted, self.emitted, -1)
