@@ -37,7 +37,7 @@ def count_rows(file: GgufFile) -> int:
         raise UnsupportedError(f"has no {EMBEDDING} to cut", source=source)
     n_vocab = tensor.shape[1]
     odd = [
-        tensor.name
+        tensor.label
         for tensor in file.tensors
         if (tensor.shape[-1:] != (n_vocab,) if tensor.name in _BY_ROW
             else len(tensor.shape) > 1 and tensor.shape[-1] == n_vocab)

@@ -73,12 +73,17 @@ def _limit(seconds: int, room: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Let this process not outlive its parent, which alone is told of Ctrl-C."""
+    """Let this process not outlive its parent, which alone is told of Ctrl-C and reads stdout."""
+    import select
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        reader = select.poll()
+        reader.register(1, 0)
+        if reader.poll(0):  # the parent had ended before
+            os._exit(1)
 
 
 def _at(stage: str) -> None:

@@ -166,10 +166,10 @@ def test_what_cannot_be_trimmed(tmp_path: Path) -> None:
     odd = Draft.of(file)
     odd.rename_tensor("blk.0.attn_norm.weight", "per_layer_token_embd.weight")
     count = file.names[EMBEDDING].shape[1]
-    odd.tensors["more"] = NewTensor("more", (1, count), F16, bytes(2 * count))
+    odd.tensors["m\n"] = NewTensor("m\n", (1, count), F16, bytes(2 * count))
     path = tmp_path / "odd.gguf"
     path.write_bytes(b"".join(odd.chunks()))
-    with pytest.raises(UnsupportedError, match="more: not known how to cut it"):
+    with pytest.raises(UnsupportedError, match=r": tensor 'm\\\\n': not known how to cut it$"):
         trim(str(path), [1])
     with_rows(path, "plamo2-synth")
     with pytest.raises(UnsupportedError, match="'plamo2' is not cut"):
