@@ -122,7 +122,7 @@ def make_files(folder: Path) -> None:
     _copy(spm / "tokenizer.bin", folder / "tokenizer.bin")
     (folder / "stories260K.bin").write_bytes(llama2c_models.checkpoint())
     (folder / "tok512.bin").write_bytes(llama2c_models.vocabulary())
-    for name in ("corpus", "book", "text", "chapter1", "chapter2", "de", "en"):
+    for name in ("corpus", "book", "text", "chapter1", "chapter2", "de", "en", "zh"):
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     (folder / "code.py").write_text("for i in range(10):\n    print(i)\n" * 10)
     (folder / "imatrix.gguf").write_bytes(importance(model))
