@@ -9,19 +9,13 @@ are read up to a bound, which no client in between would keep); others are fsspe
 from __future__ import annotations
 
 import mmap
-import time
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import shown
 from mtkit.errors import FormatError, MissingExtra, ResourceError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    Fetch = Callable[[int, int], tuple[bytes, int]]
-    """(offset, number of bytes) -> those bytes, and the length of the whole file."""
+    from mtkit.sources.http_ranges import Fetch
 
 PIECE_BYTES = 3 << 18
 """Of one request: what is fetched in vain stays below 1 MB."""
@@ -32,8 +26,8 @@ _LONGEST = 1 << 46
 """Bytes of a file; no disk holds more, and no file system lets a sparse file be longer."""
 _CUT = frozenset({"truncated", "count"})
 """What ends the reading of a GGUF whose rest is not there yet."""
+_MORE = "--max-fetch N allows more; or download the file and name it"
 _EXTRAS = {"hf": "hub", "s3": "remote"}
-_SAVE = "download the file and name it"
 
 
 def is_remote(name: str) -> bool:
@@ -70,7 +64,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
     while (wanted := _missing(head, size)) > 0:
         if len(head) >= most:
             what = f"has a header of more than {most} bytes"
-            raise ResourceError(what, source=address, hint=f"--max-fetch N allows more; or {_SAVE}")
+            raise ResourceError(what, source=address, hint=_MORE)
         more, now = fetch(len(head), min(wanted, most - len(head)))
         if now != size:
             what = f"was {size} bytes long and is now {now}"
@@ -111,84 +105,14 @@ def _sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
 
 
 def _http(address: str, seconds: float) -> Fetch:
-    from http.client import HTTPException
-    from urllib.error import HTTPError, URLError
-    from urllib.request import (
-        HTTPDefaultErrorHandler,
-        HTTPErrorProcessor,
-        HTTPHandler,
-        HTTPRedirectHandler,
-        HTTPSHandler,
-        OpenerDirector,
-        ProxyHandler,
-        Request,
-    )
+    from mtkit.sources.http_ranges import fetcher  # late: what it needs takes long to import
 
-    class Redirects(HTTPRedirectHandler):
-        def redirect_request(self, req: Request, fp: Any, *rest: Any) -> Request | None:
-            fp.read = bytes  # the library would read the body whole, however long it is
-            return super().redirect_request(req, fp, *rest)
-
-    opener = OpenerDirector()  # http alone: no redirection leads to a file or another scheme
-    for handler in (ProxyHandler, HTTPHandler, HTTPSHandler, HTTPErrorProcessor,
-                    Redirects, HTTPDefaultErrorHandler):  # fmt: skip
-        opener.add_handler(handler())
-
-    def fetch(offset: int, count: int) -> tuple[bytes, int]:
-        headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
-        try:
-            headers["User-Agent"] = "mtkit"
-            request = Request(address, headers=headers)  # noqa: S310  the opener has http alone
-            answer = opener.open(request, timeout=seconds)
-            if answer is None:
-                raise UsageError("redirects to what is not http", source=address)
-            with answer:
-                return _ranged(answer, address, offset, count, seconds)
-        except HTTPError as error:
-            error.close()
-            what = f"the server says {error.code}"
-            if error.code < 400:  # to itself, to no address, or away from http
-                what = f"it is redirected to {shown(error.headers.get('Location', ''))!r}"
-            raise UsageError(f"cannot be fetched: {what}", source=address) from None
-        except TimeoutError:
-            raise _too_slow(address, seconds) from None
-        except (URLError, HTTPException, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
-                raise _too_slow(address, seconds) from None
-            raise UsageError(f"cannot be fetched: {_one_line(reason)}", source=address) from None
-
-    return fetch
-
-
-def _ranged(
-    answer: Any, address: str, offset: int, count: int, seconds: float
-) -> tuple[bytes, int]:
-    """Read the answer to a request for a range, no byte more than was asked for."""
-    import re
-
-    if answer.status != 206:
-        what = "the server gives no ranges of the file, only all of it"
-        raise UsageError(what, source=address, hint=_SAVE)
-    said = answer.headers.get("Content-Range", "")
-    found = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", said.strip(), re.ASCII)
-    begin, last, size = map(int, found.groups()) if found else (-1, -1, -1)
-    wanted = min(count, size - offset)
-    if begin != offset or last != offset + wanted - 1:
-        what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {said!r}"
-        raise FormatError(what, source=address, hint=_SAVE)
-    data, end = bytearray(), time.monotonic() + seconds
-    while len(data) < wanted and (piece := answer.read1(wanted - len(data))):
-        data += piece
-        if time.monotonic() > end:
-            raise _too_slow(address, seconds)
-    if len(data) < wanted:
-        what = f"the server gives {len(data)} bytes and says {wanted}"
-        raise FormatError(what, source=address, offset=offset)
-    return bytes(data), size
+    return fetcher(address, seconds)
 
 
 def _fsspec(address: str, scheme: str) -> Fetch:
+    from mtkit.sources.http_ranges import one_line
+
     extra = _EXTRAS.get(scheme, "remote")
     missing = MissingExtra(
         f"{scheme}:// needs packages", source=address, hint=f'pip install "mtkit[{extra}]"'
@@ -206,7 +130,7 @@ def _fsspec(address: str, scheme: str) -> Fetch:
     except FileNotFoundError:
         raise UsageError("no such file", source=address) from None
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
-        raise UsageError(f"cannot be fetched: {_one_line(error)}", source=address) from None
+        raise UsageError(f"cannot be fetched: {one_line(error)}", source=address) from None
 
     def fetch(offset: int, count: int) -> tuple[bytes, int]:
         try:
@@ -215,18 +139,10 @@ def _fsspec(address: str, scheme: str) -> Fetch:
             file.seek(offset)
             data: bytes = file.read(wanted)
         except Exception as error:  # noqa: BLE001  as above
-            raise UsageError(f"cannot be fetched: {_one_line(error)}", source=address) from None
+            raise UsageError(f"cannot be fetched: {one_line(error)}", source=address) from None
         if len(data) != wanted:
             what = f"gives {len(data)} bytes and says {wanted}"
             raise FormatError(what, source=address, offset=offset)
         return data, size
 
     return fetch
-
-
-def _too_slow(address: str, seconds: float) -> ResourceError:
-    return ResourceError(f"the server did not answer within {seconds:g} s", source=address)
-
-
-def _one_line(error: object) -> str:
-    return shown(" ".join(str(error).split())) or type(error).__name__

@@ -102,6 +102,8 @@ class Trials:
         time.sleep(self.seconds * rng.random())
         os.kill(pid, signal.SIGKILL)
         _ended(pid)
+        if self.work.name == "quantize":  # until its child's exec the child has the lock, too
+            time.sleep(0.05)
         found, names = self._found(), self._names()
         left = {name for name in names - self._all if not (old and name in self.old)}
         assert all(name.endswith(IN_PLACE if self.work.in_place else LEFT) for name in left), left

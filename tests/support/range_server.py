@@ -14,13 +14,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+DRIPPED = {
+    "drip-head": (b"HTTP/1.1 206 Partial Content\r\n", b"x: y\r\n"),
+    "drip-line": (b"HTTP/1.1 206 Partial Content\r\nx: ", b"y"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+"""Manner -> how an answer begins, and what then comes piece by piece."""
+
+
 class Server(ThreadingHTTPServer):
     """Counts the bytes that it gives.
 
     Attributes:
         path: The file.
         manner: How it behaves: ``good``, ``whole``, ``short``, ``other-range``, ``no-range-said``,
-            ``growing``, ``slow``, ``drip``, ``redirect``, ``redirect-long`` (with a body that
+            ``growing``, ``slow``, ``drip``, ``drip-head``, ``drip-line``, ``continue`` (over and
+            over), ``redirect``, ``redirect-long`` (with a body that
             is said to be 8 TB), ``loop``, ``redirect-file``, ``redirect-ftp``,
             ``redirect-nowhere``, ``missing``.
         sent: Bytes of bodies.
@@ -66,6 +75,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         if manner == "slow":
             time.sleep(3)
+        if manner in DRIPPED:
+            self._drip(manner)
+            return
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
         assert found
         begin, last = int(found[1]), min(int(found[2]), size - 1)
@@ -92,6 +104,14 @@ class Handler(BaseHTTPRequestHandler):
                 begin += len(piece)
                 if manner == "drip":
                     time.sleep(0.05)
+
+    def _drip(self, manner: str) -> None:
+        """Begin an answer that never comes to its body."""
+        begin, part = DRIPPED[manner]
+        self.wfile.write(begin)
+        for _ in range(200):
+            self.wfile.write(part)
+            time.sleep(0.02)
 
     def _head(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -64,6 +64,9 @@ class Socket:
 
     def settimeout(self, _: object) -> None: ...
 
+    def gettimeout(self) -> float:
+        return 20.0
+
 
 class Answer(io.BytesIO):
     """Bytes of an answer; ``TIMEOUT`` and ``RESET`` in it end the connection there."""

@@ -1,0 +1,163 @@
+"""Ranges of a file over HTTP, whatever the server does.
+
+No answer may take longer than its time or more bytes than were asked for. The standard library's
+own timeout begins anew with each byte, which a server can give for ever: a line of its head, or one
+"100 Continue" after the other. So every read of an answer waits as long as there is left.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.error import HTTPError, URLError
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from mtkit.base.escape import shown
+from mtkit.errors import FormatError, ResourceError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from socket import socket
+    from typing import Any
+
+    Fetch = Callable[[int, int], tuple[bytes, int]]
+    """(offset, number of bytes) -> those bytes, and the length of the whole file."""
+
+SAVE = "download the file and name it"
+
+
+class _Timed(io.RawIOBase):
+    """What a socket gives within a time."""
+
+    def __init__(self, sock: socket, seconds: float) -> None:
+        self._socket, self._raw = sock, sock.makefile("rb", 0)
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answer(HTTPResponse):
+    """An answer that comes within the timeout of its connection, all of it."""
+
+    def __init__(self, sock: socket, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Timed(sock, sock.gettimeout() or 0.0))
+
+
+class _Connection(HTTPConnection):
+    response_class = _Answer
+
+
+class _SecureConnection(HTTPSConnection):
+    response_class = _Answer
+
+
+class _Http(HTTPHandler):
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _Https(HTTPSHandler):
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_SecureConnection, req)
+
+
+class _Redirects(HTTPRedirectHandler):
+    def redirect_request(self, req: Request, fp: Any, *rest: Any) -> Request | None:
+        fp.read = bytes  # the library would read the body whole, however long it is
+        return super().redirect_request(req, fp, *rest)
+
+
+def fetcher(address: str, seconds: float) -> Fetch:
+    """Return what fetches ranges of the file at an address.
+
+    Args:
+        address: ``http://`` or ``https://``.
+        seconds: For a connection, and for each answer.
+
+    Raises, when it fetches:
+        UsageError: There is no such file, or the server gives no ranges.
+        FormatError: The server gives something else than it says.
+        ResourceError: It is too slow.
+    """
+    opener = OpenerDirector()  # http alone: no redirection leads to a file or another scheme
+    for handler in (ProxyHandler, _Http, _Https, HTTPErrorProcessor, _Redirects,
+                    HTTPDefaultErrorHandler):  # fmt: skip
+        opener.add_handler(handler())
+
+    def fetch(offset: int, count: int) -> tuple[bytes, int]:
+        headers = {"Range": f"bytes={offset}-{offset + count - 1}", "Accept-Encoding": "identity"}
+        try:
+            headers["User-Agent"] = "mtkit"
+            request = Request(address, headers=headers)  # noqa: S310  the opener has http alone
+            answer = opener.open(request, timeout=seconds)
+            if answer is None:
+                raise UsageError("redirects to what is not http", source=address)
+            with answer:
+                return _ranged(answer, address, offset, count)
+        except HTTPError as error:
+            error.close()
+            what = f"the server says {error.code}"
+            if error.code < 400:  # to itself, to no address, or away from http
+                what = f"it is redirected to {shown(error.headers.get('Location', ''))!r}"
+            raise UsageError(f"cannot be fetched: {what}", source=address) from None
+        except (URLError, HTTPException, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError):
+                what = f"the server did not answer within {seconds:g} s"
+                raise ResourceError(what, source=address) from None
+            raise UsageError(f"cannot be fetched: {one_line(reason)}", source=address) from None
+
+    return fetch
+
+
+def _ranged(answer: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:
+    """Read the answer to a request for a range, no byte more than was asked for."""
+    import re
+
+    if answer.status != 206:
+        what = "the server gives no ranges of the file, only all of it"
+        raise UsageError(what, source=address, hint=SAVE)
+    said = answer.headers.get("Content-Range", "")
+    found = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", said.strip(), re.ASCII)
+    begin, last, size = map(int, found.groups()) if found else (-1, -1, -1)
+    wanted = min(count, size - offset)
+    if begin != offset or last != offset + wanted - 1:
+        what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {said!r}"
+        raise FormatError(what, source=address, hint=SAVE)
+    data = bytearray()
+    while len(data) < wanted and (piece := answer.read1(wanted - len(data))):
+        data += piece
+    if len(data) < wanted:
+        what = f"the server gives {len(data)} bytes and says {wanted}"
+        raise FormatError(what, source=address, offset=offset)
+    return bytes(data), size
+
+
+def one_line(error: object) -> str:
+    """Return an error's text on one line; its name where it has none."""
+    return shown(" ".join(str(error).split())) or type(error).__name__
