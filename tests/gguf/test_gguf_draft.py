@@ -34,6 +34,8 @@ from mtkit.gguf.types import BY_NAME, TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 
 if TYPE_CHECKING:
+    from conftest import Run
+
     from mtkit.gguf import GgufFile
 
 MODEL = os.path.join(os.path.dirname(mtkit.__file__), "data", "default-model.gguf")
@@ -141,20 +143,35 @@ def test_a_set_of_one_file_is_joined(tmp_path: Path) -> None:
     assert bytes_of(merge(open_gguf(path))) == Path(MODEL).read_bytes()
 
 
-def test_llama_cpp_loads_what_is_cut_and_joined(tmp_path: Path) -> None:
+WRITTEN: list[tuple[str, list[str]]] = [
+    ("new.gguf", ["edit m.gguf --set general.name=string:other -o new.gguf"]),
+    ("new.gguf", ["edit m.gguf --rename-key general.name=x.name --unset x.name -o new.gguf"]),
+    ("m.gguf", ["edit m.gguf --set general.file_type=u32:7 --in-place"]),
+    ("parts/m-00001-of-00005.gguf", ["split m.gguf --max-tensors 9 -o parts"]),
+    ("parts/m-00001-of-00006.gguf",
+     ["split m.gguf --max-tensors 9 --no-tensor-first-split -o parts"]),
+    ("joined.gguf", ["split m.gguf --max-tensors 9 -o parts",
+                     "merge parts/m-00001-of-00005.gguf -o joined.gguf"]),
+    ("back.gguf", ["convert-endian m.gguf -o big.gguf", "convert-endian big.gguf -o back.gguf"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "lines"), WRITTEN)
+def test_llama_cpp_loads_what_is_written(
+    mtkit: Run, tmp_path: Path, written: str, lines: list[str]
+) -> None:
+    """And computes the same."""
     reference("llama_cpp")
-    parts = split(open_gguf(MODEL), max_tensors=9, first_without_tensors=True)
-    paths = numbered(str(tmp_path / "m.gguf"), len(parts))
-    for path, part in zip(paths, parts, strict=True):
-        with open(path, "wb") as out:
-            out.write(bytes_of(part))
-
-    def answer(path: str) -> bytes:
-        argv = [sys.executable, "-m", "mtkit", "generate", "Once upon", "-m", path, "-n", "12"]
-        done = subprocess.run([*argv, "--temp", "0", "-q"], capture_output=True, check=True)
-        return done.stdout
-
-    assert answer(paths[0]) == answer(MODEL)
+    (tmp_path / "m.gguf").write_bytes(Path(MODEL).read_bytes())
+    for line in lines:
+        done = mtkit(*line.split(), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    both = [
+        mtkit("generate", "Once upon", "-m", path, "-n", "12", "--temp", "0", "-q", cwd=tmp_path)
+        for path in (written, MODEL)
+    ]
+    assert [done.returncode for done in both] == [0, 0], both[0].stderr
+    assert both[0].stdout == both[1].stdout
 
 
 def test_keys_and_tensors_are_renamed_in_their_place() -> None:

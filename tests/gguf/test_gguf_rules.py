@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mtkit.base.binary import Source
 from mtkit.base.rules import MOST_OF_A_RULE, BrokenRule, Findings
+from mtkit.check import check
 from mtkit.errors import FormatError
 from mtkit.gguf import GgufFile, open_gguf, rules, shards
 from mtkit.gguf.file import Header
@@ -151,6 +152,25 @@ def test_a_broken_rule_is_found_at_its_place(
         read(data)
     assert caught.value.finding == first
     assert str(caught.value) == f"test.gguf: {first}"
+
+
+FOLLOWS = {**CONSEQUENT, "tensor-alignment": "loader-offsets", "tensor-shared": "loader-offsets"}
+"""llama.cpp wants one tensor right behind the other."""
+
+
+@pytest.mark.parametrize(
+    ("code", "made"), [(code, made) for code, _, _, made in BROKEN if code != "magic"]
+)
+def test_no_other_rule_of_check_finds_it(
+    tmp_path: Path, code: str, made: Callable[[], bytes]
+) -> None:
+    """But that these files are no models, and what follows from the damage."""
+    path = tmp_path / "a.gguf"
+    path.write_bytes(made())
+    found = {finding.rule.code for finding in check(str(path), deep=True).findings}
+    others = found - {code, "loader-empty", "data-zero"}
+    assert code in found
+    assert others <= {FOLLOWS.get(code), "trailing-bytes"}
 
 
 def test_limits_of_size() -> None:
