@@ -54,7 +54,7 @@ def vocab(
     Examples:
       mtkit sx vocab corpus.txt -t model.gguf -n 32768 -o vocab.txt
       mtkit sx vocab -t model.gguf --prompts prompts.jsonl -n 16384 -o vocab.txt
-      mtkit sx vocab en.txt zh.txt de.txt -t model.gguf --plot coverage
+      mtkit sx vocab en.txt zh.txt de.txt -t model.gguf -n 8192 --plot coverage
     """
     import os
     from collections import Counter
