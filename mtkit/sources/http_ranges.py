@@ -8,6 +8,7 @@ own timeout begins anew with each byte, which a server can give for ever: a line
 from __future__ import annotations
 
 import io
+import re
 import time
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.error import HTTPError, URLError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Fetch = Callable[[int, int], tuple[bytes, int]]
     """(offset, number of bytes) -> those bytes, and the length of the whole file."""
 
-SAVE = "download the file and name it"
+_SAVE = "download the file and name it"
 
 
 class _Timed(io.RawIOBase):
@@ -137,18 +138,16 @@ def fetcher(address: str, seconds: float) -> Fetch:
 
 def _ranged(answer: Any, address: str, offset: int, count: int) -> tuple[bytes, int]:
     """Read the answer to a request for a range, no byte more than was asked for."""
-    import re
-
     if answer.status != 206:
         what = "the server gives no ranges of the file, only all of it"
-        raise UsageError(what, source=address, hint=SAVE)
+        raise UsageError(what, source=address, hint=_SAVE)
     said = answer.headers.get("Content-Range", "")
     found = re.fullmatch(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})", said.strip(), re.ASCII)
     begin, last, size = map(int, found.groups()) if found else (-1, -1, -1)
     wanted = min(count, size - offset)
     if begin != offset or last != offset + wanted - 1:
         what = f"asked for bytes {offset} to {offset + count - 1}, the server gives {said!r}"
-        raise FormatError(what, source=address, hint=SAVE)
+        raise FormatError(what, source=address, hint=_SAVE)
     data = bytearray()
     while len(data) < wanted and (piece := answer.read1(wanted - len(data))):
         data += piece

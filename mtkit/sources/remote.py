@@ -21,7 +21,7 @@ PIECE_BYTES = 3 << 18
 """Of one request: what is fetched in vain stays below 1 MB."""
 MOST_BYTES = 1 << 26
 SECONDS = 20.0
-"""For an answer to begin, and for each piece of it."""
+"""For a connection, and for each answer."""
 _LONGEST = 1 << 46
 """Bytes of a file; no disk holds more, and no file system lets a sparse file be longer."""
 _CUT = frozenset({"truncated", "count"})
@@ -47,7 +47,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
     Args:
         address: ``https://``, ``hf://``, ``s3://`` or another that fsspec knows.
         most: Bytes to fetch.
-        seconds: To wait for an answer, and for each piece.
+        seconds: For a connection, and for each answer.
 
     Raises:
         UsageError: There is no such file, or the server gives no ranges.
