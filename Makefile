@@ -110,9 +110,10 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	  { echo "not installed: pip needs its package index (a network, or its own settings)"; exit 1; }; \
 	echo $$(($$(date +%s) - start)) >$@  # the demo says how long it took
 
-$(VENV)/tests: $(BIN)/python $(SOURCES) $(WHEELS)/llama_cpp_python.built
+$(VENV)/tests: $(BIN)/python $(SOURCES) tests/references.txt $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"
 	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test]")
+	@$(PIP) install --no-deps -r tests/references.txt
 	@touch $(VENV)/installed $@
 
 # What mtkit is measured against is not needed for anything else.

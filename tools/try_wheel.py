@@ -48,6 +48,9 @@ def main() -> int:
             links = os.environ.get("PIP_FIND_LINKS", "")
             environment["PIP_FIND_LINKS"] = f"{links} {WHEELS}".strip()
         run(python, "-m", "pip", "install", "--quiet", package + extra)
+        if extra:
+            references = os.path.join(ROOT, "tests", "references.txt")
+            run(python, "-m", "pip", "install", "--quiet", "--no-deps", "-r", references)
         version = run(mtkit, "--version")
         print(version.strip())
         if is_wheel and "native" not in version:

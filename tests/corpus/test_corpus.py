@@ -9,13 +9,13 @@ import lzma
 import os
 import random
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
+import megatron
 import numpy as np
 import pyarrow
 import pytest
@@ -57,26 +57,6 @@ def table(path: Path, texts: list[str], name: str = "text") -> None:
     parquet.write_table(pyarrow.table({name: texts}), path, row_group_size=3)
 
 
-def read_megatron(path: Path) -> list[list[int]]:
-    """Read .bin and .idx by their layout."""
-    index = path.with_suffix(".idx").read_bytes()
-    assert index[:9] == b"MMIDIDX\x00\x00"
-    version, code, count, begins = struct.unpack_from("<QBQQ", index, 9)
-    kind = np.dtype({4: "<i4", 8: "<u2"}[code])
-    assert (version, begins) == (1, count + 1)
-    lengths = np.frombuffer(index, "<i4", count, 34)
-    pointers = np.frombuffer(index, "<i8", count, 34 + 4 * count)
-    numbers = np.frombuffer(index, "<i8", count + 1, 34 + 12 * count)
-    assert len(index) == 34 + 12 * count + 8 * (count + 1)
-    assert list(numbers) == list(range(count + 1))
-    data = path.read_bytes()
-    assert len(data) == lengths.sum() * kind.itemsize
-    return [
-        np.frombuffer(data, kind, length, at).tolist()
-        for at, length in zip(pointers, lengths, strict=True)
-    ]
-
-
 def expected(texts: list[str], end: list[int]) -> list[list[int]]:
     """Give the ids of the documents that have any."""
     tokenizer = mtkit.load(TOKENIZER)
@@ -95,7 +75,7 @@ def test_documents_of_every_kind(suffix, mtkit, tmp_path) -> None:
     done = mtkit("corpus", "encode", folder, "-t", TOKENIZER, "--eod", "-o", tmp_path / "o.bin")
     assert done.returncode == 0, done.stderr
     end = [_tokenizer().eos_id]
-    assert read_megatron(tmp_path / "o.bin") == expected([*TEXTS, "one\ntwo\n", *TEXTS], end)
+    assert megatron.read(tmp_path / "o.bin") == expected([*TEXTS, "one\ntwo\n", *TEXTS], end)
     rows = dict(line.split("\t") for line in done.stdout.decode().splitlines())
     assert rows["empty documents left out"] == "2"
     assert rows["files left out"] == "1"
@@ -187,7 +167,7 @@ def test_every_output_holds_the_same(mtkit, tmp_path) -> None:
         done = mtkit("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", name)
         assert done.returncode == 0, done.stderr
     wanted = expected(TEXTS * 50, [])
-    assert read_megatron(tmp_path / "o.bin") == wanted
+    assert megatron.read(tmp_path / "o.bin") == wanted
     flat = np.load(tmp_path / "o.npy")
     assert flat.dtype == np.uint16
     assert flat.tolist() == [i for ids in wanted for i in ids]
@@ -202,7 +182,7 @@ def test_large_vocabularies_take_four_bytes(tmp_path) -> None:
     job = Job(str(TOKENIZER / "tokenizer.json"), width=4)
     path = tmp_path / "o.bin"
     encode(job, units, str(path), Settings(), lambda done, total: None)
-    assert read_megatron(path) == expected(["Hello, world!"], [])
+    assert megatron.read(path) == expected(["Hello, world!"], [])
     path = tmp_path / "o.npy"
     encode(job, units, str(path), Settings(), lambda done, total: None)
     assert np.load(path).dtype == np.uint32
