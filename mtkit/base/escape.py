@@ -74,6 +74,11 @@ def shown(name: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def quoted(name: str) -> str:
+    """Return a name as ``shown`` does, in quotation marks."""
+    return f"'{shown(name)}'"
+
+
 def as_text(text: str | bytes) -> str:
     """Return bytes as text in which each byte that is not valid UTF-8 is a surrogate escape."""
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text

@@ -256,7 +256,7 @@ def _vocabulary(file: GgufFile, found: _Checking) -> None:
             found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             found.findings += surveyed(vocabulary.VOCABULARY, columns)
-            found.skipped.append(("merges, chat templates", "--deep reads and tries them"))
+            found.skipped.append(("merges, chat templates, a trial", "--deep does these"))
     except FormatError as error:
         found.hold(gguf_keys.PARTS["vocabulary"], error)
         found.skipped.append(("tokenizer", "its keys contradict each other"))

@@ -107,6 +107,7 @@ EXPLANATIONS = {
     "gguf-types-known": "Types of tokens are 0 to 6; others are taken for undefined.",
     "gguf-id-range": "An id with a role is the id of a token; llama.cpp drops others silently.",
     "gguf-merge-form": "A merge is two parts with one space between; llama.cpp drops others.",
+    "gguf-charsmap": "The character map of a Unigram vocabulary stays inside its trie.",
     "gguf-pre-missing": "A byte-pair vocabulary names its split pattern. Without the right one "
     "ids differ from those that the model was trained with: convert the model again.",
     # spec.rules

@@ -7,12 +7,13 @@ Source: llama-vocab.cpp of llama.cpp.
 
 from __future__ import annotations
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted
 from mtkit.base.packed import Pieces
 from mtkit.base.rules import Rule
 from mtkit.check.report import survey
 from mtkit.formats.gguf.kinds import ID_KEYS
 from mtkit.formats.gguf.reader import PREFIX
+from mtkit.formats.gguf.stages import CHARSMAP
 from mtkit.gguf.rules import LLAMA_CPP
 from mtkit.gguf.types import I32, STRING, U32
 
@@ -41,6 +42,7 @@ PARTS = {
         ("tokens", _TOKENS),
         ("token-types", _TYPES),
         ("scores", _SCORES),
+        ("charsmap", CHARSMAP),
         ("special-ids", f"{PREFIX}bos_token_id"),
         ("added-ends", f"{PREFIX}add_bos_token"),
         ("chat-template", "tokenizer.chat_template"),
@@ -103,7 +105,7 @@ def _token_text(keys: Keys) -> Iterator[Place]:
             try:
                 raw.decode()
             except UnicodeDecodeError:
-                what = f"token {number}, {shown(raw.decode('latin-1'))!r}, is not valid UTF-8"
+                what = f"token {number}, {quoted(raw.decode('latin-1'))}, is not valid UTF-8"
                 yield _TOKENS, what, None
 
 
@@ -149,7 +151,7 @@ def _id_range(keys: Keys) -> Iterator[Place]:
 def _merge_form(keys: Keys) -> Iterator[Place]:
     for number, raw in enumerate(_texts(keys, _MERGES)):
         if raw.count(b" ", 1) != 1:
-            what = f"merge {number}, {shown(raw.decode('utf-8', 'surrogateescape'))!r}, "
+            what = f"merge {number}, {quoted(raw.decode('utf-8', 'surrogateescape'))}, "
             yield _MERGES, f"{what}is not two parts with a space between", None
 
 

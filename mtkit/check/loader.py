@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mtkit.check.report import survey
 from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
-from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES
+from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES, PLACE
 from mtkit.gguf.types import ARRAY
 from mtkit.inspection.kinds import DRAFTS
 
@@ -27,8 +27,6 @@ _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
 COUNT = "split.count"
 MAX_BLOCKS = 512
-_MOST_DIGITS = 9
-"""Of a block's number in a name that is worth reading: int() refuses thousands of them."""
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
 _BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
 
@@ -60,6 +58,8 @@ def _name_length(file: GgufFile) -> Iterator[Place]:
 
 def _offsets(file: GgufFile) -> Iterator[Place]:
     """Data must stand in the order of the table, with nothing but padding between."""
+    if any(finding.rule in PLACE for finding in file.findings):
+        return  # another rule's
     wanted = 0
     for tensor in file.tensors:
         if tensor.offset != wanted:
@@ -155,14 +155,12 @@ def _hyperparameter(file: GgufFile, name: str) -> tuple[str, int | None, int | N
 
 def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     key, count, offset = _hyperparameter(file, "block_count")
-    there = {t.name.split(".")[1] for t in tensors if t.name.startswith(_BLOCK)}
-    if count is None or not there:
+    if count is None or not any(t.name.startswith(_BLOCK) for t in tensors):
         return
     if count > MAX_BLOCKS:
         yield key, f"is {count}, llama.cpp has room for {MAX_BLOCKS}", offset
         return
-    short = (number for number in there if len(number) <= _MOST_DIGITS)
-    numbers = {int(number) for number in short if number.isascii() and number.isdigit()}
+    numbers = {tensor.block for tensor in tensors if tensor.block is not None}
     missing = [number for number in range(count) if number not in numbers]
     if missing:
         yield key, f"is {count}, but block {missing[0]} has no tensor", offset

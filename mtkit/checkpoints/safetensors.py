@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from mtkit.base.binary import Reader
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
 
@@ -187,7 +187,7 @@ def _weight(name: str, entry: object, found: Findings) -> Weight | None:
         return None
     bits = BITS.get(kind)
     if bits is None:
-        found.add(Finding(TYPE, _field(name), f"{shown(kind)!r} is a type that is not known"))
+        found.add(Finding(TYPE, _field(name), f"{quoted(kind)} is a type that is not known"))
     elif (end - begin) * 8 != prod(shape) * bits:
         what = f"has {end - begin} bytes, which {kind} of shape {shape} does not take"
         found.add(Finding(SIZE, _field(name), what))
@@ -195,7 +195,7 @@ def _weight(name: str, entry: object, found: Findings) -> Weight | None:
 
 
 def _field(name: str) -> str:
-    return f"tensor {shown(name)!r}"
+    return f"tensor {quoted(name)}"
 
 
 def _counts(value: Any) -> TypeGuard[list[int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
 from mtkit.checkpoints import safetensors
@@ -77,7 +77,7 @@ def read(source: Source, *, strict: bool = True) -> Index:
     for name in dict.fromkeys(weight_map.values()):
         files[name], sizes[name] = None, 0
         if name != os.path.basename(name) or name in ("", ".", ".."):
-            found.add(Finding(PATH, PATH.field, f"{shown(name)!r} is not a file beside it"))
+            found.add(Finding(PATH, PATH.field, f"{quoted(name)} is not a file beside it"))
             continue
         path = os.path.join(os.path.dirname(source.name), name)
         try:
@@ -134,12 +134,12 @@ def _compare(
             if weight_map.get(weight.name) != name:
                 elsewhere = weight_map.get(weight.name)
                 said = f"seeks in {shown(elsewhere)}" if elsewhere else "does not list"
-                what = f"{shown(name)} has {shown(weight.name)!r}, which the index {said}"
+                what = f"{shown(name)} has {quoted(weight.name)}, which the index {said}"
                 found.add(Finding(UNLISTED, UNLISTED.field, what))
     for tensor, name in weight_map.items():
         there = inside[name]
         if there is not None and tensor not in there:
-            found.add(Finding(TENSOR, TENSOR.field, f"{shown(name)} has no {shown(tensor)!r}"))
+            found.add(Finding(TENSOR, TENSOR.field, f"{shown(name)} has no {quoted(tensor)}"))
     size = metadata.get("total_size", total)
     if size != total and None not in inside.values():
         what = f"is {shown(str(size))}, the tensors have {total} bytes"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -90,7 +90,15 @@ class Tensor(Record):
     @property
     def label(self) -> str:
         """How messages name it."""
-        return f"tensor {shown(self.name)!r}"
+        return f"tensor {quoted(self.name)}"
+
+    @property
+    def block(self) -> int | None:
+        """The number in ``blk.7.…``; None where the name has none, or one of ten digits or more."""
+        parts = self.name.split(".", 2)
+        digits = parts[1] if parts[0] == "blk" and len(parts) > 1 else ""
+        # int() takes thousands of digits too long, and refuses more
+        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
     def place(self, field: str) -> tuple[str, int]:
         """Return how messages name it, and the offset of a field, or of the row."""

@@ -6,7 +6,7 @@ from functools import cache
 from math import prod
 from struct import Struct
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted
 from mtkit.gguf.file import Section, Tensor
 from mtkit.gguf.rules import AXES, LOOKED_AT_BYTES
 from mtkit.gguf.types import TENSOR_TYPES, TensorType
@@ -27,7 +27,7 @@ def read_tensor(reader: ArrayReader) -> Tensor:
     """
     row = reader.offset
     name = reader.text("tensor name")
-    label = f"tensor {shown(name)!r}"
+    label = f"tensor {quoted(name)}"
     at = reader.offset
     axes = reader.u32(label)
     AXES.demand(axes, field=label, offset=at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.errors import UsageError
 from mtkit.gguf.types import BY_NAME
 from mtkit.gguf.writer import Key, key_bytes
@@ -93,5 +93,5 @@ def _array(name: str, kind: str, text: str) -> list[Any]:
 
 
 def _wrong(name: str, kind: str, text: str, wanted: str) -> UsageError:
-    what = f"is of type {kind}: {shown(text)!r} is not {wanted}"
+    what = f"is of type {kind}: {quoted(text)} is not {wanted}"
     return UsageError(what, field=shown(name), hint="string:… in front makes it text")

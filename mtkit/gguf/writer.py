@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.base.packed import Numbers
 from mtkit.base.record import Record
 from mtkit.base.whole_files import write_files
@@ -149,7 +149,7 @@ def _check_names(kind: str, names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen or not name:
-            what = f"two of the name {shown(name)!r}" if name else "one without a name"
+            what = f"two of the name {quoted(name)}" if name else "one without a name"
             raise UsageError(f"cannot write {what}", field=kind)
         seen.add(name)
 
@@ -213,7 +213,7 @@ def tensor_row(tensor: NewTensor, offset: int, size: int) -> bytes:
     if row % tensor.type.block or size != wanted or len(tensor.shape) > 4:
         raise UsageError(
             f"shape {tensor.shape} of {tensor.type.name} does not go with {size} bytes",
-            field=f"tensor {shown(tensor.name)!r}",
+            field=f"tensor {quoted(tensor.name)}",
         )
     axes = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
     return _string(tensor.name) + axes + struct.pack("<IQ", tensor.type.number, offset)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
-_MOST_DIGITS = 9
-"""Of a layer's number in a name; a longer one is behind all layers, and int() may refuse it."""
 _FIXED = 16 << 20
 """Code, vocabulary, graphs: what a process takes besides (measured: 10 to 20 MB)."""
 
@@ -119,7 +117,7 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
         for layer in found
     )
     weights = sum(tensor.n_bytes for tensor in tensors)
-    on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t.name, len(found), settings.gpu_layers))
+    on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t, len(found), settings.gpu_layers))
     compute = compute_bytes(
         metadata,
         tensors,
@@ -147,12 +145,11 @@ def _first_on_gpu(count: int, gpu_layers: int) -> int:
     return 0 if gpu_layers < 0 else max(count + 1 - gpu_layers, 0)
 
 
-def _is_on_gpu(name: str, count: int, gpu_layers: int) -> bool:
+def _is_on_gpu(tensor: Tensor, count: int, gpu_layers: int) -> bool:
     first = _first_on_gpu(count, gpu_layers)
-    if name.startswith("blk."):
-        number = name.split(".")[1]
-        return number.isdecimal() and (len(number) > _MOST_DIGITS or int(number) >= first)
-    return name.startswith("output") and first <= count and gpu_layers != 0
+    if tensor.block is not None:
+        return tensor.block >= first
+    return tensor.name.startswith("output") and first <= count and gpu_layers != 0
 
 
 def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:

@@ -25,7 +25,7 @@ from mtkit.formats.gguf.kinds import (
 from mtkit.formats.gguf.merges import merges_of
 from mtkit.formats.gguf.pre_tokenizers import NAMES
 from mtkit.formats.gguf.special import CONTROL, LSTRIP, RSTRIP, UNKNOWN, resolve, settled_types
-from mtkit.formats.gguf.stages import Frame, stages
+from mtkit.formats.gguf.stages import Frame, charsmap, check_bytes, stages
 from mtkit.spec import (
     AddedToken,
     AddedTokens,
@@ -35,6 +35,7 @@ from mtkit.spec import (
     TokenType,
     Vocabulary,
 )
+from mtkit.unicode.charsmap import Charsmap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,13 +134,28 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
     size = len(texts)
     types = tried("token-types", _types, size)
     scores = tried("scores", _scores, size)
+    if kind and kind.family == "ugm":
+        tried("charsmap", _charsmap)
     tried("special-ids", _ids, size)
     if kind:
         tried("added-ends", _added_ends, kind, pre)
     tried("chat-template", _templates)
     if pre and not errors:
         tried("vocabulary", partial(merges_of, required=pre.needs_merges))
-    return None if errors else Vocabulary(texts, Numbers("B", types), scores), tuple(errors)
+    if errors:
+        return None, tuple(errors)
+    vocabulary = Vocabulary(texts, Numbers("B", types), scores)
+    tried("vocabulary", lambda _: check_bytes(kind.family, vocabulary))
+    return vocabulary, tuple(errors)
+
+
+def _charsmap(keys: Keys) -> None:
+    """Follow every first byte into the trie; only texts show whether all of it is sound."""
+    data = charsmap(keys)
+    if data:
+        found = Charsmap(data)
+        for byte in range(1, 256):
+            found.matches(bytes([byte]))
 
 
 def _architecture(keys: Keys) -> str:

@@ -9,7 +9,14 @@ from mtkit.base.record import Record
 from mtkit.errors import FormatError
 from mtkit.formats.gguf.merges import fits, read_merges
 from mtkit.formats.gguf.pre_tokenizers import UNICODE, splitter
-from mtkit.spec import decoders, models, normalizers, post_processors, pre_tokenizers
+from mtkit.spec import (
+    TokenType,
+    decoders,
+    models,
+    normalizers,
+    post_processors,
+    pre_tokenizers,
+)
 from mtkit.spec.text import MARK, Text
 from mtkit.spec.vocabulary import BYTE_TOKENS
 from mtkit.unicode.byte_alphabet import LETTERS
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
     from mtkit.spec.post_processors import Slot
 
 SPACE = Text(" ")
+CHARSMAP = "tokenizer.ggml.precompiled_charsmap"
 SECTION = (b"<dna>", b"</dna>", b"<oov>")
 """Begin, end and unknown token of the sections of hybriddna."""
 
@@ -52,10 +60,45 @@ class Frame(Record):
 
 def stages(frame: Frame) -> dict[str, Any]:
     """Return the fields of a specification that say how text becomes ids and back."""
+    check_bytes(frame.kind.family, frame.vocabulary)
     found = {"post_processor": _template(frame), **_FAMILIES[frame.kind.family](frame)}
     clean = frame.pre.clean_spaces if frame.pre else frame.kind.clean_spaces
     found["clean_up_spaces"] = "three_passes" if clean else "none"
     return found
+
+
+def check_bytes(family: str, vocabulary: Vocabulary) -> None:
+    """Ask for the byte tokens that a family cannot do without.
+
+    Raises:
+        FormatError: They are not there.
+    """
+    pieces = vocabulary.pieces
+    if family == "spm" and not pieces.places(BYTE_TOKENS):
+        raise _error("have no byte tokens, so unknown characters cannot be encoded")
+    if family == "plamo2":
+        assert vocabulary.types is not None
+        found = zip(pieces, vocabulary.types, strict=True)
+        spelled = {piece for piece, role in found if role == TokenType.BYTE}
+        for text in BYTE_TOKENS:
+            if text not in spelled:
+                raise _error(f"have no byte token {text.decode()}")
+
+
+def charsmap(keys: Keys) -> bytes:
+    """Return the character map; none is empty.
+
+    Raises:
+        FormatError: It is no array of bytes, or shorter than its trie.
+    """
+    found = keys.array(CHARSMAP, "u8", "i8")
+    if found is None:
+        return b""
+    data = bytes(found.numbers().data)
+    size = int.from_bytes(data[:4], "little")
+    if len(data) < 4 or size > len(data) - 4:
+        raise keys.error(CHARSMAP, f"is {len(data)} bytes long, its trie {size} bytes")
+    return data
 
 
 def _error(what: str) -> FormatError:
@@ -93,8 +136,6 @@ def _template(frame: Frame) -> post_processors.Template | None:
 
 
 def _spm(frame: Frame) -> dict[str, Any]:
-    if not frame.vocabulary.pieces.places(BYTE_TOKENS):
-        raise _error("have no byte tokens, so unknown characters cannot be encoded")
     marks = normalizers.Replace(SPACE, MARK)
     return {
         "normalizer": normalizers.Sequence((normalizers.Prepend(MARK), marks))
@@ -169,19 +210,10 @@ def _wpm(frame: Frame) -> dict[str, Any]:
 
 
 def _ugm(frame: Frame) -> dict[str, Any]:
-    charsmap = frame.keys.array("tokenizer.ggml.precompiled_charsmap", "u8", "i8")
-    data = b"" if charsmap is None else bytes(charsmap.numbers().data)
-    if charsmap is not None:
-        size = int.from_bytes(data[:4], "little")
-        if len(data) < 4 or size > len(data) - 4:
-            raise frame.keys.error(
-                "tokenizer.ggml.precompiled_charsmap",
-                f"is {len(data)} bytes long, its trie {size} bytes",
-            )
     squeeze = bool(frame.keys.flag("tokenizer.ggml.remove_extra_whitespaces"))
     return {
         "normalizer": normalizers.Spaces(
-            data,
+            charsmap(frame.keys),
             # Without extra white space every word has its mark, the first one, too.
             add_dummy_prefix=frame.space_prefix or squeeze,
             remove_extra_whitespaces=squeeze,
@@ -210,14 +242,6 @@ def _rwkv(frame: Frame) -> dict[str, Any]:
 
 
 def _plamo2(frame: Frame) -> dict[str, Any]:
-    vocabulary = frame.vocabulary
-    assert vocabulary.types is not None
-    spelled = {
-        piece for piece, kind in zip(vocabulary.pieces, vocabulary.types, strict=True) if kind == 6
-    }
-    for text in BYTE_TOKENS:
-        if text not in spelled:
-            raise _error(f"have no byte token {text.decode()}")
     return {
         "model": models.ShortestPath(),
         "decoder": decoders.Pieces("plain", drop_first_space=frame.space_prefix),
