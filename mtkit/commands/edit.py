@@ -141,6 +141,7 @@ def _write(
     dry_run: bool,
     force: bool,
 ) -> None:
+    from mtkit.commands.new_files import warn_of_dropped
     from mtkit.gguf.in_place import check
 
     if in_place:
@@ -149,6 +150,7 @@ def _write(
             place.write(source, draft)
         return
     chunks = draft.chunks()
+    warn_of_dropped(source)
     if out is not None and not dry_run:
         from mtkit.gguf.in_place import write_ggufs
 

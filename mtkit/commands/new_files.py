@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mtkit.base.binary import Buffer
+    from mtkit.gguf import GgufFile
     from mtkit.gguf.draft import Draft
 
 
@@ -70,3 +71,11 @@ def write(
                 screen.verdict(part("name", path), *said, good=True)
     else:
         output.write_rows(rows)
+
+
+def warn_of_dropped(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
+    """Say what a file has besides keys and tensors: what is written of it does not have that."""
+    what = [f"{key}: not kept" for key in dropped_keys if key in file.metadata]
+    if file.trailing_bytes:
+        what.append(f"{output.size(file.trailing_bytes)} behind the tensors: not kept")
+    output.warn(file.name, what)

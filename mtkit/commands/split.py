@@ -50,22 +50,24 @@ def split(
     from contextlib import nullcontext
 
     from mtkit.base.whole_files import folder_for
-    from mtkit.commands.new_files import NewFile, write
+    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.shard_files import numbered
+    from mtkit.gguf.shard_files import SPLIT_KEYS, numbered
     from mtkit.gguf.shard_files import split as cut
 
     if max_size is None and max_tensors is None:
         raise UsageError("how large may a file be?", hint="--max-size 2G or --max-tensors 128")
     if file == "-":
         raise UsageError("the files are named like the model: name one, not a pipe")
+    source = open_gguf(file)
     drafts = cut(
-        open_gguf(file),
+        source,
         max_bytes=None if max_size is None else _bytes(max_size),
         max_tensors=max_tensors,
         first_without_tensors=no_tensor_first,
     )
+    warn_of_dropped(source, SPLIT_KEYS)
     names = numbered(os.path.basename(file), len(drafts))
     files = [
         NewFile.of(os.path.join(out, name), draft)
@@ -94,11 +96,11 @@ def merge(
     """
     import os
 
-    from mtkit.commands.new_files import NewFile, write
+    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shard_files import merge as join
-    from mtkit.gguf.shards import shard_set
+    from mtkit.gguf.shards import all_files, shard_set
 
     if out in ("", "-"):
         raise UsageError("where is the whole model to be?", hint="-o MODEL.gguf")
@@ -108,6 +110,8 @@ def merge(
         if os.path.exists(out) and os.path.samefile(shard.path, out):
             raise UsageError("is one of the files that are joined", source=out)
     files = [NewFile.of(out, join(first))]
+    for part in all_files(first):
+        warn_of_dropped(part)
     write(files, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
 
 

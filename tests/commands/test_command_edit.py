@@ -305,3 +305,26 @@ def test_screens(tmp_path: Path) -> None:
     (tmp_path / "m").write_text("sha256    " + "0" * 64 + "  a.gguf\n")
     bad = check_screens("hash", MODEL, "--check", tmp_path / "m", code=1)
     assert "0 of 1 hashes agree" in bad[80].words
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("edit odd.gguf -o new.gguf --set a=u8:1", ["5 bytes behind the tensors"]),
+        ("convert-endian odd.gguf -o new.gguf", ["5 bytes behind the tensors"]),
+        ("split odd.gguf --max-tensors 9", ["split.count", "5 bytes behind the tensors"]),
+        ("merge part-00001-of-00001.gguf -o new.gguf", ["5 bytes behind the tensors"]),
+    ],
+)
+def test_what_is_not_kept_is_said(line: str, said: list[str], mtkit: Run, tmp_path: Path) -> None:
+    """The value 0 of split.count is what joining files with llama-gguf-split leaves."""
+    for name, count in (("odd.gguf", 0), ("part-00001-of-00001.gguf", 1)):
+        made = mtkit("edit", MODEL, "-o", name, "--set", f"split.count=u16:{count}")
+        assert made.returncode == 0, made.stderr
+        with (tmp_path / name).open("ab") as file:
+            file.write(b"extra")
+    done = mtkit(*line.split())
+    assert done.returncode == 0, done.stderr
+    name = line.split()[1]
+    wanted = [f"mtkit: {name}: warning: {what}: not kept" for what in said]
+    assert done.stderr.decode().splitlines() == wanted
