@@ -233,9 +233,10 @@ def test_instructions_are_counted_or_valgrind_is_asked_for(tmp_path: Path) -> No
         return
     from mtkit.bench.instructions import instructions
 
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    text = TEXT * 50  # of a short one the count is smaller than what two starts differ in
+    (tmp_path / "text").write_text(text, encoding="utf-8")
     path = str(tmp_path / "text")
-    costs = dict(instructions("mtkit", "", DEFAULT, path, len(TEXT.encode())))
+    costs = dict(instructions("mtkit", "", DEFAULT, path, len(text.encode())))
     assert set(costs) == {f"{x} {y}" for x in ("whole", "documents") for y in ("fresh", "again")}
     assert costs["whole fresh"] > costs["whole again"] > 1
     assert costs["documents fresh"] > costs["documents again"] > 1
