@@ -22,13 +22,22 @@ ROOT = Path(__file__).parents[2]
 PROMPTS = ("To list files, use", "The function", "Returns", "A tuple is")
 
 
-def example(model: Path) -> Any:
-    """Return the application that the documents describe, with a model of the tests'."""
+def example(model: str) -> str:
+    """Return the module that the documents describe, with a model of the tests'."""
     text = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(from ray import serve\n.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```py\n(from ray import serve\n.*?)```", text, re.DOTALL)
     assert code.count('"/models/model.gguf"') == 1
+    return str(code.replace("/models/model.gguf", model))
+
+
+def test_the_example_is_in_the_documents() -> None:
+    """Where Ray is not installed the other test cannot say so."""
+    compile(example("model.gguf"), "replicas.py", "exec")
+
+
+def application(model: Path) -> Any:
     names: dict[str, Any] = {"__name__": "__main__"}  # what Ray sends by value
-    exec(code.replace("/models/model.gguf", str(model)), names)
+    exec(example(str(model)), names)
     return names["app"]
 
 
@@ -67,7 +76,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Any:
     )  # fmt: skip
     try:
         serve.start(http_options={"host": "127.0.0.1", "port": port})
-        serve.run(example(own("own/model/mtkit-docs-target-q8_0.gguf")), route_prefix="/")
+        serve.run(application(own("own/model/mtkit-docs-target-q8_0.gguf")), route_prefix="/")
         yield f"http://127.0.0.1:{port}"
         serve.shutdown()
     finally:
