@@ -56,7 +56,7 @@ def test_grammars_that_do() -> None:
     run(
         r"""
         for grammar, text in (("root ::=", ""), ('root ::= "a"{2,3} # ({', "aa"),
-                              ('root ::= "(" [)({\]]{1}', None), ('root ::= "{5,2}"', "{5,2}")):
+                              ('root ::= "(" [)({\\]]{1}', None), ('root ::= "{5,2}"', "{5,2}")):
             made = generate("x", model=path, n_predict=9, grammar=grammar)
             assert text is None or made.text.startswith(text), (grammar, made.text)
         """
