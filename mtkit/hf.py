@@ -56,6 +56,9 @@ def from_pretrained(name_or_path: str | os.PathLike[str], **options: Any) -> Any
 def from_file(path: str | os.PathLike[str], *, allow_loss: Collection[str] = ()) -> Any:
     """Return a tokenizer of transformers for a tokenizer file of any format.
 
+    It does what ``mtkit convert --to hf`` writes: a tokenizer.model, which does not say what stands
+    around a text, gets BOS in front of it, though ``mtkit.load`` adds none.
+
     Args:
         path: What ``mtkit.load`` takes: a GGUF, a tokenizer.model, a .mtok, ranks …
         allow_loss: Codes of losses that may happen on the way to a tokenizer.json.

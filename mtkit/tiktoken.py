@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     Some = AbstractSet[str] | Literal["all"]
     Listed = Collection[str] | Literal["all"]
 
-__all__ = ["Encoding", "encoding_for_model", "from_file", "get_encoding", "list_encoding_names"]
+__all__ = [
+    "Encoding",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "from_file",
+    "get_encoding",
+    "list_encoding_names",
+]
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -62,12 +69,21 @@ def encoding_for_model(model_name: str) -> Encoding:
     Raises:
         KeyError: The model is not known.
     """
+    return get_encoding(encoding_name_for_model(model_name))
+
+
+def encoding_name_for_model(model_name: str) -> str:
+    """Return the name of a model's encoding.
+
+    Raises:
+        KeyError: The model is not known.
+    """
     from mtkit.sources import tiktoken_cache
 
     name = tiktoken_cache.encoding_of(model_name)
     if name is None:
         raise KeyError(f"no encoding is known for {model_name!r}; get_encoding names one")
-    return get_encoding(name)
+    return name
 
 
 def list_encoding_names() -> list[str]:
@@ -250,7 +266,10 @@ class Encoding:
 
         Raises:
             KeyError: One is not an id.
+            OverflowError: One is no 32-bit number without a sign.
         """
+        if len(tokens) and not 0 <= min(tokens) <= max(tokens) < 1 << 32:
+            raise OverflowError("an id is no 32-bit number without a sign")
         try:
             return self._tokenizer.decode_bytes(tokens, skip_special_tokens=False)
         except UsageError as error:

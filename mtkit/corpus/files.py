@@ -63,7 +63,8 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
     """Return the units of a corpus in a fixed order, and how many files of folders are left out.
 
     Args:
-        paths: Files, folders (with what lies below them) and URLs that fsspec opens.
+        paths: Files, folders (with what lies below them) and URLs that fsspec opens; what is named
+            twice is read twice.
         reading: How documents are found.
 
     Raises:
@@ -71,7 +72,7 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
         FormatError: A Parquet file is damaged or lacks the column.
         MissingExtra: A package for the format or the place is not installed.
     """
-    files: dict[str, None] = {}
+    files: list[str] = []
     left_out = 0
     for path in paths:
         if not is_url(path) and os.path.isdir(path):
@@ -80,12 +81,14 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
             )
             known = [name for name in below if os.path.splitext(_bare(name))[1] in _KINDS]
             left_out += len(below) - len(known)
-            files |= dict.fromkeys(known)
+            files += known
         else:
-            files[path] = None
+            files.append(path)
     units = [unit for path in files for unit in _cut(path, reading)]
     if not units:
         what = f"no documents among {left_out} files" if left_out else "nothing to read"
+        if files:
+            raise UsageError("is empty", source=files[0])
         known_suffixes = ", ".join(_KINDS)
         raise UsageError(
             what, source=paths[0] if paths else "",
@@ -134,6 +137,8 @@ def _measured(path: str) -> tuple[int, int]:
             raise UsageError(str(error), source=path) from None
         except Exception as error:  # noqa: BLE001  each kind of place has its own
             raise _unreadable(path, error) from None
+    if path == "-":
+        raise UsageError("is no file: a corpus is read from files, not from a pipe", source=path)
     try:
         found = os.stat(path)
     except OSError as error:

@@ -62,10 +62,12 @@ def run(job: Job, units: Sequence[tuple[int, Unit]], parts: Parts, jobs: int) ->
             hint="fewer with --jobs; the same command goes on where it was",
         ) from None
     finally:
-        if running:  # a unit may take hours; one that is cut leaves no part
+        if running:  # a unit may take hours
             for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
+                process.kill()  # what ends as an exception lets the pool go on with the next unit
         pool.shutdown(cancel_futures=True)
+        if running:
+            parts.clear()
 
 
 class _Worker:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 from mtkit.base.binary import map_file
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mtkit.corpus.job import Job
 
 _PLAN, _LOCK = "job.json", "lock"
+_TALLY = re.compile(r"\d{6,}\.json")
 
 
 class Parts(Closing):
@@ -61,7 +63,8 @@ class Parts(Closing):
         begun = self._is_begun()
         found = _parsed(path) if os.path.isfile(path) else {}
         # What is done without --skip-bad holds nothing bad, and is the same with it.
-        if begun and found not in (plan, {**plan, "skip_bad": False}):
+        is_other = found not in (plan, {**plan, "skip_bad": False})
+        if begun and is_other and (not found or self._has_parts()):
             raise UsageError(
                 "holds parts of another job: files, tokenizer or options changed",
                 source=self.folder, hint="--restart begins anew",
@@ -94,10 +97,19 @@ class Parts(Closing):
             raise ResourceError(f"cannot be made: {error.strerror}", source=self.folder) from None
         return False
 
+    def _has_parts(self) -> bool:
+        return any(_TALLY.fullmatch(name) for name in os.listdir(self.folder))
+
     def remove(self) -> None:
         """Remove the folder; one that no job made stays."""
         if os.path.isfile(os.path.join(self.folder, _PLAN)):
             shutil.rmtree(self.folder)
+
+    def clear(self) -> None:
+        """Remove what units that were cut have left."""
+        for name in os.listdir(self.folder):
+            if name.endswith(".part"):
+                os.unlink(os.path.join(self.folder, name))
 
     def write(
         self, number: int, files: Mapping[str, Iterable[Buffer]], tally: Callable[[], Tally]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from screens import check_screens, screen
-from support import FIXTURES
+from support import FIXTURES, one_line
 
 import mtkit as package
 
@@ -101,3 +101,26 @@ def test_a_text_that_is_too_long_is_refused(mtkit: Run) -> None:
     done = mtkit("explain", "-p", "x" * 70_000)
     assert done.returncode == 2
     assert b"mtkit encode takes any length" in done.stderr
+
+
+def test_a_pipe_has_tokens_escaped_once_and_json_has_them_as_they_are(mtkit: Run) -> None:
+    text = "a\tb\\n\n"
+    rows = [
+        row.split("\t") for row in mtkit("explain", text, "-t", BBPE).stdout.decode().split("\n")
+    ]
+    shown = "".join(row[4] for row in rows[:-1])
+    assert shown == "a\\tb\\\\n⏎"
+    document = json.loads(mtkit("explain", text, "-t", BBPE, "--json").stdout)
+    assert "".join(one["token"] for one in document["tokens"]) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--svg", "-"], "a file, no pipe"),
+        (["--html", "-"], "a file, no pipe"),
+        (["--html", "same.x", "--svg", "same.x"], "as a page and as a picture"),
+    ],
+)
+def test_where_pictures_cannot_be(options: list[str], said: str, mtkit: Run) -> None:
+    assert said in one_line(mtkit("explain", "a", *options), 2)

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from support import one_line
 
 import mtkit
 from mtkit.corpus import documents as reading_of_documents
@@ -271,7 +272,7 @@ def test_interrupted_says_how_to_go_on(tmp_path) -> None:
 def test_ended_workers_end(number, tmp_path) -> None:
     """They hold the pipe of the errors open, and would for ever; a long unit is not waited for."""
     packed = gzip.compress(json_lines(["some words and more"]) * 2_000_000, 1)
-    for name in "ab":
+    for name in "abc":  # one waits
         (tmp_path / f"{name}.jsonl.gz").write_bytes(packed)
     command = [sys.executable, "-m", "mtkit", "corpus", "encode", ".", "--jobs", "2", "-o", "o.npy"]
     process = subprocess.Popen(
@@ -287,6 +288,7 @@ def test_ended_workers_end(number, tmp_path) -> None:
     process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else -number)
     assert not list(parts.glob("00*.json"))
+    assert bool(list(parts.glob("*.part"))) == (number != signal.SIGINT)
 
 
 BAD = {
@@ -347,11 +349,12 @@ def test_usage(mtkit, tmp_path) -> None:
 
 
 def test_parts_of_another_job(mtkit, tmp_path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS) + b"{")
-    base = ("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy")
-    assert mtkit(*base).returncode == 3
-    assert (tmp_path / "o.npy.parts").is_dir()
     (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS))
+    (tmp_path / "b.jsonl").write_bytes(json_lines(TEXTS) + b"{")
+    base = ("corpus", "encode", "a.jsonl", "b.jsonl", "-t", TOKENIZER, "-o", "o.npy", "--jobs", 1)
+    assert mtkit(*base).returncode == 3
+    assert (tmp_path / "o.npy.parts" / "000000.json").is_file()
+    (tmp_path / "b.jsonl").write_bytes(json_lines(TEXTS))
     done = mtkit(*base)
     assert done.returncode == 2
     assert b"--restart begins anew" in done.stderr
@@ -360,6 +363,27 @@ def test_parts_of_another_job(mtkit, tmp_path) -> None:
     assert done.returncode == 2
     assert b"exists already" in done.stderr
     assert mtkit(*base, "--force").returncode == 0
+
+
+def test_where_nothing_is_done_another_job_may_begin(mtkit, tmp_path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(TEXTS))
+    base = ("corpus", "encode", "a.jsonl", "-t", TOKENIZER, "-o", "o.npy")
+    assert mtkit(*base, "--field", "txt").returncode == 3
+    assert (tmp_path / "o.npy.parts").is_dir()
+    assert mtkit(*base).returncode == 0
+
+
+def test_a_file_that_is_named_twice_is_read_twice(mtkit, tmp_path) -> None:
+    (tmp_path / "a.txt").write_text("Hello, world!")
+    done = mtkit("corpus", "count", "a.txt", ".", "a.txt", "-t", TOKENIZER, "-o", "o.json")
+    assert b"documents\t3\n" in done.stdout
+
+
+@pytest.mark.parametrize(("name", "said"), [("-", "not from a pipe"), ("empty.jsonl", "is empty")])
+def test_what_is_no_corpus(name, said, mtkit, tmp_path) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    done = mtkit("corpus", "count", name, "-t", TOKENIZER, "-o", "o.json")
+    assert said in one_line(done, 2)
 
 
 def test_a_folder_that_is_not_ours_stays(mtkit, tmp_path) -> None:

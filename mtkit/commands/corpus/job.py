@@ -28,7 +28,7 @@ LINES = Annotated[
     bool, typer.Option("--lines", help="Each line of a text file is a document, not the file.")
 ]
 SPECIAL = Annotated[bool, typer.Option("--special", help="Add special tokens (BOS, EOS …).")]
-EOD = Annotated[bool, typer.Option("--eod", help="Put the end token behind each document.")]
+EOD = Annotated[bool, typer.Option("--eod", help="Put the tokenizer's EOS behind each document.")]
 SKIP_BAD = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out what holds no text, and count it.")
 ]
@@ -135,13 +135,18 @@ def done(
         values = {name.replace(" ", "_"): value for name, value in rows}
         output.write_json({"schema": "mtkit.corpus/1", "output": path, **values})
     elif not output.is_terminal():
-        output.write_rows([(name, value) for name, value in rows if value])
+        output.write_rows(rows)
     else:
         from mtkit.commands.terminal import Screen
 
         Screen().table(
-            ("what", "number>"), [(n, output.grouped(v)) for n, v in rows if v], elastic=0
+            ("what", "number>"),
+            [(name, output.grouped(value)) for name, value in rows if value or name in _ALWAYS],
+            elastic=0,
         )
+
+
+_ALWAYS = ("documents", "tokens")
 
 
 def _clock(seconds: float) -> str:

@@ -67,6 +67,10 @@ def explain(
     from mtkit.commands.explain.tokens import tokens_of
     from mtkit.errors import UsageError
 
+    if "-" in (html, svg):
+        raise UsageError("where is the picture to be?", hint="a file, no pipe: --svg FILE")
+    if html is not None and html == svg:
+        raise UsageError("is asked for as a page and as a picture", source=html)
     source = load_named(tokenizer, download=download)
     contents = [
         content if isinstance(content, bytes) else content.read(4 * _LONGEST + 1)
@@ -86,7 +90,8 @@ def explain(
         _draw(trace, tokens, html, svg, force=force)
     if as_json:
         rows = [
-            {"id": one.id, "offsets": one.offsets, "word": one.word, "token": one.text,
+            {"id": one.id, "offsets": one.offsets, "word": one.word,
+             "token": one.raw.decode("utf-8", "replace"),
              "bytes": one.raw.hex()}
             for one in tokens
         ]  # fmt: skip
@@ -95,7 +100,7 @@ def explain(
         _show(trace, tokens)
     else:
         output.write_rows(
-            (one.id, *one.offsets, "" if one.word is None else one.word, one.text, one.raw.hex(" "))
+            (one.id, *one.offsets, one.word, output.Escaped(one.text), one.raw.hex(" "))
             for one in tokens
         )
 
