@@ -82,6 +82,10 @@ class _Checking:
         """Return what was found; a program that was not asked is never taken for content."""
         if not self.has_run:
             self.findings += map(programs.unread, self.asked.runs_on)
+            if self.asked.against is not None:
+                (rule,) = templates.AGAINST
+                what = f"not compared with {self.asked.other}: there is no tokenizer that runs"
+                self.findings.append(Finding(rule, rule.field, what, None))
         return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
 
     def hold(self, rule: Rule, error: MtkitError) -> None:
@@ -228,7 +232,7 @@ def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
     files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
     tensors = tuple(tensor for one in files for tensor in one.tensors)
     is_model = loader.is_model(file, tensors)
-    if is_model or loader.has_tokenizer(file):
+    if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
         found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
     if is_model and (shards is None or shards.is_complete):
         found.findings += surveyed(loader.MODEL, file, tensors)
@@ -251,7 +255,7 @@ def _vocabulary(file: GgufFile, found: _Checking) -> None:
         found.findings += surveyed(gguf_keys.KEYS, keys)
         if columns is None:
             found.skipped.append(("tokenizer", "its keys could not all be read"))
-        elif found.asked.of_tokenizer:
+        elif found.asked.of_tokenizer and not errors:
             found.findings += surveyed(gguf_keys.MERGES, keys)
             found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:

@@ -12,7 +12,7 @@ from mtkit.base.packed import Pieces
 from mtkit.base.rules import Rule
 from mtkit.check.report import survey
 from mtkit.formats.gguf.kinds import ID_KEYS
-from mtkit.formats.gguf.reader import PREFIX
+from mtkit.formats.gguf.reader import ASIDE, PREFIX
 from mtkit.formats.gguf.stages import CHARSMAP
 from mtkit.gguf.rules import LLAMA_CPP
 from mtkit.gguf.types import I32, STRING, U32
@@ -33,7 +33,8 @@ _ROLES = frozenset(range(7))
 _NOT_INSIDE = bytes({*range(256)} - {*range(0x80, 0xC0)})
 """Bytes that do not stand inside a character of UTF-8."""
 PARTS = {
-    part: Rule(f"gguf-{part}", "error", LLAMA_CPP, field)
+    # llama.cpp takes a template that is no string for none.
+    part: Rule(f"gguf-{part}", "warning" if part == ASIDE else "error", LLAMA_CPP, field)
     for part, field in (
         ("architecture", "general.architecture"),
         ("name", "general.name"),
@@ -45,7 +46,7 @@ PARTS = {
         ("charsmap", CHARSMAP),
         ("special-ids", f"{PREFIX}bos_token_id"),
         ("added-ends", f"{PREFIX}add_bos_token"),
-        ("chat-template", "tokenizer.chat_template"),
+        (ASIDE, "tokenizer.chat_template"),
         ("vocabulary", _TOKENS),
     )
 }

@@ -25,6 +25,31 @@ if TYPE_CHECKING:
 ARCHITECTURE = "general.architecture"
 _SIZES = ("context_length", "embedding_length", "block_count")
 """Hyperparameters, all u32, without which no model is loaded."""
+_TYPES = {
+    "u32": (
+        "feed_forward_length", "attention.head_count", "attention.head_count_kv",
+        "attention.key_length", "attention.value_length", "rope.dimension_count", "vocab_size",
+        "expert_count", "expert_used_count", "rope.scaling.original_context_length",
+        "embedding_length_out", "pooling_type",
+    ),
+    "f32": (
+        "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.factor",
+        "rope.scale_linear", "rope.scaling.attn_factor",
+    ),
+    "string": ("rope.scaling.type",),
+    "bool": ("rope.scaling.finetuned", "attention.causal"),
+}  # fmt: skip
+"""Further hyperparameters, by the one type that llama.cpp takes."""
+_PLAIN_TYPES = {
+    "general.file_type": "u32",
+    "tokenizer.ggml.token_type_count": "u32",
+    "tokenizer.ggml.remove_extra_whitespaces": "bool",
+    "tokenizer.ggml.normalizer.lowercase": "bool",
+}
+"""Keys that are named the same in every model."""
+_PER_LAYER = frozenset({"feed_forward_length", "attention.head_count", "attention.head_count_kv"})
+"""May be an array, too: a number for each layer."""
+_SCALINGS = frozenset({"none", "linear", "yarn", "longrope"})
 COUNT = "split.count"
 MAX_BLOCKS = 512
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
@@ -74,6 +99,10 @@ def _architecture(file: GgufFile) -> Iterator[Place]:
     if entry and isinstance(entry.value, str) and entry.value not in ARCHITECTURES:
         what = f"is {entry.value!r}, which llama-cpp-python {VERSION} does not know"
         yield ARCHITECTURE, what, entry.value_offset
+    elif not has_tokenizer(file) and not (entry and isinstance(entry.value, str)):
+        # Where there is a tokenizer, its reader says so.
+        kind = file.metadata.type_name(ARCHITECTURE) if entry else ""
+        yield ARCHITECTURE, f"is of type {kind}, not string" if entry else "is missing", None
 
 
 def _first_shard(file: GgufFile) -> Iterator[Place]:
@@ -114,6 +143,12 @@ OPENED = (
 """Held against the file of a set that was named."""
 
 
+def is_of_no_kind(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
+    """Tell a file of tensors that says of itself neither what it is nor for which model."""
+    says = isinstance(file.metadata.get(ARCHITECTURE), str) or "general.type" in file.metadata
+    return bool(tensors) and not says
+
+
 def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
     """Tell a model from adapters, importance matrices, projectors and control vectors."""
     if file.metadata.get("general.type", "model") != "model":
@@ -145,11 +180,47 @@ def _sizes(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
             yield key, f"is of type {kind}, not u32", entry.value_offset
 
 
+def wanted_types(architecture: str) -> dict[str, str]:
+    """Return key -> the type that llama.cpp takes, of those beside ``_sizes``."""
+    named = ((name, kind) for kind, names in _TYPES.items() for name in names)
+    return {**{f"{architecture}.{name}": kind for name, kind in named}, **_PLAIN_TYPES}
+
+
+def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
+    architecture = file.metadata.get(ARCHITECTURE)
+    if not isinstance(architecture, str):
+        return  # another rule's
+    for key, wanted in wanted_types(architecture).items():
+        entry = file.metadata.entries.get(key)
+        if entry is None or entry.type.name == wanted:
+            continue
+        if entry.type is ARRAY and key.removeprefix(f"{architecture}.") in _PER_LAYER:
+            continue
+        yield key, f"is of type {file.metadata.type_name(key)}, not {wanted}", entry.value_offset
+
+
+def _experts(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
+    key, count, _at = _hyperparameter(file, "expert_count")
+    used, number, offset = _hyperparameter(file, "expert_used_count")
+    if count and not number:
+        yield used, f"is missing or 0, {key} is {count}", offset
+    elif count and number and number > count:
+        yield used, f"is {number}, {key} is {count}", offset
+
+
+def _scaling(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
+    key = f"{file.metadata.get(ARCHITECTURE)}.rope.scaling.type"
+    entry = file.metadata.entries.get(key)
+    if entry and isinstance(entry.value, str) and entry.value not in _SCALINGS:
+        known = ", ".join(sorted(_SCALINGS))
+        yield key, f"is {entry.value!r}, llama.cpp knows {known}", entry.value_offset
+
+
 def _hyperparameter(file: GgufFile, name: str) -> tuple[str, int | None, int | None]:
-    """Return the key, the value where it is one whole number, and its offset."""
+    """Return the key, the value where it is a u32, and its offset; ``_types`` tells of others."""
     key = f"{file.metadata.get(ARCHITECTURE)}.{name}"
     entry = file.metadata.entries.get(key)
-    value = entry.value if entry and type(entry.value) is int else None
+    value = entry.value if entry and entry.type.name == "u32" else None
     return key, value, entry.value_offset if entry else None
 
 
@@ -174,6 +245,9 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     width = _hyperparameter(file, "embedding_length")[1]
     key, heads, offset = _hyperparameter(file, "attention.head_count")
     shared, groups, at = _hyperparameter(file, "attention.head_count_kv")
+    has_attention = any(t.name.startswith(f"{_BLOCK}0.attn_q") for t in tensors)
+    if key not in file.metadata and has_attention:
+        yield key, "is missing, but there are tensors of attention", None
     if heads is None or not width:
         return
     own_length = _hyperparameter(file, "attention.key_length")[1] is not None
@@ -181,7 +255,7 @@ def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
         yield key, f"is {heads}, which does not divide embedding_length {width}", offset
     if heads and groups and heads % groups:
         yield shared, f"is {groups}, which does not divide head_count {heads}", at
-    if not heads and any(t.name.startswith(f"{_BLOCK}0.attn_q") for t in tensors):
+    if not heads and has_attention:
         yield key, "is 0, but there are tensors of attention", offset
 
 
@@ -189,6 +263,8 @@ def _feed_forward(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place
     """Some models keep gate and up in one tensor, twice as long."""
     key, size, offset = _hyperparameter(file, "feed_forward_length")
     up = next((t for t in tensors if t.name == f"{_BLOCK}0.ffn_up.weight"), None)
+    if up is not None and key not in file.metadata:
+        yield key, "is missing, but there are feed-forward tensors", None
     if size is None or up is None or len(up.shape) < 2:
         return
     if up.shape[1] not in (size, 2 * size):
@@ -228,6 +304,9 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
 MODEL = (
     survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer),
     survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
+    survey("loader-key-type", "warning", LLAMA_CPP, "value", _types),
+    survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count", _experts),
+    survey("loader-rope-scaling", "warning", LLAMA_CPP, "rope.scaling.type", _scaling),
     survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
     survey("loader-heads", "warning", LLAMA_CPP, "head_count", _heads),
     survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length", _feed_forward),

@@ -30,7 +30,7 @@ def convert_endian(
       mtkit convert-endian model.gguf -o model-big-endian.gguf
       mtkit convert-endian model-big-endian.gguf -o model.gguf --dry-run
     """
-    from mtkit.commands.new_files import NewFile, warn_of_dropped, write
+    from mtkit.commands.new_files import NewFile, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.byte_order import in_other_order
@@ -38,7 +38,6 @@ def convert_endian(
     if out in ("", "-"):
         raise UsageError("where is the new file to be?", hint="-o NEW.gguf")
     source = open_gguf(gguf_named(file))
-    warn_of_dropped(source)
     size = sum(tensor.n_bytes for tensor in source.tensors)
     made = NewFile(out, len(source.tensors), size, in_other_order(source))
     write([made], "mtkit.convert-endian/1", dry_run=dry_run, force=force, as_json=as_json)

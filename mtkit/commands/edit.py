@@ -184,11 +184,12 @@ def _shown(source: GgufFile, key: str) -> str:
 
 def _set(source: GgufFile, draft: Draft, text: str) -> list[Change]:
     from mtkit.gguf.typed_values import typed
+    from mtkit.inspection.value_text import shortened
 
     name, value = _halves(text, "--set")
     key = typed(name, value, source.metadata)
     draft.set(key)
-    return [_changed(source, key, output.cell(str(key.value)))]
+    return [_changed(source, key, shortened(key.value, key.type))]
 
 
 def _set_file(source: GgufFile, draft: Draft, text: str) -> list[Change]:

@@ -55,6 +55,7 @@ def hash_(
       mtkit hash model.gguf --check model.manifest
       mtkit hash tokenizer.json --tokenizer
     """
+    from mtkit.base.escape import printable
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.digests import ALGORITHMS, available, line
@@ -82,7 +83,11 @@ def hash_(
         hashes = [dict(zip(("algorithm", "hash", "tensor"), row, strict=True)) for row in rows]
         output.write_json({"schema": "mtkit.hash/1", "file": file, "hashes": hashes})
     else:
-        output.write("".join(line(name, said, file, tensor) + "\n" for name, said, tensor in rows))
+        text = "".join(line(name, said, file, tensor) + "\n" for name, said, tensor in rows)
+        if output.is_terminal():
+            output.write("".join(f"{printable(row)}\n" for row in text.splitlines()))
+        else:  # names as they are, for --check to find
+            output.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def _digests(

@@ -75,7 +75,7 @@ def write(
 
 def warn_of_dropped(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
     """Say what a file has besides keys and tensors: what is written of it does not have that."""
-    what = [f"{key}: not kept" for key in dropped_keys if key in file.metadata]
-    if file.trailing_bytes:
-        what.append(f"{output.size(file.trailing_bytes)} behind the tensors: not kept")
-    output.warn(file.name, what)
+    from mtkit.gguf.oddities import oddities
+
+    keys = (f"{key}: not kept" for key in dropped_keys if key in file.metadata)
+    output.warn(file.name, [*keys, *oddities(file)])

@@ -100,8 +100,11 @@ def merge(
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shard_files import merge as join
+    from mtkit.gguf.shard_files import own_keys
     from mtkit.gguf.shards import all_files, shard_set
 
+    if file == "-":
+        raise UsageError("the others are looked for by its name: name it, not a pipe")
     if out in ("", "-"):
         raise UsageError("where is the whole model to be?", hint="-o MODEL.gguf")
     first = open_gguf(file)
@@ -111,7 +114,7 @@ def merge(
             raise UsageError("is one of the files that are joined", source=out)
     files = [NewFile.of(out, join(first))]
     for part in all_files(first):
-        warn_of_dropped(part)
+        warn_of_dropped(part, () if part is first else own_keys(part, first))
     write(files, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
 
 

@@ -10,6 +10,7 @@ a word), gguf_convert_endian.py of the gguf package (some of the types).
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.gguf.draft import refuse_unfinished
 from mtkit.gguf.magic import BIG_ENDIAN_VERSION
 from mtkit.gguf.types import ARRAY, STRING
 
@@ -67,7 +68,9 @@ def in_other_order(file: GgufFile) -> Iterator[Buffer]:
         UnsupportedError: It is of a version that is little-endian only, or a tensor is of a type
             whose blocks have no other order.
         FormatError: Two tensors share bytes.
+        UsageError: An edit of it was cut short.
     """
+    refuse_unfinished(file)
     if file.version != BIG_ENDIAN_VERSION:
         raise UnsupportedError(
             f"version {file.version} is little-endian only; big-endian files are of version"

@@ -12,7 +12,8 @@ from mtkit.base.escape import shown
 from mtkit.base.record import Record, replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
-from mtkit.gguf.rules import ALIGNMENT
+from mtkit.gguf.rules import ALIGNMENT, INTEGERS, UNFINISHED
+from mtkit.gguf.types import VALUE_TYPES
 from mtkit.gguf.writer import VERSION, Key, NewTensor, header, key_bytes, laid_out
 
 TYPE_CHECKING = False
@@ -60,7 +61,9 @@ class Draft:
 
         Raises:
             UnsupportedError: It is of version 1 or big-endian.
+            UsageError: An edit of it was cut short.
         """
+        refuse_unfinished(file)
         if file.version == 1 or file.byte_order != "little":
             raise UnsupportedError(
                 f"version {file.version}, {file.byte_order}-endian, is not rewritten",
@@ -75,7 +78,7 @@ class Draft:
         key = self.keys.get(ALIGNMENT)
         if key is None:
             return DEFAULT_ALIGNMENT
-        return key.value if isinstance(key, Key) else _number(key)
+        return key.value if isinstance(key, Key) else _whole_number(key)
 
     def set(self, key: Key) -> None:
         """Put a key in the place of one of its name, or behind the others."""
@@ -152,10 +155,25 @@ def new_tensor(file: GgufFile, tensor: Tensor) -> NewTensor:
     return NewTensor(tensor.name, tensor.shape, tensor.type, file.tensor_data(tensor))
 
 
-def _number(key: Kept) -> int:
-    """Return the value of a whole number, whatever its type."""
+def refuse_unfinished(file: GgufFile) -> None:
+    """Refuse to make a file of one that is neither what it was nor what it is to be.
+
+    Raises:
+        UsageError: An edit of it was cut short.
+    """
+    if any(finding.rule is UNFINISHED for finding in file.findings):
+        what = "an edit of it was cut short"
+        raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
+
+
+def _whole_number(key: Kept) -> object:
+    """Return the value of a whole number, whatever its type; what is none as its bytes."""
     name = 8 + len(key.name.encode("utf-8", "surrogateescape"))
-    return int.from_bytes(key.data[name + 4 :], "little")
+    kind = VALUE_TYPES.get(int.from_bytes(key.data[name : name + 4], "little"))
+    value = bytes(key.data[name + 4 :])
+    if kind not in INTEGERS:
+        return value[:8]
+    return int.from_bytes(value, "little", signed=kind.name.startswith("i"))
 
 
 def _renamed(key: Kept | Key, name: str) -> Kept | Key:

@@ -12,6 +12,7 @@ bytes of both), SHA-256 of all of that.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from hashlib import sha256
 
@@ -106,26 +107,37 @@ class InPlace(Closing):
         sync_folder(os.path.dirname(self.path))
 
     def _finish(self) -> None:
-        with open(self._journal, "rb") as journal:
-            data = journal.read()
-        body, digest = data[:-32], data[-32:]
-        if sha256(body).digest() != digest or len(body) < _HEAD.size or body[:16] != _MAGIC:
-            raise self._strange("is not a journal of mtkit edit")
-        _, size, offset, length = _HEAD.unpack_from(body)
-        if len(body) != _HEAD.size + 2 * length or offset + length > size:
-            raise self._strange("is not a journal of mtkit edit")
-        old, new = body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
+        size, offset, old, new = _read_journal(self._journal)
+        length = len(new)
         os.lseek(self._file, offset, os.SEEK_SET)
         now = os.read(self._file, length)
         half_written = all(byte in pair for byte, *pair in zip(now, old, new, strict=False))
         if os.fstat(self._file).st_size != size or len(now) != length or not half_written:
-            raise self._strange("belongs to another file than the one beside it")
+            raise _strange(self._journal, "belongs to another file than the one beside it")
         self._put(offset, new)
 
-    def _strange(self, what: str) -> UsageError:
-        return UsageError(
-            what, source=self._journal, hint="remove it if the model is as you want it"
-        )
+
+def _read_journal(path: str) -> tuple[int, int, bytes, bytes]:
+    """Return size of the file, offset, and what stands there before and after.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not os.path.isfile(path):  # opening a FIFO may never end
+        raise _strange(path, "is not a journal of mtkit edit")
+    with open(path, "rb") as journal:
+        data = journal.read()
+    body, digest = data[:-32], data[-32:]
+    if sha256(body).digest() != digest or len(body) < _HEAD.size or body[:16] != _MAGIC:
+        raise _strange(path, "is not a journal of mtkit edit")
+    _, size, offset, length = _HEAD.unpack_from(body)
+    if len(body) != _HEAD.size + 2 * length or offset + length > size:
+        raise _strange(path, "is not a journal of mtkit edit")
+    return size, offset, body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
+
+
+def _strange(path: str, what: str) -> UsageError:
+    return UsageError(what, source=path, hint="remove it if the model is as you want it")
 
 
 def check(file: GgufFile, draft: Draft) -> bytes:
@@ -157,6 +169,8 @@ def _common(one: bytes, other: bytes) -> int:
 
 def _lock(file: int, path: str) -> None:
     """Lock a file, unless another one has its place by now."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        raise UsageError("is not a regular file", source=path)
     if not lock(file) or not os.path.samestat(os.fstat(file), os.stat(path)):
         raise UsageError("is being edited by another process", source=path)
 
@@ -186,4 +200,5 @@ def settle(path: str, *, force: bool) -> None:
     if os.path.exists(path):
         InPlace(path).close()
     else:
+        _read_journal(journal_of(path))
         os.unlink(journal_of(path))

@@ -8,7 +8,7 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.gguf.draft import Draft
+from mtkit.gguf.draft import Draft, kept_keys
 from mtkit.gguf.rules import ALIGNMENT
 from mtkit.gguf.shards import MAX_COUNT, all_files
 from mtkit.gguf.writer import Key
@@ -109,6 +109,16 @@ def merge(first: GgufFile) -> Draft:
     keys = [key for name, key in parts[0].keys.items() if name not in SPLIT_KEYS]
     tensors = [tensor for part in parts for tensor in part.tensors.values()]
     return Draft(keys, tensors, parts[0].version)
+
+
+def own_keys(part: GgufFile, first: GgufFile) -> list[str]:
+    """Return the keys that only a later file of a set has, or has otherwise: joining drops them."""
+    known = {key.name: key.data for key in kept_keys(first)}
+    return [
+        key.name
+        for key in kept_keys(part)
+        if key.name not in SPLIT_KEYS and known.get(key.name) != key.data
+    ]
 
 
 def numbered(name: str, count: int) -> list[str]:

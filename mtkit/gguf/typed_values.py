@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from math import isinf
+
 from mtkit.base.escape import quoted, shown
 from mtkit.errors import UsageError
 from mtkit.gguf.types import BY_NAME
@@ -70,9 +73,9 @@ def _value(name: str, kind: str, text: str) -> Any:
             raise _wrong(name, kind, text, "true or false")
         return text == "true"
     try:
-        return int(text, 0) if kind in _INTEGERS else float(text)
-    except ValueError:
-        raise _wrong(name, kind, text, "a number") from None
+        return int(text, 0) if kind in _INTEGERS else _stored(kind, float(text), text)
+    except (ValueError, OverflowError):
+        raise _wrong(name, kind, text, "a number in its range") from None
 
 
 def _array(name: str, kind: str, text: str) -> list[Any]:
@@ -89,7 +92,21 @@ def _array(name: str, kind: str, text: str) -> list[Any]:
         for value in values
     ):
         raise _wrong(name, f"{kind}[]", text, "a JSON array of such values")
-    return values
+    if kind not in ("f32", "f64"):
+        return values
+    try:
+        return [_stored(kind, value, text) for value in values]
+    except OverflowError:
+        raise _wrong(name, f"{kind}[]", text, "an array of numbers in its range") from None
+
+
+def _stored(kind: str, value: float, text: str) -> float:
+    """Return a number as it is read back; one that became infinite by itself is too large."""
+    code = f"<{BY_NAME[kind].code}"
+    (found,) = struct.unpack(code, struct.pack(code, value))
+    if isinf(found) and "inf" not in text.lower():
+        raise OverflowError
+    return float(found)
 
 
 def _wrong(name: str, kind: str, text: str, wanted: str) -> UsageError:

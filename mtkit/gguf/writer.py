@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import TensorType, ValueType
 
 VERSION = 3
+MAX_ALIGNMENT = 1 << 20
 
 
 class Key(Record):
@@ -125,6 +126,9 @@ def header(
     """
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
         raise UsageError(f"is {alignment!r}, not a power of two from 8 on", field=ALIGNMENT)
+    if alignment > MAX_ALIGNMENT:
+        what = f"is {alignment}: the padding of one tensor would take more than a MiB"
+        raise UsageError(what, field=ALIGNMENT)
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset, offsets = 0, []
     for tensor in tensors:
@@ -178,6 +182,8 @@ def _value(key: Key) -> tuple[bytes, ...]:
             return struct.pack("<I", value_type.number), _scalar(value_type, key.value)
         head = struct.pack("<IIQ", ARRAY.number, value_type.number, len(key.value))
         return head, _elements(value_type, key.value)
+    except UnicodeEncodeError:
+        raise UsageError("has half of a surrogate pair", field=shown(key.name)) from None
     except (struct.error, OverflowError, TypeError, AttributeError) as error:
         out_of_range = isinstance(error, (struct.error, OverflowError))
         why = "a number is out of range" if out_of_range else str(error)

@@ -10,6 +10,7 @@ from mtkit.gguf import GgufArray
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from mtkit.gguf import Tensor
 
@@ -21,7 +22,9 @@ FIRST = 6
 def whole(value: object, type_name: str = "") -> str:
     """Return a value as one line: ``3``, ``text``, ``[1, 2]``, ``["a", "b"]``."""
     if isinstance(value, GgufArray):
-        return f"[{', '.join(_elements(value))}]"
+        return f"[{', '.join(_elements(value, value.element.name))}]"
+    if isinstance(value, list):
+        return f"[{', '.join(_elements(value, type_name.removesuffix('[]')))}]"
     if type_name == "f32" and isinstance(value, float):
         return float32_text(value)
     return _scalar(value)
@@ -33,15 +36,16 @@ def shortened(value: object, type_name: str = "") -> str:
         return whole(value, type_name)
     from itertools import islice
 
-    return f"{len(value)}: {' '.join(islice(_elements(value), FIRST))} …"
+    elements = _elements(value, value.element.name)
+    return f"{len(value)}: {' '.join(islice(elements, FIRST))} …"
 
 
-def _elements(value: GgufArray) -> Iterable[str]:
-    if value.element.name == "string":
-        return (f'"{escape(text).replace(chr(34), chr(92) + chr(34))}"' for text in value)
-    if value.element.name == "array":
-        return (whole(inner) for inner in value)
-    return map(float32_text if value.element.name == "f32" else _scalar, value)
+def _elements(values: Iterable[Any], kind: str) -> Iterable[str]:
+    if kind == "string":
+        return (f'"{escape(text).replace(chr(34), chr(92) + chr(34))}"' for text in values)
+    if kind == "array":
+        return map(whole, values)
+    return map(float32_text if kind == "f32" else _scalar, values)
 
 
 def _scalar(value: object) -> str:

@@ -23,7 +23,7 @@ import mtkit
 from mtkit.check import check
 from mtkit.check.checking import RULES
 from mtkit.check.gguf_keys import KEYS, MERGES, PARTS
-from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED
+from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED, wanted_types
 from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
@@ -129,8 +129,16 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("loader-shards", lambda: model(split(0, 2))),
     ("gguf-name", lambda: model({b"general.name": (lay.U32, 1)})),
     ("loader-architecture", lambda: model({b"general.architecture": (lay.STRING, b"new")}, [])),
+    ("loader-architecture",
+     lambda: V3.file([], [V3.tensor(b"t", (8,), 0, 0)], bytes(31) + b"\x3f")),
     ("loader-sizes", lambda: model(drop=b"llama.context_length")),
     ("loader-sizes", lambda: model({b"llama.context_length": (lay.U64, 64)})),
+    ("loader-key-type", lambda: model({b"llama.vocab_size": (lay.I32, COUNT)})),
+    ("loader-key-type", lambda: model({b"llama.rope.scaling.type": (lay.U32, 1)})),
+    ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4)})),
+    ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4),
+                                      b"llama.expert_used_count": (lay.U32, 5)})),
+    ("loader-rope-scaling", lambda: model({b"llama.rope.scaling.type": (lay.STRING, b"foo")})),
     ("loader-blocks", lambda: model({b"llama.block_count": (lay.U32, 2)})),
     ("loader-blocks", lambda: model({}, [*TENSORS, (b"blk.1.norm", (8,), 0)])),
     ("loader-blocks", lambda: model({b"llama.block_count": (lay.U32, 4_000_000_000)})),
@@ -139,6 +147,8 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
                                     b"llama.attention.head_count_kv": (lay.U32, 3)})),
     ("loader-heads", lambda: model({b"llama.attention.head_count": (lay.U32, 0)},
                                    [*TENSORS, (b"blk.0.attn_q.weight", (8, 8), 0)])),
+    ("loader-heads", lambda: model({}, [*TENSORS, (b"blk.0.attn_q.weight", (8, 8), 0)])),
+    ("loader-feed-forward", lambda: model({}, [*TENSORS, (b"blk.0.ffn_up.weight", (8, 16), 0)])),
     ("loader-feed-forward", lambda: model({b"llama.feed_forward_length": (lay.U32, 5)},
                                           [*TENSORS, (b"blk.0.ffn_up.weight", (8, 16), 0)])),
     ("loader-rotation", lambda: model({b"llama.attention.head_count": (lay.U32, 2),
@@ -420,6 +430,29 @@ def test_llama_cpp_refuses_what_is_found(tmp_path: Path, number: int) -> None:
     path.write_bytes(b"".join(draft.chunks()))
     assert check(str(path)).exit_code == 1
     assert subprocess.run(argv, capture_output=True, check=False).returncode in (3, 4)
+
+
+def test_llama_cpp_takes_one_type_of_each_hyperparameter(tmp_path: Path) -> None:
+    """Each key as another type: llama.cpp refuses what is found."""
+    reference("llama_cpp")
+    source = open_gguf(Path(mtkit.__file__).parent / "data" / "default-model.gguf")
+    values = {"u32": ("i32", 1), "f32": ("f64", 1.0), "string": ("u32", 1), "bool": ("u8", 1)}
+    paths = []
+    for number, (key, kind) in enumerate(wanted_types("llama").items()):
+        draft = Draft.of(source)
+        draft.set(Key(key, *values[kind]))
+        paths.append(str(tmp_path / f"{number}.gguf"))
+        Path(paths[-1]).write_bytes(b"".join(draft.chunks()))
+        (finding,) = check(paths[-1]).findings
+        assert (finding.rule.code, finding.field) == ("loader-key-type", key)
+    script = (
+        "import sys\nfrom mtkit.llama import Model\n"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n        Model(path).close()\n"
+        "    except Exception as error:\n        print('has wrong type' in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *paths], capture_output=True, check=True)
+    assert done.stdout.split() == [b"True"] * len(paths)
 
 
 def cases() -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from support import FIXTURES, one_line
 
 import mtkit as package
 from mtkit.gguf import open_gguf
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -311,7 +313,6 @@ def test_screens(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("edit odd.gguf -o new.gguf --set a=u8:1", ["5 bytes behind the tensors"]),
-        ("convert-endian odd.gguf -o new.gguf", ["5 bytes behind the tensors"]),
         ("split odd.gguf --max-tensors 9", ["split.count", "5 bytes behind the tensors"]),
         ("merge part-00001-of-00001.gguf -o new.gguf", ["5 bytes behind the tensors"]),
     ],
@@ -328,3 +329,92 @@ def test_what_is_not_kept_is_said(line: str, said: list[str], mtkit: Run, tmp_pa
     name = line.split()[1]
     wanted = [f"mtkit: {name}: warning: {what}: not kept" for what in said]
     assert done.stderr.decode().splitlines() == wanted
+
+
+def test_a_file_of_a_set_may_have_keys_of_its_own(mtkit: Run, tmp_path: Path) -> None:
+    assert mtkit("split", MODEL, "--max-tensors", "20").returncode == 0
+    first, second = sorted(tmp_path.glob("*-0000[12]-of-*.gguf"))
+    edited = mtkit("edit", second.name, "-o", second.name, "--set", "a.b=u8:1", "--force")
+    assert edited.returncode == 0, edited.stderr
+    done = mtkit("merge", first.name, "-o", "new.gguf")
+    assert done.returncode == 0
+    assert done.stderr.decode() == f"mtkit: {second.name}: warning: a.b: not kept\n"
+
+
+def odd(path: Path, kind: str) -> list[str]:
+    """Write a model whose bytes are not those of its keys and tensors; returns what is said."""
+    data = bytearray(Path(MODEL).read_bytes())
+    file = open_gguf(MODEL)
+    last = file.tensors[-1]
+    if kind == "padding":
+        *_, at = last.places
+        assert file.data_offset > at + 12
+        data[at + 12] = 1
+    elif kind == "end":
+        tensors = [NewTensor(name, (4,), TENSOR_TYPES[0], bytes(16)) for name in "ab"]
+        data = bytearray(gguf_bytes([Key("k", "u32", 1)], tensors)[:-16])
+    else:
+        *_, at = last.places
+        data[at + 4 : at + 12] = (last.offset + 32).to_bytes(8, "little")
+        data += bytes(32)
+    path.write_bytes(data)
+    return {
+        "padding": ["padding in front of the tensors that is not zero: not kept"],
+        "end": ["padding is added behind the last tensor"],
+        "gap": ["the tensors are laid out anew, one behind the other"],
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["padding", "gap", "end"])
+def test_what_is_laid_out_otherwise_is_said(kind: str, mtkit: Run, tmp_path: Path) -> None:
+    wanted = odd(tmp_path / "odd.gguf", kind)
+    done = mtkit("split", "odd.gguf", "--max-tensors", "99")
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.decode().splitlines()
+    assert said == [f"mtkit: odd.gguf: warning: {what}" for what in wanted]
+
+
+def test_a_file_whose_edit_was_cut_short_is_no_source(mtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(Path(MODEL).read_bytes())
+    (tmp_path / "m.gguf.journal").write_bytes(b"")
+    for line in (
+        "split m.gguf --max-tensors 9",
+        "convert-endian m.gguf -o new.gguf",
+        "quantize m.gguf --type Q8_0 --allow-requantize -o new.gguf",
+        "trim m.gguf --keep ids.txt -o new.gguf",
+    ):
+        (tmp_path / "ids.txt").write_text("1\n2\n")
+        done = mtkit(*line.split())
+        assert "an edit of it was cut short" in one_line(done, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a.f=f32:1e-50", "0.0"), ("a.f=f32:0.1", "0.1"), ("a.f=f32[]:[0.1, 2]", "[0.1, 2.0]"),
+        ("a.b=bool[]:[true, false]", "[true, false]"), ('a.s=string[]:["a\\u0000"]', '["a\\x00"]'),
+    ],
+)  # fmt: skip
+def test_the_value_shown_is_the_one_written(value: str, shown: str, mtkit: Run) -> None:
+    done = mtkit("edit", MODEL, "-o", "new.gguf", "--set", value)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().rstrip("\n").split("\t")[-1] == shown.replace("\\", "\\\\")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a.f=f32:1e39", "a number in its range"), ("a.f=f32:1e400", "a number in its range"),
+        ("a.f=f32[]:[1e39]", "numbers in its range"), ("a.f=f64[]:[1e400]", "numbers in its range"),
+        ('a.s=string[]:["\\ud800"]', "half of a surrogate pair"),
+        ("general.alignment=u32:2147483648", "more than a MiB"),
+    ],
+)  # fmt: skip
+def test_values_that_cannot_be_written(value: str, said: str, mtkit: Run) -> None:
+    assert said in one_line(mtkit("edit", MODEL, "-o", "new.gguf", "--set", value), 2)
+
+
+def test_a_pipe_is_not_edited_in_place(mtkit: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f.gguf")
+    done = mtkit("edit", "f.gguf", "--set", "general.name=x", "--in-place")
+    assert "is not a regular file" in one_line(done, 2)

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from screens import screen
 from support import measured, one_line, reference
 
 import mtkit as package
@@ -40,6 +41,15 @@ def test_xxh64_is_that_of_its_package(mtkit: Run) -> None:
     done = mtkit("hash", MODEL, "--xxh64")
     assert done.stdout.decode().splitlines() == wanted
     assert mtkit("hash", MODEL, "--xxh64", "--no-layer").stdout.decode().split()[:1] == ["xxh64"]
+
+
+def test_names_that_are_not_utf8_are_found_again(mtkit: Run, tmp_path: Path) -> None:
+    (tmp_path / "odd.gguf").write_bytes(small("\udcff\x1b[1m"))
+    done = mtkit("hash", "odd.gguf")
+    assert b"odd.gguf:\xff\x1b[1m\n" in done.stdout
+    (tmp_path / "m").write_bytes(done.stdout)
+    assert mtkit("hash", "odd.gguf", "--check", "m").returncode == 0
+    assert "\x1b[1m" not in screen("hash", tmp_path / "odd.gguf").text
 
 
 def test_a_manifest_of_llama_gguf_hash_is_checked(mtkit: Run, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -33,7 +35,11 @@ def test_the_journal_of_a_file_that_is_replaced(tmp_path: Path) -> None:
     """It would be taken for the new file's; without a file it belongs to nothing."""
     path = tmp_path / "a.gguf"
     journal = Path(f"{path}{SUFFIX}")
-    journal.write_bytes(b"of a file that is gone")
+    journal.write_bytes(b"of another program")
+    with pytest.raises(UsageError, match="is not a journal"):
+        write_ggufs({str(path): MODEL.read_bytes()})
+    body = struct.pack("<16sQQQ", b"mtkit journal 1\n", 9, 0, 1) + b"ab"
+    journal.write_bytes(body + sha256(body).digest())
     write_ggufs({str(path): MODEL.read_bytes()})
     assert not journal.exists()
     assert open_gguf(path).findings == ()

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
+ASIDE = "chat-template"
+"""The part that the others do not need."""
 MAX_DUMMY_TOKENS = 1 << 26
 """More than a model without a vocabulary can have."""
 _KNOWN_TYPES = bytes(range(TokenType.BYTE + 1)).ljust(256, b"\0")
@@ -139,10 +141,10 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
     tried("special-ids", _ids, size)
     if kind:
         tried("added-ends", _added_ends, kind, pre)
-    tried("chat-template", _templates)
+    tried(ASIDE, _templates)
     if pre and not errors:
         tried("vocabulary", partial(merges_of, required=pre.needs_merges))
-    if errors:
+    if any(part != ASIDE for part, _ in errors):
         return None, tuple(errors)
     vocabulary = Vocabulary(texts, Numbers("B", types), scores)
     tried("vocabulary", lambda _: check_bytes(kind.family, vocabulary))
