@@ -266,24 +266,30 @@ class Encoding:
 
         Raises:
             KeyError: One is not an id.
-            OverflowError: One is no 32-bit number without a sign.
+            OverflowError: One is not an unsigned 32-bit integer.
         """
-        if len(tokens) and not 0 <= min(tokens) <= max(tokens) < 1 << 32:
-            raise OverflowError("an id is no 32-bit number without a sign")
         try:
             return self._tokenizer.decode_bytes(tokens, skip_special_tokens=False)
         except UsageError as error:
-            raise KeyError(error.what) from None
+            if all(0 <= token < 1 << 32 for token in tokens):
+                raise KeyError(error.what) from None
+            raise OverflowError("an id is not an unsigned 32-bit integer") from None
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
-        """Return the text of ids; ``errors`` as ``bytes.decode`` takes it."""
+        """Return the text of ids; ``errors`` as ``bytes.decode`` takes it.
+
+        Raises:
+            KeyError: One is not an id.
+            OverflowError: One is not an unsigned 32-bit integer.
+        """
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_single_token_bytes(self, token: int) -> bytes:
         """Return the bytes of an id.
 
         Raises:
-            KeyError: It is none.
+            KeyError: It is not an id.
+            OverflowError: It is not an unsigned 32-bit integer.
         """
         return self.decode_bytes([token])
 

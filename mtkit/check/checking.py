@@ -260,7 +260,8 @@ def _vocabulary(file: GgufFile, found: _Checking) -> None:
             found.tokenizer(Reading(read_spec(keys)).spec, "gguf")
         else:
             found.findings += surveyed(vocabulary.VOCABULARY, columns)
-            found.skipped.append(("merges, chat templates, a trial", "--deep does these"))
+            why = "not all of its keys could be read" if errors else "--deep does these"
+            found.skipped.append(("merges, chat templates, a trial", why))
     except FormatError as error:
         found.hold(gguf_keys.PARTS["vocabulary"], error)
         found.skipped.append(("tokenizer", "its keys contradict each other"))

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from mtkit.check.report import survey
 from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
+from mtkit.gguf.oddities import misplaced
 from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES, PLACE
-from mtkit.gguf.types import ARRAY
+from mtkit.gguf.types import ARRAY, I32, U32
 from mtkit.inspection.kinds import DRAFTS
 
 TYPE_CHECKING = False
@@ -85,13 +86,10 @@ def _offsets(file: GgufFile) -> Iterator[Place]:
     """Data must stand in the order of the table, with nothing but padding between."""
     if any(finding.rule in PLACE for finding in file.findings):
         return  # another rule's
-    wanted = 0
-    for tensor in file.tensors:
-        if tensor.offset != wanted:
-            field, offset = tensor.place("offset")
-            yield field, f"has its data at {tensor.offset}, not at {wanted} behind the last", offset
-            return  # every later one is off, too
-        wanted += -(-tensor.n_bytes // file.alignment) * file.alignment
+    for tensor, wanted in misplaced(file):
+        field, offset = tensor.place("offset")
+        yield field, f"has its data at {tensor.offset}, not at {wanted} behind the last", offset
+        return  # llama.cpp ends at the first
 
 
 def _architecture(file: GgufFile) -> Iterator[Place]:
@@ -194,7 +192,8 @@ def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
         entry = file.metadata.entries.get(key)
         if entry is None or entry.type.name == wanted:
             continue
-        if entry.type is ARRAY and key.removeprefix(f"{architecture}.") in _PER_LAYER:
+        per_layer = key.removeprefix(f"{architecture}.") in _PER_LAYER
+        if per_layer and entry.type is ARRAY and entry.value.element in (U32, I32):
             continue
         yield key, f"is of type {file.metadata.type_name(key)}, not {wanted}", entry.value_offset
 
@@ -202,9 +201,9 @@ def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
 def _experts(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
     key, count, _at = _hyperparameter(file, "expert_count")
     used, number, offset = _hyperparameter(file, "expert_used_count")
-    if count and not number:
-        yield used, f"is missing or 0, {key} is {count}", offset
-    elif count and number and number > count:
+    if count and used not in file.metadata:
+        yield used, f"is missing, {key} is {count}", None
+    elif count and number is not None and not 0 < number <= count:
         yield used, f"is {number}, {key} is {count}", offset
 
 

@@ -83,10 +83,11 @@ def hash_(
         hashes = [dict(zip(("algorithm", "hash", "tensor"), row, strict=True)) for row in rows]
         output.write_json({"schema": "mtkit.hash/1", "file": file, "hashes": hashes})
     else:
-        text = "".join(line(name, said, file, tensor) + "\n" for name, said, tensor in rows)
+        lines = [line(name, said, file, tensor) for name, said, tensor in rows]
         if output.is_terminal():
-            output.write("".join(f"{printable(row)}\n" for row in text.splitlines()))
+            output.write("".join(f"{printable(one)}\n" for one in lines))
         else:  # names as they are, for --check to find
+            text = "".join(f"{one}\n" for one in lines)
             output.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 

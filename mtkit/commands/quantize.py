@@ -65,7 +65,6 @@ def quantize(
     from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.draft import refuse_unfinished
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.inspection.difference import difference
     from mtkit.llm.quantization import file_type, quantised_types
@@ -76,7 +75,6 @@ def quantize(
     number = file_type(kind)
     file = gguf_named(file)
     before = open_gguf(file)
-    refuse_unfinished(before)
     run(
         file, out or file, number, pure=pure, imatrix=imatrix, threads=threads, dry_run=dry_run,
         allow_requantize=allow_requantize, force=force, progress=Progress(f"quantize {kind}").show,

@@ -62,6 +62,7 @@ def trim(
     import os
 
     from mtkit.base.whole_files import check_target
+    from mtkit.commands.new_files import warn_of_dropped
     from mtkit.conversion import probes
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
@@ -81,13 +82,14 @@ def trim(
     if out is not None and os.path.realpath(where) in map(os.path.realpath, (out, file)):
         raise UsageError("is the model, not a place for the map", source=where)
     inputs = [*(corpus or []), *([keep] if keep else [])]
-    for path in (out or where, where):
+    for path in filter(None, (out, where)):
         if os.path.realpath(path) in map(os.path.realpath, inputs):
             raise UsageError("says which tokens are to be kept: not replaced", source=path)
     if out is not None and not dry_run:  # before it takes minutes
         for path in (out, where):
             check_target(path, force=force)
     before = open_gguf(file)
+    warn_of_dropped(before)
     if keep is not None:
         size = len(array_of(before.metadata, "tokenizer.ggml.tokens", "string"))
         wanted = static_vocabulary.read(keep, size)

@@ -86,9 +86,10 @@ def units_of(paths: Sequence[str], reading: Reading) -> tuple[list[Unit], int]:
             files.append(path)
     units = [unit for path in files for unit in _cut(path, reading)]
     if not units:
-        what = f"no documents among {left_out} files" if left_out else "nothing to read"
         if files:
-            raise UsageError("is empty", source=files[0])
+            what = "is empty" if len(files) == 1 else f"is empty, as all {len(files)} files are"
+            raise UsageError(what, source=files[0])
+        what = f"no documents among {left_out} files" if left_out else "nothing to read"
         known_suffixes = ", ".join(_KINDS)
         raise UsageError(
             what, source=paths[0] if paths else "",

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import suppress
 
 from mtkit.base.binary import map_file
 from mtkit.base.closing import Closing
@@ -61,6 +62,7 @@ class Parts(Closing):
             self._lock()
             self.remove()
         begun = self._is_begun()
+        self._lock()
         found = _parsed(path) if os.path.isfile(path) else {}
         # What is done without --skip-bad holds nothing bad, and is the same with it.
         is_other = found not in (plan, {**plan, "skip_bad": False})
@@ -69,7 +71,6 @@ class Parts(Closing):
                 "holds parts of another job: files, tokenizer or options changed",
                 source=self.folder, hint="--restart begins anew",
             )  # fmt: skip
-        self._lock()
         if found != plan:
             write_files({path: json.dumps(plan).encode()}, force=True)
 
@@ -109,7 +110,8 @@ class Parts(Closing):
         """Remove what units that were cut have left."""
         for name in os.listdir(self.folder):
             if name.endswith(".part"):
-                os.unlink(os.path.join(self.folder, name))
+                with suppress(OSError):  # the next writer removes it
+                    os.unlink(os.path.join(self.folder, name))
 
     def write(
         self, number: int, files: Mapping[str, Iterable[Buffer]], tally: Callable[[], Tally]

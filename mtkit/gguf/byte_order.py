@@ -107,7 +107,7 @@ def _pieces(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Buffer]:
 def _head(file: GgufFile) -> bytearray:
     """Return what stands in front of the data and its padding."""
     rows = [tensor.places for tensor in file.tensors]
-    head = bytearray(file.data[: rows[-1][2] + 12 if rows else file.metadata_end])
+    head = bytearray(file.data[: file.table_end])
     _swap(head, 4, 4, 8, 8)
     for entry in file.metadata.entries.values():
         _swap(head, entry.offset, 8)

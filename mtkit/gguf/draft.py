@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import GgufFile, Tensor
 
 
+MAX_ALIGNMENT = 1 << 20
+"""That is asked for: no loader needs more than a page, and 2^31 would make 2 GiB of one tensor."""
+
+
 class Kept(Record):
     """A key with its value as the bytes of a file.
 
@@ -81,7 +85,14 @@ class Draft:
         return key.value if isinstance(key, Key) else _whole_number(key)
 
     def set(self, key: Key) -> None:
-        """Put a key in the place of one of its name, or behind the others."""
+        """Put a key in the place of one of its name, or behind the others.
+
+        Raises:
+            UsageError: It makes every tensor begin at a multiple of more than ``MAX_ALIGNMENT``.
+        """
+        if key.name == ALIGNMENT and isinstance(key.value, int) and key.value > MAX_ALIGNMENT:
+            what = f"is {key.value}: every tensor could be padded by as many bytes"
+            raise UsageError(what, field=ALIGNMENT, hint=f"at most {MAX_ALIGNMENT}")
         self.keys[key.name] = key
 
     def unset(self, name: str) -> None:
@@ -167,7 +178,7 @@ def refuse_unfinished(file: GgufFile) -> None:
 
 
 def _whole_number(key: Kept) -> object:
-    """Return the value of a whole number, whatever its type; what is none as its bytes."""
+    """Return the value of a whole number, whatever its type; of another type its first bytes."""
     name = 8 + len(key.name.encode("utf-8", "surrogateescape"))
     kind = VALUE_TYPES.get(int.from_bytes(key.data[name : name + 4], "little"))
     value = bytes(key.data[name + 4 :])

@@ -97,7 +97,7 @@ class Tensor(Record):
         """The number in ``blk.7.…``; None where the name has none, or one of ten digits or more."""
         parts = self.name.split(".", 2)
         digits = parts[1] if parts[0] == "blk" and len(parts) > 1 else ""
-        # int() takes thousands of digits too long, and refuses more
+        # int() is slow for thousands of digits and refuses more.
         return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
     def place(self, field: str) -> tuple[str, int]:
@@ -196,6 +196,12 @@ class GgufFile:
         self.trailing_bytes = 0
         self.findings: tuple[Finding, ...] = ()
         self.is_whole = False
+
+    @property
+    def table_end(self) -> int:
+        """Where the tensor table ends, in bytes from the start of the file."""
+        # Type (u32) and offset (u64) are the last fields of a row.
+        return self.tensors[-1].places[2] + 12 if self.tensors else self.metadata_end
 
     def tensor_data(self, tensor: Tensor) -> memoryview:
         """Return the bytes of a tensor, in the file's byte order, without copying."""

@@ -121,12 +121,15 @@ def _read_journal(path: str) -> tuple[int, int, bytes, bytes]:
     """Return size of the file, offset, and what stands there before and after.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not a journal of mtkit edit, or cannot be read.
     """
     if not os.path.isfile(path):  # opening a FIFO may never end
         raise _strange(path, "is not a journal of mtkit edit")
-    with open(path, "rb") as journal:
-        data = journal.read()
+    try:
+        with open(path, "rb") as journal:
+            data = journal.read()
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", source=path) from None
     body, digest = data[:-32], data[-32:]
     if sha256(body).digest() != digest or len(body) < _HEAD.size or body[:16] != _MAGIC:
         raise _strange(path, "is not a journal of mtkit edit")

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtkit.gguf.file import GgufFile
+    from mtkit.gguf.file import GgufFile, Tensor
 
 
 def oddities(file: GgufFile) -> Iterator[str]:
@@ -15,32 +15,33 @@ def oddities(file: GgufFile) -> Iterator[str]:
         if file.trailing_bytes:
             yield f"{file.trailing_bytes} bytes behind the keys: not kept"
         return
-    *_, type_at = file.tensors[-1].places  # of the last field but one of the table
-    if any(file.data[type_at + 12 : file.data_offset]):
+    if any(file.data[file.table_end : file.data_offset]):
         yield "padding in front of the tensors that is not zero: not kept"
-    if not _follow_each_other(file):
+    if next(misplaced(file), None):
         yield "the tensors are laid out anew, one behind the other"
-        return
-    if any(any(padding) for padding in _paddings(file)):
-        yield "padding behind a tensor that is not zero: not kept"
-    last = file.tensors[-1]
-    end = file.data_offset + last.offset + last.n_bytes
+    if any(map(any, _between(file))):
+        yield "bytes between the tensors that are not zero: not kept"
+    end = max(file.data_offset + tensor.offset + tensor.n_bytes for tensor in file.tensors)
     if len(file.data) < end + -end % file.alignment:
         yield "padding is added behind the last tensor"
     if file.trailing_bytes:
         yield f"{file.trailing_bytes} bytes behind the tensors: not kept"
 
 
-def _follow_each_other(file: GgufFile) -> bool:
+def misplaced(file: GgufFile) -> Iterator[tuple[Tensor, int]]:
+    """Yield tensors whose data is not right behind that of the one before, and where that is."""
     wanted = 0
     for tensor in file.tensors:
         if tensor.offset != wanted:
-            return False
-        wanted += -(-tensor.n_bytes // file.alignment) * file.alignment
-    return True
+            yield tensor, wanted
+        wanted = tensor.offset + -(-tensor.n_bytes // file.alignment) * file.alignment
 
 
-def _paddings(file: GgufFile) -> Iterator[memoryview]:
-    for tensor in file.tensors:
-        end = file.data_offset + tensor.offset + tensor.n_bytes
-        yield file.data[end : end + -end % file.alignment]
+def _between(file: GgufFile) -> Iterator[memoryview]:
+    """Yield what stands behind each tensor, up to the next one or to the end of its padding."""
+    at = file.data_offset
+    for tensor in sorted(file.tensors, key=lambda tensor: tensor.offset):
+        start = file.data_offset + tensor.offset
+        yield file.data[at:start]
+        at = max(at, start + tensor.n_bytes)
+    yield file.data[at : at + -at % file.alignment]

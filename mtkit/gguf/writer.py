@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mtkit.gguf.types import TensorType, ValueType
 
 VERSION = 3
-MAX_ALIGNMENT = 1 << 20
 
 
 class Key(Record):
@@ -126,9 +125,6 @@ def header(
     """
     if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
         raise UsageError(f"is {alignment!r}, not a power of two from 8 on", field=ALIGNMENT)
-    if alignment > MAX_ALIGNMENT:
-        what = f"is {alignment}: the padding of one tensor would take more than a MiB"
-        raise UsageError(what, field=ALIGNMENT)
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset, offsets = 0, []
     for tensor in tensors:

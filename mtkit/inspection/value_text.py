@@ -32,11 +32,12 @@ def whole(value: object, type_name: str = "") -> str:
 
 def shortened(value: object, type_name: str = "") -> str:
     """Return a value as one line; of a long array its true length and the first elements."""
-    if not isinstance(value, GgufArray) or len(value) <= FIRST:
+    if not isinstance(value, (GgufArray, list)) or len(value) <= FIRST:
         return whole(value, type_name)
     from itertools import islice
 
-    elements = _elements(value, value.element.name)
+    kind = value.element.name if isinstance(value, GgufArray) else type_name.removesuffix("[]")
+    elements = _elements(value, kind)
     return f"{len(value)}: {' '.join(islice(elements, FIRST))} …"
 
 

@@ -8,6 +8,7 @@ from mtkit.base.process import command
 from mtkit.base.whole_files import WholeFiles
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.draft import refuse_unfinished
 from mtkit.gguf.in_place import settle
 from mtkit.gguf.types import FILE_TYPES
 from mtkit.llm.trial import KINDS
@@ -75,7 +76,8 @@ def quantize(
         progress: Is told how much is done, 0 to 1.
 
     Raises:
-        UsageError: The model is quantised already or one of several files, or the target exists.
+        UsageError: The model is quantised already or one of several files, an edit of it was cut
+            short, or the target exists.
         FormatError: The model or the importance matrix is damaged.
         UnsupportedError: llama.cpp cannot quantise it so.
         ResourceError: The disk is full.
@@ -101,6 +103,7 @@ def quantize(
 
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
+    refuse_unfinished(file)
     count = file.metadata.get("split.count")
     if type(count) is int and count > 1:
         hint = "mtkit merge joins them first"

@@ -23,7 +23,7 @@ from urllib.request import (
     Request,
 )
 
-from mtkit.base.escape import shown
+from mtkit.base.escape import quoted, shown
 from mtkit.errors import FormatError, ResourceError, UsageError
 
 TYPE_CHECKING = False
@@ -124,7 +124,7 @@ def fetcher(address: str, seconds: float) -> Fetch:
             error.close()
             what = f"the server says {error.code}"
             if error.code < 400:  # to itself, to no address, or away from http
-                what = f"it is redirected to {shown(error.headers.get('Location', ''))!r}"
+                what = f"it is redirected to {quoted(error.headers.get('Location', ''))}"
             raise UsageError(f"cannot be fetched: {what}", source=address) from None
         except (URLError, HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)

@@ -138,6 +138,10 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4)})),
     ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4),
                                       b"llama.expert_used_count": (lay.U32, 5)})),
+    ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4),
+                                      b"llama.expert_used_count": (lay.U32, 0)})),
+    ("loader-key-type", lambda: model({b"llama.expert_count": (lay.U32, 4),
+                                       b"llama.expert_used_count": (lay.I32, 2)})),
     ("loader-rope-scaling", lambda: model({b"llama.rope.scaling.type": (lay.STRING, b"foo")})),
     ("loader-blocks", lambda: model({b"llama.block_count": (lay.U32, 2)})),
     ("loader-blocks", lambda: model({}, [*TENSORS, (b"blk.1.norm", (8,), 0)])),
@@ -299,6 +303,19 @@ def test_other_kinds_of_files_are_no_models(tmp_path: Path) -> None:
     assert found(path, bare(b"model", [])) == ["loader-empty"]
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_wrong_template_hides_nothing(deep: bool, tmp_path: Path) -> None:
+    wrong: Keys = {b"tokenizer.chat_template": (lay.U32, 1)}
+    path = tmp_path / "model.gguf"
+    codes = found(path, model(wrong, drop=TOKENIZER + b"merges"), deep=deep)
+    assert sorted(codes) == ["gguf-chat-template", "gguf-vocabulary"]
+    path.write_bytes(model(wrong))
+    (finding,) = check(str(path), deep=deep).findings
+    assert finding.rule.code == "gguf-chat-template"
+    why = dict(check(str(path), deep=deep).skipped)["merges, chat templates, a trial"]
+    assert why == "not all of its keys could be read"
+
+
 def test_without_deep_the_tokens_are_looked_at_and_what_is_not_is_said(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(model())
@@ -438,18 +455,22 @@ def test_llama_cpp_takes_one_type_of_each_hyperparameter(tmp_path: Path) -> None
     source = open_gguf(Path(mtkit.__file__).parent / "data" / "default-model.gguf")
     values = {"u32": ("i32", 1), "f32": ("f64", 1.0), "string": ("u32", 1), "bool": ("u8", 1)}
     paths = []
-    for number, (key, kind) in enumerate(wanted_types("llama").items()):
+    wrong = [Key(key, *values[kind]) for key, kind in wanted_types("llama").items()]
+    layers = int(source.metadata["llama.block_count"])
+    for kind, value in (("string", "1"), ("f32", 1.0), ("bool", True)):
+        wrong.append(Key("llama.attention.head_count", f"{kind}[]", [value] * layers))
+    for number, key in enumerate(wrong):
         draft = Draft.of(source)
-        draft.set(Key(key, *values[kind]))
+        draft.set(key)
         paths.append(str(tmp_path / f"{number}.gguf"))
         Path(paths[-1]).write_bytes(b"".join(draft.chunks()))
         (finding,) = check(paths[-1]).findings
-        assert (finding.rule.code, finding.field) == ("loader-key-type", key)
+        assert (finding.rule.code, finding.field) == ("loader-key-type", key.name)
     script = (
         "import sys\nfrom mtkit.llama import Model\n"
         "for path in sys.argv[1:]:\n"
         "    try:\n        Model(path).close()\n"
-        "    except Exception as error:\n        print('has wrong type' in str(error))\n"
+        "    except Exception as error:\n        print('type' in str(error))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, *paths], capture_output=True, check=True)
     assert done.stdout.split() == [b"True"] * len(paths)

@@ -119,7 +119,7 @@ def test_a_pipe_has_tokens_escaped_once_and_json_has_them_as_they_are(mtkit: Run
     [
         (["--svg", "-"], "a file, no pipe"),
         (["--html", "-"], "a file, no pipe"),
-        (["--html", "same.x", "--svg", "same.x"], "as a page and as a picture"),
+        (["--html", "same.x", "--svg", "./same.x"], "as a page and as a picture"),
     ],
 )
 def test_where_pictures_cannot_be(options: list[str], said: str, mtkit: Run) -> None:

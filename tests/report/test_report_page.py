@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -234,7 +235,9 @@ def test_two_files_are_compared_and_each_is_shown(chromium: Browser, tmp_path: P
     path = written(tmp_path, MODEL, FIXTURES / "spm-bpe" / "tokenizer.model")
     with watched(chromium, color_scheme="dark") as (page, _):
         opened(page, path)
-        assert "of 200 texts" in page.locator("#comparison").inner_text()
+        said = page.locator("#comparison").inner_text()
+        assert "of 200 texts" in said
+        assert re.search(r"… \d+ in all", said)
         assert page.locator("#sizes").count() == 1
         page.locator("#file").select_option("1")
         page.wait_for_selector("#sizes", state="detached")

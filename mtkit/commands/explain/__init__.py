@@ -64,12 +64,14 @@ def explain(
       mtkit explain "Hello, MNN! 中文"
       mtkit explain "Hello, MNN!" -t tokenizer.json --html hello.html --svg hello.svg
     """
+    import os
+
     from mtkit.commands.explain.tokens import tokens_of
     from mtkit.errors import UsageError
 
     if "-" in (html, svg):
-        raise UsageError("where is the picture to be?", hint="a file, no pipe: --svg FILE")
-    if html is not None and html == svg:
+        raise UsageError("where is the picture to be?", hint="a file, no pipe")
+    if html is not None and svg is not None and os.path.realpath(html) == os.path.realpath(svg):
         raise UsageError("is asked for as a page and as a picture", source=html)
     source = load_named(tokenizer, download=download)
     contents = [

@@ -141,8 +141,9 @@ def read_parts(keys: Keys) -> tuple[Vocabulary | None, tuple[tuple[str, FormatEr
     tried("special-ids", _ids, size)
     if kind:
         tried("added-ends", _added_ends, kind, pre)
+    is_whole = not errors
     tried(ASIDE, _templates)
-    if pre and not errors:
+    if pre and is_whole:
         tried("vocabulary", partial(merges_of, required=pre.needs_merges))
     if any(part != ASIDE for part, _ in errors):
         return None, tuple(errors)

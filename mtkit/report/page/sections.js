@@ -97,6 +97,14 @@ function differenceTable(label, heads, rows) {
   return table.root;
 }
 
+/** The tokens from a little before the first that differs on, and how many there are. */
+function around(tokens, first, label) {
+  const begin = Math.max(first - 2, 0), end = first + 8;
+  return element("p", {}, element("small", {}, label, begin ? `${counted(begin, "token")} … ` : ""),
+    tokens.slice(begin, end).map((text, at) => element("code", {class: at % 2 ? "odd" : "even"}, text)),
+    element("small", {}, end < tokens.length ? ` … ${grouped(tokens.length)} in all` : ""));
+}
+
 function comparison(found, files) {
   const {diff, compare} = found;
   const parts = [element("p", {class: "dim"}, `A is ${files[0].name}, B is ${files[1].name}.`)];
@@ -116,9 +124,7 @@ function comparison(found, files) {
     for (const one of compare.differences) parts.push(element(
       "article", {class: "finding"}, element("h4", {}, `Text ${one.number}`, element("small", {}, one.stage)),
       element("p", {class: "letters"}, cut(one.text.replaceAll(" ", "·"), 300, 1)),
-      ["left", "right"].map((name) => element("p", {}, element("small", {}, name === "left" ? "A " : "B "),
-        one[name].tokens.slice(Math.max(one.first - 2, 0), one.first + 8).map((text, at) => element(
-          "code", {class: at % 2 ? "odd" : "even"}, text)))),
+      ["left", "right"].map((name) => around(one[name].tokens, one.first, name === "left" ? "A " : "B ")),
     ));
   }
   if (!diff && !compare) parts.push(element("p", {}, "A model and a tokenizer have nothing to compare."));
