@@ -158,7 +158,7 @@ def test_damage_is_a_format_error(text: bytes) -> None:
 
 def test_the_place_of_damage_is_told_in_bytes() -> None:
     with pytest.raises(FormatError, match="line 2, column 2") as caught:
-        hf.read(Source("t", '{"é": 1,\n }'.encode()), {})
+        hf.read(Source("t", '{"é": 1,\n x}'.encode()), {})
     assert caught.value.offset == 11
 
 
