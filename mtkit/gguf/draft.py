@@ -78,7 +78,11 @@ class Draft:
 
     @property
     def alignment(self) -> object:
-        """What every tensor begins at a multiple of, in bytes."""
+        """What every tensor begins at a multiple of, in bytes.
+
+        Raises:
+            UsageError: It is not a whole number.
+        """
         key = self.keys.get(ALIGNMENT)
         if key is None:
             return DEFAULT_ALIGNMENT
@@ -177,14 +181,18 @@ def refuse_unfinished(file: GgufFile) -> None:
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
 
 
-def _whole_number(key: Kept) -> object:
-    """Return the value of a whole number, whatever its type; of another type its first bytes."""
+def _whole_number(key: Kept) -> int:
+    """Return the value of a whole number, whatever its type.
+
+    Raises:
+        UsageError: It is none.
+    """
     name = 8 + len(key.name.encode("utf-8", "surrogateescape"))
     kind = VALUE_TYPES.get(int.from_bytes(key.data[name : name + 4], "little"))
-    value = bytes(key.data[name + 4 :])
     if kind not in INTEGERS:
-        return value[:8]
-    return int.from_bytes(value, "little", signed=kind.name.startswith("i"))
+        raise UsageError("is not a whole number", field=key.name)
+    (value,) = struct.unpack(f"<{kind.code}", key.data[name + 4 :])
+    return int(value)
 
 
 def _renamed(key: Kept | Key, name: str) -> Kept | Key:

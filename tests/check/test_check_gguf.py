@@ -132,7 +132,7 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("loader-architecture",
      lambda: V3.file([], [V3.tensor(b"t", (8,), 0, 0)], bytes(31) + b"\x3f")),
     ("loader-sizes", lambda: model(drop=b"llama.context_length")),
-    ("loader-sizes", lambda: model({b"llama.context_length": (lay.U64, 64)})),
+    ("loader-key-type", lambda: model({b"llama.context_length": (lay.U64, 64)})),
     ("loader-key-type", lambda: model({b"llama.vocab_size": (lay.I32, COUNT)})),
     ("loader-key-type", lambda: model({b"llama.rope.scaling.type": (lay.U32, 1)})),
     ("loader-experts", lambda: model({b"llama.expert_count": (lay.U32, 4)})),

@@ -419,6 +419,12 @@ def test_values_that_cannot_be_written(value: str, said: str, mtkit: Run) -> Non
     assert said in one_line(mtkit("edit", MODEL, "-o", "new.gguf", "--set", value), 2)
 
 
+def test_an_alignment_is_a_whole_number(mtkit: Run) -> None:
+    rename = "general.architecture=general.alignment"
+    done = mtkit("edit", MODEL, "-o", "new.gguf", "--rename-key", rename)
+    assert "general.alignment: is not a whole number" in one_line(done, 2)
+
+
 def test_a_pipe_is_not_edited_in_place(mtkit: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "f.gguf")
     done = mtkit("edit", "f.gguf", "--set", "general.name=x", "--in-place")
