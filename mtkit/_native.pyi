@@ -101,9 +101,6 @@ class Engine:
     def aligns(self) -> bool:
         """Whether there is encode_tokens for it."""
 
-class Column:
-    """Numbers that the core made."""
-
 class Decoder:
     """The way back of a tokenizer from its tables; used by any thread."""
 
@@ -130,6 +127,16 @@ class PatternMatcher:
     def __init__(self, tables: bytes) -> None: ...
     def find(self, text: bytes) -> bytes:
         """Start and end of each match in a UTF-8 text, in bytes, as u64."""
+
+    @property
+    def family(self) -> str:
+        """Which published pattern it is; empty: another."""
+
+    def word_starts(self, text: bytes) -> int:
+        """Bits where words certainly start among 64 bytes; 0: not for this pattern."""
+
+def simd() -> str:
+    """Which vector instructions are used."""
 
 class JsonModel:
     """Vocabulary and merges of an ordinary tokenizer.json."""

@@ -33,6 +33,8 @@ class Engine:
         name: "native".
         gives_places: Whether ``encode`` is native, too; else it is the pipeline's.
         deferred: How many texts and sequences of ids went to the pipeline, one by one.
+        core_ids: ``encode_ids`` by the core alone: an error where the pipeline has to say.
+        core_array: ``encode_array`` likewise.
     """
 
     name = "native"
@@ -51,6 +53,8 @@ class Engine:
         from mtkit.base.native import native
 
         self._native = native.Engine(dict(sections))
+        self.core_ids = self._native.encode_ids
+        self.core_array = self._native.encode_packed
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
         self._spec = spec
         self._pipeline: Pipeline | None = None

@@ -117,6 +117,8 @@ class Pipeline:
         """Encode to ids as a buffer of int32."""
         return packed_rows([self.encode_ids(text, add_special_tokens, parse_special)])[0]
 
+    core_ids, core_array = encode_ids, encode_array  # as an engine has them
+
     def encode_places(
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
     ) -> tuple[memoryview, memoryview]:

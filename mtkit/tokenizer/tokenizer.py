@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.spelling import Spelling
 
     _Text = TypeVar("_Text")
+    _Ids = TypeVar("_Ids")
 
 
 class Tokenizer:
@@ -126,11 +127,11 @@ class Tokenizer:
             UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
                 refuses that.
         """
+        engine = self._engine or self.engine
         try:
-            return (self._engine or self.engine).encode_ids(text, add_special_tokens, parse_special)
-        except Exception as error:
-            self._explain(error, text)
-            raise
+            return engine.core_ids(text, add_special_tokens, parse_special)
+        except Exception:  # noqa: BLE001  whatever it is, it comes again
+            return self._carefully(engine.encode_ids, text, add_special_tokens, parse_special)
 
     def encode_batch_ids(
         self,
@@ -186,11 +187,11 @@ class Tokenizer:
 
         The options are those of ``encode_ids``.
         """
+        engine = self._engine or self.engine
         try:
-            return self.engine.encode_array(text, add_special_tokens, parse_special)
-        except Exception as error:
-            self._explain(error, text)
-            raise
+            return engine.core_array(text, add_special_tokens, parse_special)
+        except Exception:  # noqa: BLE001  whatever it is, it comes again
+            return self._carefully(engine.encode_array, text, add_special_tokens, parse_special)
 
     def encode_offsets(
         self, text: str | bytes, **options: Unpack[TextOptions]
@@ -210,6 +211,20 @@ class Tokenizer:
             self._explain(error, text)
             raise
         return np.asarray(ids, np.int32), np.asarray(places, np.int32).reshape(-1, 2)
+
+    def _carefully(
+        self,
+        encode: Callable[[str | bytes, bool, bool | None], _Ids],
+        text: str | bytes,
+        add_special_tokens: bool,
+        parse_special: bool | None,
+    ) -> _Ids:
+        """Encode what the core alone did not."""
+        try:
+            return encode(text, add_special_tokens, parse_special)
+        except Exception as error:
+            self._explain(error, text)
+            raise
 
     def _explain(self, error: Exception, *texts: object) -> None:
         """Say of an error of encoding what can be said from here."""

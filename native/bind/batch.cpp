@@ -154,11 +154,11 @@ Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_spe
                            Choice parse_special, std::size_t threads) {
     Batch batch(engine, texts, add_special_tokens, parse_special);
     batch.run(threads);
-    auto rows = std::make_unique<Column>(batch.count() + 1);
+    Column rows(batch.count() + 1);
     std::int64_t end = 0;
-    rows->wide()[0] = end;
+    rows.wide()[0] = end;
     for (std::size_t i = 0; i < batch.count(); ++i)
-        rows->wide()[i + 1] = end += static_cast<std::int64_t>(batch.size(i).value_or(0));
+        rows.wide()[i + 1] = end += static_cast<std::int64_t>(batch.size(i).value_or(0));
     auto &whole = batch.shares().front().ids;
     for (std::size_t i = 1; i < batch.shares().size(); ++i) {
         auto &part = batch.shares()[i].ids;
@@ -166,7 +166,7 @@ Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_spe
         std::free(part.release());
     }
     return Arrays(
-        nb::make_tuple(Column::view(whole), Column::view(std::move(rows)), left_of(batch)));
+        nb::make_tuple(Column::view(Column(whole)), Column::view(std::move(rows)), left_of(batch)));
 }
 
 } // namespace

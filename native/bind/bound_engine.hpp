@@ -4,7 +4,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/buffer.hpp"
+#include "bind/column.hpp"
 #include "encode/engine.hpp"
 
 namespace nb = nanobind;
@@ -112,60 +112,4 @@ class TextArgument {
   private:
     std::unique_ptr<Buffer> buffer_;
     std::string_view text_;
-};
-
-class MemoryView : public nb::object {
-  public:
-    NB_OBJECT(MemoryView, nb::object, "memoryview", PyMemoryView_Check)
-};
-
-// Numbers that the core made, for Python's buffers: i (int32) or q (int64).
-class Column {
-  public:
-    explicit Column(mtkit::IdList &ids)
-        : size_(static_cast<Py_ssize_t>(ids.size())), data_(ids.release()) {}
-    // `count` numbers of 64 bits, to be written by the caller.
-    explicit Column(std::size_t count)
-        : size_(static_cast<Py_ssize_t>(count)), wide_(true),
-          data_(std::malloc(count * sizeof(std::int64_t))) {
-        if (data_ == nullptr) throw std::bad_alloc();
-    }
-    ~Column() { std::free(data_); }
-    Column(const Column &) = delete;
-    Column &operator=(const Column &) = delete;
-
-    [[nodiscard]] std::int64_t *wide() { return static_cast<std::int64_t *>(data_); }
-
-    // A view that keeps it.
-    template <typename... Args> static MemoryView view(Args &&...args) {
-        return view(std::make_unique<Column>(std::forward<Args>(args)...));
-    }
-    static MemoryView view(std::unique_ptr<Column> column) {
-        const nb::object owner = nb::cast(column.release(), nb::rv_policy::take_ownership);
-        PyObject *made = PyMemoryView_FromObject(owner.ptr());
-        if (made == nullptr) nb::raise_python_error();
-        return nb::steal<MemoryView>(made);
-    }
-
-    static int get(PyObject *self, Py_buffer *view, int) {
-        static char narrow[] = "i";
-        static char wide[] = "q";
-        static std::uint32_t nothing = 0;
-        auto &column = *nb::inst_ptr<Column>(self);
-        *view = {};
-        view->itemsize = column.wide_ ? sizeof(std::int64_t) : sizeof(std::int32_t);
-        view->buf = column.data_ == nullptr ? &nothing : column.data_;
-        view->len = column.size_ * view->itemsize;
-        view->ndim = 1;
-        view->format = column.wide_ ? wide : narrow;
-        view->shape = &column.size_;
-        view->strides = nullptr;
-        view->obj = Py_NewRef(self);
-        return 0;
-    }
-
-  private:
-    Py_ssize_t size_;
-    bool wide_ = false;
-    void *data_;
 };

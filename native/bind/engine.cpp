@@ -44,7 +44,7 @@ MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_sp
                          Choice parse_special) {
     mtkit::IdList ids;
     encode(engine, text, add_special_tokens, parse_special, ids);
-    return Column::view(ids);
+    return Column::view(Column(ids));
 }
 
 using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
@@ -59,7 +59,7 @@ IdsAndPlaces encode_places(const BoundEngine &engine, nb::handle text, bool add_
         const nb::gil_scoped_release unlocked;
         engine.engine().encode_places(argument.text(), options, ids, places);
     }
-    return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
+    return IdsAndPlaces(nb::make_tuple(Column::view(Column(ids)), Column::view(Column(places))));
 }
 
 using Texts = nb::typed<nb::list, nb::object>;
@@ -137,9 +137,6 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
 } // namespace
 
 void bind_engine(nb::module_ &m) {
-    static PyType_Slot buffer[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(&Column::get)},
-                                   {0, nullptr}};
-    nb::class_<Column>(m, "Column", nb::type_slots(buffer), "Numbers that the core made.");
     nb::class_<BoundEngine> engine(m, "Engine", "A tokenizer from its tables; used by any thread.");
     engine.def(nb::init<const BoundEngine::Sections &>(), "tables"_a)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a.none(),

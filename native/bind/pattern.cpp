@@ -1,11 +1,14 @@
 // Binding of the split-pattern matcher, by which the tests hold it to the readable one.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "base/simd.hpp"
 #include "steps/pattern_walk.hpp"
 
 namespace nb = nanobind;
@@ -32,6 +35,19 @@ class BoundPattern {
         return nb::bytes(places.data(), places.size() * sizeof(std::uint64_t));
     }
 
+    [[nodiscard]] const char *family() const {
+        return mtkit::PATTERN_FAMILIES[static_cast<int>(pattern_.family())];
+    }
+
+    [[nodiscard]] std::uint64_t word_starts(const nb::bytes &text) const {
+        const auto starts = mtkit::word_starts(pattern_.family());
+        if (starts == nullptr) return 0;
+        unsigned char bytes[64] = {};
+        const std::size_t size = std::min(text.size(), sizeof bytes);
+        std::memcpy(bytes, text.c_str(), size);
+        return starts(bytes, size);
+    }
+
   private:
     static std::vector<std::uint32_t> copy(const nb::bytes &tables) {
         std::vector<std::uint32_t> words(tables.size() / sizeof(std::uint32_t));
@@ -50,5 +66,12 @@ void bind_pattern(nb::module_ &m) {
     nb::class_<BoundPattern>(m, "PatternMatcher", "A split pattern from its tables.")
         .def(nb::init<const nb::bytes &>(), "tables"_a)
         .def("find", &BoundPattern::find, "text"_a,
-             "Start and end of each match in a UTF-8 text, in bytes, as u64.");
+             "Start and end of each match in a UTF-8 text, in bytes, as u64.")
+        .def_prop_ro("family", &BoundPattern::family,
+                     "Which published pattern it is; empty: another.")
+        .def("word_starts", &BoundPattern::word_starts, "text"_a,
+             "Bits where words certainly start among 64 bytes; 0: not for this pattern.");
+    m.def(
+        "simd", [] { return std::string(mtkit::SIMD_NAMES[static_cast<int>(mtkit::simd())]); },
+        "Which vector instructions are used.");
 }

@@ -55,7 +55,7 @@ class Engine::Chunked {
             const auto make = [&] { return compute(head, false, !only, part.at_start); };
             if (!(part.at_start ? remembered(head, true, make) : make())) return false;
         }
-        static const bool scalar = scalar_lane();
+        const bool scalar = simd() == Simd::SCALAR;
         const bool done = scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
         return done && (rest.empty() || compute(rest, true, false, false));
     }

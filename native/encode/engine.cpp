@@ -44,6 +44,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     normalizer_ = make_normalizer(program, tables_);
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
     if (pre_tokenizer_ && !cut_at_marks_) cut_ = pre_tokenizer_->pattern_cut();
+    if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&

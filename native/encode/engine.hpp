@@ -18,6 +18,7 @@
 #include "models/models.hpp"
 #include "steps/split_points.hpp"
 #include "steps/steps.hpp"
+#include "steps/word_starts.hpp"
 #include "tables/cache.hpp"
 #include "tables/tables.hpp"
 
@@ -158,7 +159,8 @@ class Engine {
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
-    PatternCut cut_; // where the pre-tokenizer is nothing else
+    PatternCut cut_;                   // where the pre-tokenizer is nothing else
+    WordStarts word_starts_ = nullptr; // of its pattern
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     std::vector<std::uint32_t> prefix_;

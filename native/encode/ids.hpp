@@ -4,6 +4,8 @@
 // the look into the cache and the writing of ids are one loop.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "encode/engine.hpp"
@@ -30,15 +32,47 @@ class Engine::Ids {
 
     // Take words from `start` on as long as that is easy; the place behind them.
     std::size_t words(std::string_view text, std::size_t start) {
-        if (text.size() - start < MARGIN || engine_.cut_.pattern->rows().empty) return start;
-        static const bool scalar = scalar_lane();
-        return scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
+        const Pattern &pattern = *engine_.cut_.pattern;
+        if (text.size() - start >= MARGIN && !pattern.rows().empty)
+            start = simd() == Simd::SCALAR ? take<ScalarLane>(text, start)
+                                           : take<VectorLane>(text, start);
+        if (text.size() - start < MARGIN && all_ascii(text, start)) return take_end(text, start);
+        return start;
     }
 
   private:
-    // So many bytes are there to read without a look at the end: what a lane passes and what it
-    // then reads, a character, and READ bytes of a word.
-    static constexpr std::size_t MARGIN = 64;
+    // So many bytes are there to read without a look at the end: a block, and READ bytes of the
+    // last word in it; or what a lane passes and what it then reads, and a character.
+    static constexpr std::size_t BLOCK = 64;
+    static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
+
+    // Whether eight bytes are there, all of them ASCII: whether a block is worth looking at.
+    static bool all_ascii(std::string_view text, std::size_t start) {
+        return text.size() - start >= 8 && all_ascii(text.data() + start);
+    }
+    static bool all_ascii(const char *at) { return (load64(at) & 0x8080808080808080ULL) == 0; }
+
+    // The words of a text's last bytes, but for what its end has to say.
+    std::size_t take_end(std::string_view text, std::size_t start) {
+        const auto word_starts = engine_.word_starts_;
+        if (word_starts == nullptr) return start;
+        char end[MARGIN + WordCache::READ] = {};
+        const auto size = text.size() - start;
+        std::memcpy(end, text.data() + start, size);
+        std::size_t from = 0;
+        while (true) {
+            const auto *const at = reinterpret_cast<const unsigned char *>(end + from);
+            auto starts = word_starts(at, std::min(BLOCK, size - from)) & ~std::uint64_t{1};
+            if (starts == 0) return start + from;
+            for (std::size_t word = from; starts != 0; starts &= starts - 1) {
+                const auto next =
+                    at - reinterpret_cast<const unsigned char *>(end) + std::countr_zero(starts);
+                from = static_cast<std::size_t>(next);
+                put({end + word, from - word}, false, end + sizeof end);
+                word = from;
+            }
+        }
+    }
 
     template <typename Lane> std::size_t take(std::string_view text, std::size_t start);
 
@@ -92,6 +126,7 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
     const auto *const last = begin + text.size() - MARGIN;
     const char *const readable = text.data() + text.size();
     const bool valid = scratch_.model.whole_characters;
+    const auto word_starts = engine_.word_starts_;
 
     // What the loop has at hand; it changes where words are put in another way.
     WordCache::Fast cache(scratch_.cache);
@@ -124,8 +159,46 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
     };
 
     resume();
+    WordCache::Fast::Asked asked[BLOCK];
     const auto *word = begin + start;
     while (word <= last) {
+        if (word_starts != nullptr && all_ascii(reinterpret_cast<const char *>(word))) {
+            const auto *const block = word;
+            const auto starts = word_starts(block, BLOCK) & ~std::uint64_t{1};
+            std::size_t count = 0;
+            for (auto rest = starts; rest != 0; rest &= rest - 1) {
+                const auto *const next = block + std::countr_zero(rest);
+                const auto size = static_cast<std::size_t>(next - word);
+                // A long one has the key of another, and is not looked for.
+                asked[count++] = cache.ask(reinterpret_cast<const char *>(word),
+                                           std::min(size, WordCache::SHORT), false);
+                word = next;
+            }
+            word = block;
+            count = 0;
+            for (auto rest = starts; rest != 0; rest &= rest - 1) {
+                const auto *const next = block + std::countr_zero(rest);
+                const auto size = static_cast<std::size_t>(next - word);
+                const auto *const entry = WordCache::Fast::find(asked[count++]);
+                if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
+                    std::memcpy(to, entry->ids, sizeof entry->ids);
+                    to += entry->count();
+                    word = next;
+                    if (to <= limit) [[likely]]
+                        continue;
+                    out_.end_at(to);
+                } else {
+                    out_.end_at(to);
+                    const auto *const bytes = reinterpret_cast<const char *>(word);
+                    other({bytes, size}, false);
+                    word = next;
+                    resume();
+                    break; // what was asked for may lie elsewhere by now
+                }
+                resume();
+            }
+            if (word != block) continue;
+        }
         const auto *at = word;
         const auto *row = first;
         const auto *before = first; // the row in front of this one

@@ -68,38 +68,43 @@ class Bpe final : public Model {
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
 
   private:
-    static constexpr std::size_t FEW = 32;
+    static constexpr std::uint32_t FEW = 32;
 
-    // A short word in which every byte is a symbol; as merge_by_scan.
+    // A short word in which every byte is a symbol; as merge_by_scan. Symbols stay where their
+    // first byte is; the least of their numbers is the leftmost of the lowest ranks.
     void merge_few(std::string_view word, std::vector<Token> &out) const {
+        static_assert(SYMBOL_LIMIT <= NONE / FEW);
         std::uint32_t ids[FEW];
-        std::uint32_t ranks[FEW]; // of the merge with the next symbol
-        std::uint32_t ends[FEW];
-        std::size_t count = word.size();
-        for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
+        std::uint8_t before[FEW + 1];
+        std::uint8_t behind[FEW];
+        const auto count = static_cast<std::uint32_t>(word.size());
+        const auto number = [&](std::uint32_t at) {
+            const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
+            return rank == NONE ? NONE : rank * FEW + at;
+        };
+        for (std::uint32_t i = 0; i < count; ++i) {
             ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
-            ends[i] = static_cast<std::uint32_t>(i + 1);
+            before[i + 1] = static_cast<std::uint8_t>(i);
+            behind[i] = static_cast<std::uint8_t>(i + 1);
         }
-        for (std::size_t i = 0; i + 1 < count; ++i) ranks[i] = pairs_.rank(ids[i], ids[i + 1]);
-        ranks[count - 1] = NONE;
-        while (count > 1) {
-            std::size_t best = 0;
-            for (std::size_t i = 1; i + 1 < count; ++i)
-                if (ranks[i] < ranks[best]) best = i;
-            if (ranks[best] == NONE) break;
-            ids[best] = pairs_.made(ranks[best]);
-            ends[best] = ends[best + 1];
-            --count;
-            for (std::size_t i = best + 1; i < count; ++i) {
-                ids[i] = ids[i + 1];
-                ends[i] = ends[i + 1];
-                ranks[i] = ranks[i + 1];
-            }
-            if (best > 0) ranks[best - 1] = pairs_.rank(ids[best - 1], ids[best]);
-            if (best + 1 < count) ranks[best] = pairs_.rank(ids[best], ids[best + 1]);
+        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
+        merges[count - 1] = NONE;
+        while (true) {
+            const std::uint32_t best = *std::min_element(merges, merges + count);
+            if (best == NONE) break;
+            const std::uint32_t at = best % FEW;
+            const std::uint32_t gone = behind[at];
+            const std::uint8_t next = behind[gone];
+            ids[at] = pairs_.made(best / FEW);
+            behind[at] = next;
+            before[next] = static_cast<std::uint8_t>(at);
+            merges[gone] = NONE;
+            merges[at] = next < count ? number(at) : NONE;
+            if (at > 0) merges[before[at]] = number(before[at]);
         }
-        for (std::size_t i = 0; i < count; ++i)
-            out.push_back({ids[i], i == 0 ? 0 : ends[i - 1], ends[i]});
+        for (std::uint32_t at = 0; at < count; at = behind[at])
+            out.push_back({ids[at], at, behind[at]});
     }
 
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown

@@ -1,23 +1,20 @@
 // How many of the next bytes are of one kind, sixteen at a look.
 //
-// Each lane gives the same numbers; MTKIT_SIMD=scalar in the environment chooses the portable one.
+// Each lane gives the same numbers.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <string_view>
-
-#if defined(__SSE2__) || defined(_M_X64)
-#define MTKIT_LANE_SSE2
-#include <emmintrin.h>
-#elif defined(__aarch64__) && defined(__ARM_NEON)
-#define MTKIT_LANE_NEON
-#include <arm_neon.h>
-#endif
 
 #include "base/hash.hpp"
+#include "base/simd.hpp"
+
+#if defined(MTKIT_SSE2)
+#include <emmintrin.h>
+#elif defined(MTKIT_NEON)
+#include <arm_neon.h>
+#endif
 
 namespace mtkit {
 
@@ -54,7 +51,7 @@ struct ScalarLane {
     }
 };
 
-#if defined(MTKIT_LANE_SSE2)
+#if defined(MTKIT_SSE2)
 struct VectorLane {
     static constexpr std::size_t WIDTH = 16;
     static std::size_t letters(const unsigned char *at) {
@@ -80,7 +77,7 @@ struct VectorLane {
         return static_cast<std::size_t>(std::countr_zero(~bits));
     }
 };
-#elif defined(MTKIT_LANE_NEON)
+#elif defined(MTKIT_NEON)
 struct VectorLane {
     static constexpr std::size_t WIDTH = 16;
     static std::size_t letters(const unsigned char *at) {
@@ -105,11 +102,5 @@ struct VectorLane {
 #else
 using VectorLane = ScalarLane;
 #endif
-
-// Whether the environment asks for the portable lane.
-inline bool scalar_lane() {
-    const char *const asked = std::getenv("MTKIT_SIMD");
-    return asked != nullptr && std::string_view(asked) == "scalar";
-}
 
 } // namespace mtkit

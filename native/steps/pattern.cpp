@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/hash.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -12,7 +13,26 @@ constexpr std::uint32_t MAGIC = 0x504B544D; // "MTKP"
 constexpr std::uint32_t IGNORE_EMPTY = 1;
 constexpr std::size_t PAGES = 4352;
 constexpr std::uint32_t MOST_ORACLES = 8;
-constexpr std::uint32_t MOST_ROWS = 128; // 2 KB each
+constexpr std::uint32_t MOST_ROWS = 128;    // 2 KB each
+constexpr std::uint32_t MOST_COMPARED = 40; // states of a pattern that may be a published one
+
+// Digests of the published patterns; tests/patterns/test_pattern_family.py has their spellings.
+struct Published {
+    std::uint64_t digest;
+    PatternFamily family;
+};
+constexpr Published PUBLISHED[] = {
+    {0xBFB8478F07E5498A, PatternFamily::GPT2},   // GPT-2
+    {0xC18BBE496C7A645F, PatternFamily::GPT2},   // r50k_base
+    {0x46AABD80CAB7E6C6, PatternFamily::CL100K}, // Llama 3
+    {0x16C793A86D3ABAA8, PatternFamily::CL100K}, // cl100k_base
+    {0xC5DBE7D39AAFE320, PatternFamily::QWEN},   // Qwen 2
+    {0x1F5668D356671D4A, PatternFamily::QWEN},   // Qwen 3.5
+    {0x24B82EC855C5ECF8, PatternFamily::O200K},  // o200k_base
+    {0x08A00F1C0BB2D34E, PatternFamily::O200K},  // llama.cpp's gpt-4o
+    {0x39B630DE99931493, PatternFamily::TEKKEN}, // tekken
+    {0x6CAB28D5CD3DBDC3, PatternFamily::TEKKEN}, // llama.cpp's tekken
+};
 
 } // namespace
 
@@ -88,12 +108,60 @@ void Pattern::make_rows() {
     }
     const auto *const first = rows_.cells.data() + rows_.start;
     rows_.empty = std::find(first, first + ROW, MATCH) != first + ROW;
+    for (const auto digested = digest(); const auto &[known, family] : PUBLISHED)
+        if (digested == known) family_ = family;
     for (std::size_t page = 0; page < pages_.size(); ++page) {
         const auto *const of =
             blocks_.data() + (std::size_t{numbers_[page / 4]} << 8 | page % 4 << 6);
         const bool one = std::memcmp(of, of + 1, 63) == 0;
         pages_[page] = one ? std::min(of[0], MIXED) : MIXED;
     }
+}
+
+// A number that two patterns share where they do the same with every text, whichever characters
+// beyond ASCII they put together: states are told apart by what can be seen of them in as many
+// steps as there are states. 0: not worth comparing.
+std::uint64_t Pattern::digest() const {
+    if (main_.states > MOST_COMPARED) return 0;
+    // Columns that differ: of bytes, and of the end, in their order; then those of other characters
+    // alone, which have none.
+    std::vector<std::uint32_t> columns;
+    const auto number = [&](std::uint32_t column) {
+        const auto same = [&](std::uint32_t other) {
+            for (std::uint32_t state = 0; state < main_.states && other != column; ++state)
+                if (main_.step(state, other) != main_.step(state, column)) return false;
+            return true;
+        };
+        const auto found = static_cast<std::size_t>(
+            std::find_if(columns.begin(), columns.end(), same) - columns.begin());
+        if (found == columns.size()) columns.push_back(column);
+        return std::uint64_t{found};
+    };
+    std::uint64_t kinds = number(classes_);
+    for (const auto column : ascii_)
+        kinds = mix(kinds * 0xA0761D6478BD642FULL + number(column) + 1);
+    const std::size_t ordered = columns.size();
+    for (std::uint32_t column = 0; column < classes_; ++column) number(column);
+    std::vector<std::uint64_t> seen(main_.states, 1);
+    for (std::uint32_t round = 0; round < main_.states; ++round) {
+        const auto before = seen;
+        for (std::uint32_t state = 1; state < main_.states; ++state) {
+            std::uint64_t all = kinds;
+            std::uint64_t others = 0;
+            for (std::size_t i = 0; i < columns.size(); ++i) {
+                const std::uint32_t step = main_.step(state, columns[i]);
+                const std::uint32_t next = step >> 1;
+                const auto then = next == 0 || next >= main_.states ? 0 : before[next];
+                const auto one = then * 0xE7037ED1A0B428DBULL + (step & 1);
+                if (i < ordered)
+                    all = mix(all * 0xA0761D6478BD642FULL + one);
+                else
+                    others += mix(one);
+            }
+            seen[state] = mix(all ^ others);
+        }
+    }
+    return seen[main_.starts.front()];
 }
 
 Pattern::Kind Pattern::kind(std::uint32_t state) const {

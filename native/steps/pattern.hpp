@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "steps/word_starts.hpp"
 #include "tables/tables.hpp"
 
 namespace mtkit {
@@ -42,6 +43,7 @@ class Pattern {
         bool empty = false;                // a match may be empty
     };
     [[nodiscard]] const Rows &rows() const { return rows_; }
+    [[nodiscard]] PatternFamily family() const { return family_; }
     // The class of a character.
     [[nodiscard]] std::uint32_t symbol(char32_t c) const {
         return std::min<std::uint32_t>(
@@ -90,6 +92,7 @@ class Pattern {
     enum class Kind : std::uint8_t { PLAIN, BLANKS, LETTERS };
     [[nodiscard]] Kind kind(std::uint32_t state) const;
     void make_rows();
+    [[nodiscard]] std::uint64_t digest() const;
     [[nodiscard]] Prepared prepared(std::string_view text) const;
     template <typename T>
     std::span<const T> part(std::size_t at, std::size_t count, const char *field) const;
@@ -106,6 +109,7 @@ class Pattern {
     Automaton main_;
     std::uint32_t ascii_[128] = {};
     Rows rows_;
+    PatternFamily family_ = PatternFamily::OTHER;
     std::array<std::uint8_t, 1024> pages_{};
 };
 

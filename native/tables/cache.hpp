@@ -1,9 +1,9 @@
 // Ids of words seen before. Bounded; an entry may be overwritten at any time.
 //
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
-// grows with use to 2 MB: a new entry stays in front, the one behind it goes to the pair beside it
-// or, where that is full, away. Longer ones lie in two generations of at most 0.7 MB: when the
-// younger is full, the older goes.
+// grows with use to 2 MB: a word lies in its pair or, where that is full, in the one beside; where
+// that is full, too, it takes the place of another, which goes to the others. These lie in two
+// generations of at most 0.7 MB: when the younger is full, the older goes.
 // Belongs to one call at a time.
 #pragma once
 
@@ -45,15 +45,34 @@ class WordCache {
     class Fast {
       public:
         explicit Fast(const WordCache &cache) : pairs_(cache.pairs_), shift_(cache.shift_) {}
-        // A word of which READ bytes can be read; null: it is to be asked for in full.
-        [[nodiscard]] const Short *find(const char *word, std::size_t size, bool part) const {
+        // A word and where it would lie.
+        struct Asked {
+            Key key;
+            const Short *pair;
+        };
+        // A word of which READ bytes can be read; where it would lie is on its way into the
+        // processor's cache.
+        [[nodiscard]] Asked ask(const char *word, std::size_t size, bool part) const {
             const auto &[low, high, kind] = MASKS[size + (part ? SHORT + 1 : 0)];
             const Key key{load64(word) & low, (load64(word + 8) & high) | kind};
-            const auto *entry = pairs_ + (hash_of(key) >> shift_ << 1);
-            if (entry->key == key) [[likely]]
+            const auto *const pair = pairs_ + (hash_of(key) >> shift_ << 1);
+#ifdef __GNUC__
+            __builtin_prefetch(pair);
+#endif
+            return {key, pair};
+        }
+        // Null: the word is to be asked for in full.
+        [[nodiscard]] static const Short *find(const Asked &asked) {
+            // Which of the two it is cannot be foreseen; that it is one of them can.
+            const auto *entry = asked.pair + (asked.pair[1].key == asked.key ? 1 : 0);
+            if (entry->key == asked.key) [[likely]]
                 return entry;
-            ++entry;
-            return entry->key == key ? entry : nullptr;
+            entry = beside(asked.pair);
+            entry += entry[1].key == asked.key ? 1 : 0;
+            return entry->key == asked.key ? entry : nullptr;
+        }
+        [[nodiscard]] const Short *find(const char *word, std::size_t size, bool part) const {
+            return find(ask(word, size, part));
         }
 
       private:
@@ -103,7 +122,8 @@ class WordCache {
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (word.is_short() && count <= FEW) {
-            if (short_.empty() || (inserted_ > short_.size() / 2 && short_.size() < MOST)) grow();
+            if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < MOST / 4))
+                grow();
             ++inserted_;
             Short entry{word.key_, {}};
             std::copy_n(ids, count, entry.ids);
@@ -111,16 +131,12 @@ class WordCache {
             insert(entry, word.hash_);
             return;
         }
-        if (young_.full()) {
-            std::swap(young_, old_);
-            young_.clear();
-        }
-        young_.put(word, ids, count);
+        put_long(word, ids, count);
     }
 
     // Memory that it has, in bytes.
     [[nodiscard]] std::size_t bytes() const {
-        return short_.capacity() * sizeof(Short) + young_.memory() + old_.memory();
+        return short_.capacity() * sizeof(TwoPairs) + young_.memory() + old_.memory();
     }
 
   private:
@@ -132,7 +148,7 @@ class WordCache {
       public:
         const std::uint32_t *find(const Word &word, std::size_t &count) const {
             if (slots_.empty()) return nullptr;
-            const auto &slot = slots_[word.hash_ & (slots_.size() - 1)];
+            const auto &slot = slots_[place(word.hash_)];
             if (slot.hash != word.hash_ || slot.size != word.text_.size() || slot.count == 0 ||
                 slot.part != word.part_ ||
                 std::memcmp(bytes_.data() + slot.bytes, word.text_.data(), slot.size) != 0)
@@ -153,16 +169,15 @@ class WordCache {
                 std::vector<Slot> before(std::max(FIRST_SLOTS, 4 * slots_.size()));
                 before.swap(slots_);
                 for (const auto &slot : before)
-                    if (slot.count != 0) slots_[slot.hash & (slots_.size() - 1)] = slot;
+                    if (slot.count != 0) slots_[place(slot.hash)] = slot;
             }
             ++kept_;
-            slots_[word.hash_ & (slots_.size() - 1)] = {
-                word.hash_,
-                static_cast<std::uint32_t>(bytes_.size()),
-                static_cast<std::uint32_t>(ids_.size()),
-                static_cast<std::uint32_t>(count),
-                static_cast<std::uint16_t>(word.text_.size()),
-                word.part_};
+            slots_[place(word.hash_)] = {word.hash_,
+                                         static_cast<std::uint32_t>(bytes_.size()),
+                                         static_cast<std::uint32_t>(ids_.size()),
+                                         static_cast<std::uint32_t>(count),
+                                         static_cast<std::uint16_t>(word.text_.size()),
+                                         word.part_};
             bytes_.append(word.text_);
             ids_.insert(ids_.end(), ids, ids + count);
         }
@@ -171,8 +186,14 @@ class WordCache {
         }
 
       private:
+        // Of the upper bits, which all others change.
+        [[nodiscard]] std::size_t place(std::uint64_t hash) const {
+            return hash >> (64 - MOST_BITS) & (slots_.size() - 1);
+        }
+
         static constexpr std::size_t FIRST_SLOTS = 1U << 8;
-        static constexpr std::size_t MOST_SLOTS = 1U << 14;
+        static constexpr unsigned MOST_BITS = 14;
+        static constexpr std::size_t MOST_SLOTS = 1U << MOST_BITS;
         static constexpr std::size_t POOL = 1U << 19;
         struct Slot {
             std::uint64_t hash;
@@ -212,7 +233,9 @@ class WordCache {
         return (key.low ^ (key.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL;
     }
     // The first slot of the pair for a short word: by the upper bits, which all others change.
-    [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
+    [[nodiscard]] std::size_t place(std::uint64_t hash) const {
+        return hash >> shift_ << 1;
+    }
 
     [[nodiscard]] const Short *find_key(const Key &key, std::uint64_t hash) const {
         const auto first = place(hash);
@@ -221,32 +244,53 @@ class WordCache {
         return nullptr;
     }
 
+    // What came first is what comes often: it stays where it is found first.
     void insert(const Short &entry, std::uint64_t hash) {
-        auto *const front = short_.data() + place(hash);
-        if (front[1].key.high != 0) {
-            auto *const beside = short_.data() + (place(hash) ^ 2);
-            const bool full = beside[0].key.high != 0 && beside[1].key.high != 0;
-            if (!full) beside[beside[0].key.high != 0 ? 1 : 0] = front[1];
+        auto *const own = short_.data()->slots + place(hash);
+        auto *const other = beside(own);
+        for (auto *slot : {own, own + 1, other, other + 1}) {
+            if (slot->key.high != 0) continue;
+            *slot = entry;
+            return;
         }
-        if (front->key.high != 0) front[1] = front[0];
-        front[0] = entry;
+        char text[READ];
+        std::memcpy(text, &own[1].key, sizeof text);
+        const auto kind = own[1].key.high >> 56;
+        const Word word({text, kind & SHORT}, kind > SHORT);
+        put_long(word, own[1].ids, own[1].count());
+        own[1] = entry;
+    }
+
+    void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (young_.full()) {
+            std::swap(young_, old_);
+            young_.clear();
+        }
+        young_.put(word, ids, count);
     }
 
     void grow() {
-        std::vector<Short> before(std::max(FIRST, 4 * short_.size()));
+        std::vector<TwoPairs> before(std::max(FIRST / 4, 4 * short_.size()));
         before.swap(short_);
-        pairs_ = short_.data();
-        shift_ = static_cast<unsigned>(65 - std::countr_zero(short_.size()));
-        // What lies in front stays in front.
-        for (std::size_t i = before.size(); i > 0; --i)
-            if (const auto &entry = before[i - 1]; entry.key.high != 0)
-                insert(entry, hash_of(entry.key));
+        pairs_ = short_.data()->slots;
+        shift_ = static_cast<unsigned>(63 - std::countr_zero(short_.size()));
+        for (const auto &two : before)
+            for (const auto &entry : two.slots)
+                if (entry.key.high != 0) insert(entry, hash_of(entry.key));
     }
 
-    static constexpr Short NOTHING[4]{};
-    const Short *pairs_ = NOTHING; // short_, once there are any
+    // Two pairs beside each other; each is a line of the processor's cache.
+    struct alignas(4 * sizeof(Short)) TwoPairs {
+        Short slots[4];
+    };
+    template <typename Slot> static Slot *beside(Slot *pair) {
+        return reinterpret_cast<Slot *>(reinterpret_cast<std::uintptr_t>(pair) ^ 2 * sizeof *pair);
+    }
+
+    static constexpr TwoPairs NOTHING{};
+    const Short *pairs_ = NOTHING.slots; // of short_, once there are any
     unsigned shift_ = 63;
-    std::vector<Short> short_;
+    std::vector<TwoPairs> short_;
     std::size_t inserted_ = 0;
     Generation young_;
     Generation old_;

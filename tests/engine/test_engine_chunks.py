@@ -121,12 +121,13 @@ def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
             both.same("encode_ids", text)
 
 
-def test_the_portable_lane() -> None:
+@pytest.mark.parametrize("level", ["scalar", "sse2", "avx2"])
+def test_each_level_gives_the_same_ids(level: str) -> None:
     asked = [(str(shared_tokenizer(name)), texts(7, 60)) for name in NAMES]
     child = subprocess.run(
         [sys.executable, "-c", WHOLE],
         input=json.dumps(asked),
-        env={**os.environ, "MTKIT_SIMD": "scalar"},
+        env={**os.environ, "MTKIT_SIMD": level},
         capture_output=True,
         text=True,
         check=True,

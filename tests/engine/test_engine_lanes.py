@@ -1,4 +1,4 @@
-"""Words that the core passes in one look at many bytes; every lane gives the pipeline's ids."""
+"""Words that the core passes in one look at many bytes; every level gives the pipeline's ids."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ def test_runs(name: str) -> None:
             both.same("encode_ids", text)
 
 
-def test_the_portable_lane() -> None:
+@pytest.mark.parametrize("level", ["scalar", "sse2", "avx2", "avx512"])
+def test_each_level_gives_the_same_ids(level: str) -> None:
     asked = [(str(shared_tokenizer(name)), texts(7, 100)) for name in NAMES]
     child = subprocess.run(
         [sys.executable, "-c", WHOLE],
         input=json.dumps(asked),
-        env={**os.environ, "MTKIT_SIMD": "scalar"},
+        env={**os.environ, "MTKIT_SIMD": level},
         capture_output=True,
         text=True,
         check=True,

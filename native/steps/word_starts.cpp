@@ -1,0 +1,216 @@
+#include "steps/word_starts.hpp"
+
+#include <bit>
+
+#include "steps/byte_masks.hpp"
+
+namespace mtkit {
+
+namespace {
+
+#if defined(__GNUC__)
+#define MTKIT_INLINE [[gnu::always_inline]] inline
+#else
+#define MTKIT_INLINE inline
+#endif
+
+using Bits = std::uint64_t;
+
+// Bits of `through` from which a bit of `to` is reached upwards without leaving `through`.
+MTKIT_INLINE Bits reaching(Bits to, Bits through) {
+    to &= through;
+    for (unsigned step = 1; step < 64; step *= 2) {
+        to |= through & to >> step;
+        through &= through >> step;
+    }
+    return to;
+}
+
+// Bits of `through` that are reached upwards from a bit of `from` without leaving `through`, in
+// steps of so many bits.
+MTKIT_INLINE Bits reached(Bits from, Bits through, unsigned step = 1) {
+    from &= through;
+    for (; step < 64; step *= 2) {
+        from |= through & from << step;
+        through &= through << step;
+    }
+    return from;
+}
+
+MTKIT_INLINE unsigned first_of(Bits bits) {
+    return static_cast<unsigned>(std::countr_zero(bits));
+}
+MTKIT_INLINE Bits bit(unsigned place) {
+    return place < 64 ? Bits{1} << place : 0;
+}
+
+// How many bytes the contraction at an apostrophe has; 0: there is none.
+MTKIT_INLINE unsigned contraction(const unsigned char *at, bool any_case) {
+    const unsigned fold = any_case ? 0x20 : 0;
+    const unsigned first = at[1] | fold;
+    const unsigned second = at[2] | fold;
+    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
+    if (second == 'e' && (first == 'r' || first == 'v')) return 3;
+    return first == 'l' && second == 'l' ? 3 : 0;
+}
+
+// Starts with the words that contractions are; `quotes` are starts with a letter behind them.
+MTKIT_INLINE Bits with_contractions(Bits starts, Bits quotes, const unsigned char *at,
+                                    bool any_case) {
+    for (; quotes != 0; quotes &= quotes - 1) {
+        const unsigned place = first_of(quotes);
+        // Where its letters are not all there, what starts with them is not known either.
+        const unsigned size = place > 61 ? 3 : contraction(at + place, any_case);
+        if (size != 0) starts = (starts & ~bit(place + 1)) | bit(place + size);
+    }
+    return starts;
+}
+
+// Starts with contractions as ends of words; `quotes` are starts behind a letter.
+MTKIT_INLINE Bits with_endings(Bits starts, Bits quotes, Bits known, const unsigned char *at) {
+    unsigned before = 0; // end of the last one: a word has one only
+    for (; quotes != 0; quotes &= quotes - 1) {
+        const unsigned place = first_of(quotes);
+        if ((known & bit(place + 2)) == 0) return starts & (bit(place) - 1);
+        const unsigned size = place == before ? 0 : contraction(at + place, true);
+        if (size == 0) continue;
+        before = place + size;
+        starts = (starts & ~bit(place)) | bit(before);
+    }
+    return starts;
+}
+
+// '(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+MTKIT_INLINE Bits plain_words(const ByteMasks &is, Bits known, const unsigned char *at) {
+    const Bits others = known & ~(is.letters | is.digits | is.spaces);
+    const Bits goes_on = (is.letters & is.letters << 1) | (is.digits & is.digits << 1) |
+                         (others & others << 1) | is.blanks << 1;
+    // What follows the last byte is not known.
+    const Bits last_spaces = is.spaces & ~(is.spaces >> 1) & known >> 1;
+    const Bits starts = (~is.spaces & ~goes_on) | (is.spaces & ~(is.spaces << 1)) | last_spaces;
+    const Bits quotes = is.quotes & starts & is.letters >> 1;
+    return with_contractions(starts, quotes, at, false) & known;
+}
+
+enum class Contractions { NOWHERE, WORDS, ENDINGS };
+
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
+// \s*[\r\n]+|\s+(?!\S)|\s+ and its relatives: with \p{N} for \p{N}{1,3}; with capitals in front of
+// small letters, [\r\n/]* behind others, and contractions as ends of words or none.
+template <bool Threes, bool Cased, Contractions Contracted>
+MTKIT_INLINE Bits led_words(const ByteMasks &is, Bits known, const unsigned char *at) {
+    const Bits all_others = known & ~(is.letters | is.digits | is.spaces);
+    // What belongs to the others in front of it.
+    const Bits taken = reached(is.breaks & all_others << 1, is.breaks | (Cased ? is.slashes : 0));
+    const Bits others = all_others & ~taken;
+    const Bits spaces = is.spaces & ~taken;
+    // White space as far as its last line feed, and the rest of it, of which one stays in front of
+    // what follows.
+    const Bits lines = reaching(is.breaks, spaces);
+    const Bits rest = spaces & ~lines;
+    const Bits last_spaces = rest & ~(spaces >> 1) & known >> 1;
+    const Bits space_starts = (spaces & ~(spaces << 1)) | (rest & lines << 1) | last_spaces;
+    const Bits other_starts = others & ~(others << 1) & ~(is.blanks << 1);
+    Bits letter_starts = is.letters & ~((is.letters | (spaces & ~is.breaks) | other_starts) << 1);
+    if constexpr (Cased) letter_starts |= is.upper & (is.letters & ~is.upper) << 1;
+    Bits digit_starts = is.digits;
+    if constexpr (Threes) {
+        const Bits whole = is.digits & is.digits << 1 & is.digits << 2 & is.digits << 3;
+        const Bits first = is.digits & ~(is.digits << 1);
+        digit_starts = first | reached(first << 3 & whole, whole, 3);
+    }
+    Bits starts = space_starts | other_starts | letter_starts | digit_starts;
+    if constexpr (Contracted == Contractions::WORDS)
+        starts = with_contractions(starts, is.quotes & other_starts & is.letters >> 1, at, true);
+    if constexpr (Contracted == Contractions::ENDINGS)
+        starts = with_endings(starts, is.quotes & other_starts & is.letters << 1, known, at);
+    // White space that goes on to the end is known no further than where it starts.
+    const Bits before = known & ~spaces;
+    const Bits certain = before == 0 ? 0 : (Bits{2} << (63 - std::countl_zero(before))) - 1;
+    return starts & known & (certain << 1 | 1);
+}
+
+template <PatternFamily Family>
+MTKIT_INLINE Bits starts_of(ByteMasks is, const unsigned char *at, std::size_t size) {
+    Bits known = ~Bits{0};
+    if (size < 64) known = (Bits{1} << size) - 1;
+    if (is.wide != 0) known &= (is.wide & (~is.wide + 1)) - 1;
+    if (known < 15) return 1; // nothing to gain
+    is.letters &= known;
+    is.upper &= known;
+    is.digits &= known;
+    is.spaces &= known;
+    is.breaks &= known;
+    is.blanks &= known;
+    is.quotes &= known;
+    is.slashes &= known;
+    using enum Contractions;
+    if constexpr (Family == PatternFamily::GPT2)
+        return plain_words(is, known, at) | 1;
+    else if constexpr (Family == PatternFamily::CL100K)
+        return led_words<true, false, WORDS>(is, known, at) | 1;
+    else if constexpr (Family == PatternFamily::QWEN)
+        return led_words<false, false, WORDS>(is, known, at) | 1;
+    else if constexpr (Family == PatternFamily::O200K)
+        return led_words<true, true, ENDINGS>(is, known, at) | 1;
+    else
+        return led_words<false, true, NOWHERE>(is, known, at) | 1;
+}
+
+// One for each level and family.
+#define MTKIT_WORD_STARTS(TARGET, LEVEL)                                                           \
+    template <PatternFamily Family>                                                                \
+    TARGET Bits starts_##LEVEL(const unsigned char *at, std::size_t size) {                        \
+        return starts_of<Family>(masks_##LEVEL(at), at, size);                                     \
+    }
+
+#if defined(MTKIT_AVX)
+MTKIT_WORD_STARTS(MTKIT_AVX512_CODE, avx512)
+MTKIT_WORD_STARTS(MTKIT_AVX2_CODE, avx2)
+#endif
+#if defined(MTKIT_SSE2)
+MTKIT_WORD_STARTS(, sse2)
+#elif defined(MTKIT_NEON)
+MTKIT_WORD_STARTS(, neon)
+#endif
+
+template <PatternFamily Family> WordStarts best() {
+    switch (simd()) {
+#if defined(MTKIT_AVX)
+    case Simd::AVX512:
+        return starts_avx512<Family>;
+    case Simd::AVX2:
+        return starts_avx2<Family>;
+#endif
+#if defined(MTKIT_SSE2)
+    case Simd::VECTOR:
+        return starts_sse2<Family>;
+#elif defined(MTKIT_NEON)
+    case Simd::VECTOR:
+        return starts_neon<Family>;
+#endif
+    default:
+        return nullptr;
+    }
+}
+
+} // namespace
+
+WordStarts word_starts(PatternFamily family) {
+    switch (family) {
+    case PatternFamily::GPT2:
+        return best<PatternFamily::GPT2>();
+    case PatternFamily::CL100K:
+        return best<PatternFamily::CL100K>();
+    case PatternFamily::QWEN:
+        return best<PatternFamily::QWEN>();
+    case PatternFamily::O200K:
+        return best<PatternFamily::O200K>();
+    case PatternFamily::TEKKEN:
+        return best<PatternFamily::TEKKEN>();
+    default:
+        return nullptr;
+    }
+}
+
+} // namespace mtkit

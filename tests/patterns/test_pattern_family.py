@@ -1,0 +1,155 @@
+"""Published patterns are known by what they do; arithmetic finds their words, exactly."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from array import array
+from typing import Any
+
+import pytest
+from pattern_texts import nasty_text
+
+from mtkit.base.record import replace
+from mtkit.errors import UnsupportedError
+from mtkit.patterns.matcher import build
+from mtkit.spec.text import Regex
+
+_SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+_END = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_ASCII_CASED = (
+    r"[^\r\n\p{L}\p{N}]?[\p{L}&&[^a-z]]*[\p{L}&&[^A-Z]]+*END*"
+    r"|[^\r\n\p{L}\p{N}]?[\p{L}&&[^a-z]]+[\p{L}&&[^A-Z]]**END*"
+)
+
+
+def _cased(end: str) -> str:
+    lead = r"[^\r\n\p{L}\p{N}]?"
+    return f"{lead}{_UPPER}*{_LOWER}+{end}|{lead}{_UPPER}+{_LOWER}*{end}"
+
+
+TIKTOKEN: dict[str, Any] = {
+    "word": "joiners", "anchors": "text", "case_folding": "simple", "counted": "modified",
+}  # fmt: skip
+"""As rank files have their patterns; the others are those of tokenizer.json and of GGUF."""
+PUBLISHED = [
+    ("gpt2", Regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")),
+    ("gpt2", Regex(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")),
+    ("gpt2", Regex(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$"
+                   r"|\s+(?!\S)|\s", **TIKTOKEN)),
+    ("cl100k", Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+                     r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END)),
+    ("cl100k", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+                     + _END, anchors="text", unicode="15.1")),
+    ("cl100k", Regex(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+                     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s", **TIKTOKEN)),
+    ("qwen", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END)),
+    ("qwen", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+                   r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + _END)),
+    ("o200k", Regex(_cased(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?") + r"|\p{N}{1,3}"
+                    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, **TIKTOKEN)),
+    ("o200k", Regex(_ASCII_CASED.replace("*END*", _SHORT + "?") + r"|\p{N}{1,3}"
+                    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, anchors="text", unicode="15.1")),
+    ("tekken", Regex(_cased("") + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, **TIKTOKEN)),
+    ("tekken", Regex(_ASCII_CASED.replace("*END*", "") + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*"
+                     + _END, anchors="text", unicode="15.1")),
+]  # fmt: skip
+OTHER = [
+    r"'s| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END,
+    r" ?[a-zA-Z]+|[^a-zA-Z]",
+    r"\w+|\W",
+]
+"""The same but for one thing, and quite others."""
+LEVELS = ["avx512", "avx2", "sse2"]
+UNITS = [
+    *("a", "Zx", "s", "'s", "'S", "'t", "'ll", "'Re", "'v", "'ve'm", "'", "''", " ", "  ", "\n"),
+    *("\r\n", "\t", "\x0b", "\x1c", "/", "//", "\n/", "(", "a(b", ");", "1", "12", "3456", "Ab"),
+    *("aB", "ABc", "_", "\x00", "\x7f", " x", " 7", " '", " 's", "\u00e9", "\u4e2d", "\u017f"),
+    *("'\u017f", "\u0301", "\u00a0", "\u3000", "\u0660", "\U0001f600", "word", "Longer words"),
+]
+
+
+def _texts(rng: random.Random) -> list[str]:
+    """Texts of 64 bytes and more, most of them of few kinds."""
+    texts = [nasty_text(rng, 60) for _ in range(100)]
+    while len(texts) < 3000:
+        units = rng.choices(UNITS, k=rng.choice([2, 3, 6, 20, len(UNITS)]))
+        texts.append("".join(rng.choices(units, k=rng.choice([3, 12, 40, 90]))))
+    return texts
+
+
+def _certain(native: Any, pattern: Regex, seed: int) -> tuple[int, int]:
+    """Hold each start to the matches; how many there were in blocks of ASCII, and of how many."""
+    matcher = native.PatternMatcher(build(pattern))
+    given = found = 0
+    for text in _texts(random.Random(seed)):
+        data = text.encode()
+        begins = set(array("Q", matcher.find(data))[::2])
+        for place in sorted(begins)[:4]:
+            block = data[place : place + 64]
+            bits = matcher.word_starts(block)
+            starts = {place + i for i in range(64) if bits >> i & 1}
+            assert place in starts
+            last = max(starts)
+            expected = {at for at in begins if place <= at <= last}
+            assert starts == expected, (pattern, text, place)
+            if block.isascii():
+                given += len(starts)
+                found += sum(place <= at < place + len(block) for at in begins)
+    return given, found
+
+
+@pytest.mark.parametrize(("family", "pattern"), PUBLISHED)
+def test_a_published_pattern_is_known_in_every_spelling(family: str, pattern: Regex) -> None:
+    native: Any = pytest.importorskip("mtkit._native")
+    assert native.PatternMatcher(build(pattern)).family == family
+
+
+def test_another_pattern_is_not_taken_for_one() -> None:
+    native: Any = pytest.importorskip("mtkit._native")
+    for pattern in OTHER:
+        assert native.PatternMatcher(build(Regex(pattern))).family == "", pattern
+    rng = random.Random(3)
+    for _, pattern in PUBLISHED:
+        # One piece of the pattern less: a family that is left has the same words.
+        pieces = pattern.pattern.split("|")
+        for at in range(len(pieces)):
+            changed = replace(pattern, pattern="|".join(pieces[:at] + pieces[at + 1 :]))
+            try:
+                tables = build(changed)
+            except UnsupportedError:
+                continue
+            if native.PatternMatcher(tables).family:
+                _certain(native, changed, rng.randrange(1000))
+
+
+@pytest.mark.parametrize(("family", "pattern"), PUBLISHED)
+def test_starts_are_those_of_the_automaton(family: str, pattern: Regex) -> None:
+    native: Any = pytest.importorskip("mtkit._native")
+    if native.simd() == "scalar":
+        pytest.skip("this machine has no vector instructions")
+    assert family
+    given, found = _certain(native, pattern, 7)
+    assert given > 20_000
+    assert given > 0.9 * found
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_level_gives_the_same_starts(level: str) -> None:
+    native: Any = pytest.importorskip("mtkit._native")
+    names = ["scalar", *reversed(LEVELS)]
+    if native.simd() not in names or names.index(native.simd()) < names.index(level):
+        pytest.skip(f"this machine has no {level}")
+    code = (
+        "import mtkit._native as native, test_pattern_family as own\n"
+        f"assert native.simd() == {level!r}, native.simd()\n"
+        "for _, pattern in own.PUBLISHED: own._certain(native, pattern, 8)\n"
+    )
+    paths = [os.path.dirname(__file__), *sys.path]
+    environment = {**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(paths)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
