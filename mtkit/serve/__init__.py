@@ -5,6 +5,7 @@
 * ``messages``                      conversations of both APIs as templates know them
 * ``tools``                         the tools of a request, and what forces a call
 * ``call_forms``, ``calls``         calls of tools: how models write them, what they say
+* ``channels``                      answers that are messages of channels
 * ``bodies``                        what a request's JSON may say
 * ``openai``, ``anthropic``, ``own``  the routes, each API in its own shape
 * ``replies``                       errors, server-sent events, clients that go away

@@ -13,6 +13,7 @@ import msgspec
 
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
+from mtkit.serve.calls import Thought
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Call, Part, Reading
+    from mtkit.serve.calls import Call, Reading
     from mtkit.serve.served import Served
 
 _REASONS = {
@@ -74,7 +75,7 @@ async def messages(request: Request, served: Served) -> Response:
         sampler,
         limit=asked.max_tokens,
         stops=asked.stop_sequences,
-        shown=served.markers if tools.given else frozenset(),
+        shown=served.markers if tools.shows else frozenset(),
         speculative=asked.speculative,
     )
     head = {
@@ -97,12 +98,13 @@ async def messages(request: Request, served: Served) -> Response:
     return as_json({**head, "content": content, **end, **_figures(answers, asked)})
 
 
-async def _parts(answers: Answers, reading: Reading) -> AsyncGenerator[list[Part], None]:
-    """Yield what each token settles."""
+async def _parts(answers: Answers, reading: Reading) -> AsyncGenerator[list[str | Call], None]:
+    """Yield what each token settles; reasoning is for those who ask for it, which is refused."""
     async with aclosing(answers.events()) as events:
         async for _, told in events:
             ended = isinstance(told, Done)
-            yield reading.finish(told.text) if ended else reading.push(told.text)
+            parts = reading.finish(told.text) if ended else reading.push(told.text)
+            yield [part for part in parts if not isinstance(part, Thought)]
 
 
 async def _collected(answers: Answers, reading: Reading) -> list[dict[str, Any]]:
@@ -151,7 +153,7 @@ class _Blocks:
         self._named = named
         self._place, self._is_open = -1, False
 
-    def add(self, part: Part) -> bytes:
+    def add(self, part: str | Call) -> bytes:
         """Return the events of a part of the answer."""
         if isinstance(part, str):
             made = b"" if self._is_open else self._start({"type": "text", "text": ""})

@@ -23,6 +23,7 @@ class Form(Record):
             JSON objects that say both.
         pair: A pattern with ``key`` and ``value`` of each argument; empty: the body is an object.
         leads: The block is the whole answer.
+        ends: What ends a message, where an answer is messages of channels (``channels``).
     """
 
     signs: tuple[str, ...]
@@ -32,6 +33,7 @@ class Form(Record):
     call: str = ""
     pair: str = ""
     leads: bool = False
+    ends: tuple[str, ...] = ()
 
 
 _TAGS = (("<tool_call>",), "</tool_call>")
@@ -125,6 +127,11 @@ FORMS = (
     Form(  # Functionary
         ("<function=",), ("<function=",), "</function>", "<function=NAME>ARGUMENTS</function>",
         r"<function=(?P<name>[^>{]{1,200})>(?P<body>.*)</function>",
+    ),
+    Form(  # gpt-oss; the end of a call is the answer's, so it has no place in the example
+        ("<|channel|>", "<|call|>"), (" to=functions.", "<|channel|>", "<|start|>"), "",
+        "<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGUMENTS",
+        ends=("<|end|>", "<|call|>", "<|return|>"),
     ),
     Form(  # Llama 3
         ('{"name": function name, "parameters"',), ("<|python_tag|>", "{"), "",

@@ -10,12 +10,12 @@ from mtkit.base.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from mtkit.serve.call_forms import Form
 
-    Part: TypeAlias = "str | Call"
+    Part: TypeAlias = "str | Thought | Call"
 
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 """What templates write of values that they do not bring into JSON."""
@@ -35,6 +35,12 @@ class Call(Record):
     name: str
     arguments: str
     id: str
+
+
+class Thought(Record):
+    """A piece of a model's reasoning that is not for the user's eyes."""
+
+    text: str
 
 
 class Reading:
@@ -103,21 +109,14 @@ class Reading:
             at = len(self._rest) - len(self._rest.lstrip())
             found = [(at, one) for one in form.openings if self._rest.startswith(one, at)]
             return found[0] if found and not self._said else (0, "")
-        places = [(self._rest.find(one), one) for one in form.openings]
-        return min((place for place in places if place[0] >= 0), default=(0, ""))
+        return first(self._rest, form.openings)
 
     def _held(self, form: Form) -> int:
         """Return how many of the last characters may belong to an opening that is not complete."""
         if form.leads and self._said:
             return 0
         rest = self._rest
-        begun = max(
-            length
-            for one in form.openings
-            for length in range(min(len(one), len(rest) + 1))
-            if rest.endswith(one[:length])
-        )
-        return len(rest) - len(rest[: len(rest) - begun].rstrip())
+        return len(rest) - len(rest[: len(rest) - begun(rest, form.openings)].rstrip())
 
     def _calls(self, form: Form, block: str, opening: str) -> list[Call]:
         """Return the calls of a block; none where it is something else."""
@@ -143,7 +142,23 @@ class Reading:
             arguments = json.loads(_NOTATION.sub(_plain, found["notation"]), strict=False)
         else:
             arguments = json.loads(found["body"], strict=False)
-        return _made(name, arguments, found.get("id"))
+        return call_of(name, arguments, found.get("id"))
+
+
+def first(text: str, signs: Sequence[str]) -> tuple[int, str]:
+    """Return where the first of some signs stands in a text, and which; nothing where none does."""
+    places = [(text.find(one), one) for one in signs]
+    return min((place for place in places if place[0] >= 0), default=(0, ""))
+
+
+def begun(text: str, signs: Sequence[str]) -> int:
+    """Return how many of the last characters may belong to a sign that is not complete."""
+    return max(
+        length
+        for one in signs
+        for length in range(min(len(one), len(text) + 1))
+        if text.endswith(one[:length])
+    )
 
 
 def _all(pattern: str, text: str) -> Iterator[re.Match[str]]:
@@ -204,10 +219,16 @@ def _object(value: Any) -> Call:
     if isinstance(arguments, str):
         arguments = json.loads(arguments)
     number = value.get("id")
-    return _made(names[0], arguments, number if isinstance(number, str) else None)
+    return call_of(names[0], arguments, number if isinstance(number, str) else None)
 
 
-def _made(name: Any, arguments: Any, number: str | None) -> Call:
+def call_of(name: Any, arguments: Any, number: str | None = None) -> Call:
+    """Return a call of what a model wrote.
+
+    Raises:
+        TypeError: Its name is no text, or its arguments are no object.
+        ValueError: They cannot be sent.
+    """
     if not isinstance(name, str) or not name or not isinstance(arguments, dict):
         raise TypeError
     written = json.dumps(arguments, ensure_ascii=False)

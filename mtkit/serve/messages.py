@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mtkit.chat.continuation import REASONING
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -35,6 +36,22 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 raise UsageError("is not a list of function calls", field=place_of)
             one["tool_calls"] = [_call(call, place_of) for call in calls]
         made.append(one)
+    return made
+
+
+def with_one_text(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages whose calls follow one text at most: the reasoning and what was shown.
+
+    Templates of channels (gpt-oss) have no place for both, and refuse them.
+    """
+    made = []
+    for message in messages:
+        texts = [message.get(name) for name in (*REASONING, "content")]
+        said = list(dict.fromkeys(text for text in texts if text and isinstance(text, str)))
+        if message.get("tool_calls") and len(said) > 1:
+            kept = {name: value for name, value in message.items() if name not in REASONING}
+            message = {**kept, "content": "\n\n".join(said)}
+        made.append(message)
     return made
 
 

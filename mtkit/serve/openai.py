@@ -22,6 +22,7 @@ from mtkit.serve.bodies import (
     read_with_sampler,
     schema_of,
 )
+from mtkit.serve.calls import Call, Thought
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_openai
 from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Call, Part, Reading
+    from mtkit.serve.calls import Part, Reading
     from mtkit.serve.job import Chances, Piece
     from mtkit.serve.served import Served
     from mtkit.settings import SamplerSettings
@@ -100,7 +101,7 @@ def _answers(
     tools: Tools | None = None,
 ) -> Answers:
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop
-    shown = served.markers if tools and tools.given else frozenset()
+    shown = served.markers if tools and tools.shows else frozenset()
     return Answers(
         served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top, shown=shown,
         speculative=asked.speculative,
@@ -172,12 +173,16 @@ class _Messages:
     def chunk(self, part: Part, place: int) -> dict[str, Any]:
         if isinstance(part, str):
             return {"delta": {"content": part}}
+        if isinstance(part, Thought):
+            return {"delta": {"reasoning_content": part.text}}
         return {"delta": {"tool_calls": [{"index": place, **_call(part)}]}}
 
     def message(self, parts: list[Part]) -> dict[str, Any]:
-        calls = [_call(part) for part in parts if not isinstance(part, str)]
+        calls = [_call(part) for part in parts if isinstance(part, Call)]
         text = "".join(part for part in parts if isinstance(part, str))
         found: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if thoughts := "".join(part.text for part in parts if isinstance(part, Thought)):
+            found["reasoning_content"] = thoughts
         if calls:
             found |= {"content": text or None, "tool_calls": calls}
         return {"message": found}
@@ -253,7 +258,7 @@ async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[s
             **shape.message(parts[index]),
             "logprobs": shape.logprobs(index, pieces[index]) if pieces[index] else None,
             "finish_reason": _reason(
-                answers.done[index], sum(not isinstance(part, str) for part in parts[index])
+                answers.done[index], sum(isinstance(part, Call) for part in parts[index])
             ),
         }
         for index in range(answers.count)
@@ -281,7 +286,7 @@ async def _stream(
                 parts = parts or [""]
             for part in parts:
                 yield chunk(index, {**shape.chunk(part, calls[index]), **found})
-                calls[index] += not isinstance(part, str)
+                calls[index] += isinstance(part, Call)
                 found = {}
             if isinstance(told, Done):
                 yield chunk(index, shape.ending(), _reason(told, calls[index]))

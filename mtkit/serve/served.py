@@ -10,6 +10,7 @@ from mtkit._version import __version__
 from mtkit.errors import UsageError
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.serve.call_forms import form_of
+from mtkit.serve.messages import with_one_text
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.posts import Posts
 from mtkit.serve.replies import Problem
@@ -66,7 +67,9 @@ class Served:
         self.form = form_of(for_tools or template or "")
         self.markers: frozenset[int] = frozenset()
         if self.form is not None and runner.model.has_vocabulary:
-            ids = runner.model.tokenize(self.form.example, add_special=False)
+            form = self.form
+            signs = "".join((form.example, *form.openings, form.closing, *form.ends))
+            ids = runner.model.tokenize(signs, add_special=False)
             self.markers = frozenset(one for one in ids if not runner.model.piece(one))
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
@@ -79,11 +82,13 @@ class Served:
     async def chat_ids(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
         prompt = self._prompt(tools)
+        messages = self._fitting(messages)
         return await _aside(lambda: prompt.ids(messages, tools or None))
 
     async def chat_text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
         """Return what the chat template writes."""
         prompt = self._prompt(tools)
+        messages = self._fitting(messages)
         return await _aside(lambda: prompt.text(messages, tools or None))
 
     async def text_ids(
@@ -94,6 +99,9 @@ class Served:
         return await _aside(
             lambda: tokenize(text, add_special=add_special, parse_special=parse_special)
         )
+
+    def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
+        return with_one_text(messages) if self.form and self.form.ends else messages
 
     def _prompt(self, tools: Sequence[Any]) -> ChatPrompt:
         found = self._for_tools if tools else self._chat

@@ -9,6 +9,7 @@ from functools import partial
 from mtkit.base.record import replace
 from mtkit.errors import MtkitError, UsageError
 from mtkit.serve.calls import Reading
+from mtkit.serve.channels import Channels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Tools:
 
     Attributes:
         given: Their definitions, for the template.
+        shows: Control tokens of the form are text of the answer: they are read.
     """
 
     def __init__(
@@ -48,10 +50,11 @@ class Tools:
         Raises:
             UsageError: The choice names no tool, or cannot be forced.
         """
-        self._form = form if tools and choice != "none" else None
         self._several = several
         self.given = list(tools) if choice != "none" else []
-        functions = [tool.get("function", tool) for tool in tools]
+        self._form = form if form and (self.given or form.ends) else None
+        self.shows = self._form is not None
+        functions = [tool.get("function", tool) for tool in self.given]
         self._schemas: dict[str, dict[str, Any]] = {}
         for one in functions:
             if isinstance(one, dict) and "name" in one:
@@ -104,6 +107,8 @@ class Tools:
 
     def reading(self) -> Reading:
         """Return what reads one answer."""
+        if self._form is not None and self._form.ends:
+            return Channels(self._form, self._schemas, several=self._several)
         return Reading(self._form, self._schemas, several=self._several)
 
 

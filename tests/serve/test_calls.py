@@ -33,6 +33,7 @@ TEMPLATES = {  # how each is written: whether several calls, and values that are
     "meta-llama-Llama-3.2-3B-Instruct": (False, True),
     "mistralai-Mistral-Nemo-Instruct-2407": (True, True),
     "moonshotai-Kimi-K2": (True, True),
+    "openai-gpt-oss-120b": (False, True),
     "openbmb-MiniCPM5-1B": (True, False),
 }
 TOOLS = [
