@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.serve.replies import Problem
 from mtkit.settings import SamplerSettings
@@ -196,10 +197,11 @@ def read_with_sampler(
         text = given.get(name)
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > MOST_GRAMMAR:
             raise Problem(400, f"{name}: has more than {MOST_GRAMMAR} bytes", field=name)
-    base = {name: getattr(defaults, name) for name in table(SamplerSettings)}
+    made = settings_of(SamplerSettings, given)
+    changed = {name: getattr(made, name) for name in given}
     if given.keys() & {"grammar", "json_schema"}:
-        base["grammar"] = base["json_schema"] = None
-    return found, settings_of(SamplerSettings, {**base, **given})
+        changed = {"grammar": None, "json_schema": None, **changed}
+    return found, replace(defaults, **changed)
 
 
 def _split(

@@ -147,8 +147,13 @@ class Settings(Record):
             declared.check(getattr(self, name), name)
 
 
-def table(kind: type[Settings]) -> dict[str, Setting]:
+_tables: dict[type[Settings], dict[str, Setting]] = {}
+
+
+def table(kind: type[Settings]) -> Mapping[str, Setting]:
     """Return name -> declaration of all settings of a record and its parts, in their order."""
+    if kind in _tables:
+        return _tables[kind]
     from typing import get_type_hints
 
     hints = get_type_hints(kind)
@@ -161,6 +166,7 @@ def table(kind: type[Settings]) -> dict[str, Setting]:
             declared = kind.declared[name]
             declared.hint = hints[name]
             found[name] = declared
+    _tables[kind] = found
     return found
 
 
@@ -195,16 +201,15 @@ def settings_of(kind: type[S], given: Mapping[str, object]) -> S:
             its range; the error's field is the name.
     """
     known = table(kind)
-    names = {name: declared.name for declared in known.values() for name in declared.names}
     values: dict[str, object] = {}
     for key, value in given.items():
-        if key not in names:
+        found = known.get(key) or next((one for one in known.values() if key in one.names), None)
+        if found is None:
             raise UsageError(f"there is no setting {key!r}", hint=_meant(key, known))
-        name = names[key]
-        if name in values:
-            raise UsageError(f"is given twice, as {name} too", field=key)
-        values[name] = fitted(value, known[name].hint, key)
-        known[name].check(values[name], key)
+        if found.name in values:
+            raise UsageError(f"is given twice, as {found.name} too", field=key)
+        values[found.name] = fitted(value, found.hint, key)
+        found.check(values[found.name], key)
     return _built(kind, values)
 
 
