@@ -5,7 +5,6 @@ Source: the reference of Anthropic's API, and what the ``anthropic`` package rea
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from contextlib import aclosing
 
@@ -67,7 +66,7 @@ async def messages(request: Request, served: Served) -> Response:
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Message, body, served.settings.sampler)
     tools = _tools(asked, served)
-    sampler = await asyncio.to_thread(tools.forcing, sampler)
+    sampler = await tools.forcing(sampler)
     ids = await _ids(asked, tools, served)
     answers = Answers(
         served,

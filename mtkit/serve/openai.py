@@ -5,7 +5,6 @@ Source: the reference of OpenAI's API, and what the ``openai`` package reads.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections import defaultdict
@@ -83,7 +82,7 @@ async def chat(request: Request, served: Served) -> Response:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     choice, several = asked.tool_choice, asked.parallel_tool_calls
     tools = Tools(served.form, asked.tools, choice, several=several)
-    sampler = await asyncio.to_thread(tools.forcing, sampler)
+    sampler = await tools.forcing(sampler)
     ids = await served.chat_ids(from_openai(asked.messages), tools.given)
     limit = asked.max_completion_tokens or asked.max_tokens
     top = asked.top_logprobs if asked.logprobs else None

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+_SHORT = 1000
+"""Characters that are tokenized in less time than another thread takes to begin."""
+
+
 class Served:
     """A model that is served.
 
@@ -97,7 +101,8 @@ class Served:
         """Return the tokens of a text."""
         tokenize = self.model.tokenize
         return await _aside(
-            lambda: tokenize(text, add_special=add_special, parse_special=parse_special)
+            lambda: tokenize(text, add_special=add_special, parse_special=parse_special),
+            is_short=len(text) < _SHORT,
         )
 
     def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
@@ -110,9 +115,9 @@ class Served:
         return found
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    """Work in a thread of its own, so that other requests go on."""
+async def _aside(work: Callable[[], T], *, is_short: bool = False) -> T:
+    """Work in a thread of its own, so that other requests go on; what is short is done at once."""
     try:
-        return await asyncio.to_thread(work)
+        return work() if is_short else await asyncio.to_thread(work)
     except UnicodeEncodeError:  # JSON can spell half a surrogate pair
         raise UsageError("holds a surrogate, which is not a character", field="text") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from functools import partial
@@ -77,14 +78,15 @@ class Tools:
             verb = "is not known" if form is None else "cannot be forced"
             raise UsageError(f"{what} {verb}; auto and none are taken", field="tool_choice")
 
-    def forcing(self, sampler: SamplerSettings) -> SamplerSettings:
+    async def forcing(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler with which the answer is a call, where one is asked for.
 
         Raises:
             UsageError: A grammar is asked for, too, or a schema cannot be turned into one.
         """
-        if not self._forced:
-            return sampler
+        return await asyncio.to_thread(self._held_to_call, sampler) if self._forced else sampler
+
+    def _held_to_call(self, sampler: SamplerSettings) -> SamplerSettings:
         if sampler.grammar is not None or sampler.json_schema is not None:
             raise UsageError("cannot be forced together with a grammar", field="tool_choice")
         assert self._form is not None
