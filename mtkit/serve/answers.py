@@ -11,7 +11,7 @@ from mtkit.serve.job import Begun, Done, Failed, Job, Piece
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any
 
     from mtkit.serve.served import Served
@@ -93,14 +93,17 @@ class Answers:
 
         return emit
 
-    async def start(self) -> None:
-        """Give the jobs to the scheduler and wait until one begins.
+    def start(self) -> Awaitable[None]:
+        """Give the jobs to the scheduler; what is returned waits until one begins.
 
         Raises:
             Busy: There is no place for them.
         """
         self._served.posts.attach()
         self._served.scheduler.submit(self._jobs)
+        return self._first()
+
+    async def _first(self) -> None:
         index, told = await self._told.get()
         if isinstance(told, Failed):
             raise told.error

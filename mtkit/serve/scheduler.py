@@ -35,8 +35,8 @@ class Scheduler:
         n_slot: Tokens that fit each.
         computed: Tokens computed since the start, prompts included.
         rounds: Batches computed since the start.
-        told: Called when jobs were told something, once a round: waking another thread for each
-            token would let it interrupt this one before all slots have chosen theirs.
+        told: Called when jobs were told something, of tokens once a round: waking another thread
+            for each would let it interrupt this one before all slots have chosen theirs.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Scheduler:
                 if slot.job is not None:
                     slot.forget()
                 job.emit(Failed(error))
-                self.told()  # perhaps there is no round soon
+            self.told()  # what begins an answer is written while its prompt is computed
         return False
 
     def _round(self) -> None:

@@ -247,3 +247,13 @@ def test_shares_of_a_batch() -> None:
         shares = _shares(waiting, left)
         assert all(0 <= share <= count for share, count in zip(shares, waiting, strict=True))
         assert sum(shares) == running + min(left, sum(waiting) - running)
+
+
+def test_the_beginning_is_told_before_the_prompt_is_computed() -> None:
+    with serving(tiny()) as (_, scheduler):
+        asked, found = Asked([1, 2, 3], 2), []
+        scheduler.told = lambda: found.append((asked.told.qsize(), scheduler.rounds))
+        scheduler.submit([asked.job])
+        asked.all()
+    assert found[0] == (1, 0)
+    assert isinstance(asked.events[0], Begun)
