@@ -8,7 +8,7 @@
 * ``channels``                      answers that are messages of channels
 * ``bodies``                        what a request's JSON may say
 * ``openai``, ``anthropic``, ``own``  the routes, each API in its own shape
-* ``replies``                       errors, server-sent events, clients that go away
+* ``replies``, ``sending``          errors and events; answers on their way, clients that go away
 * ``guard``                         who may ask: host, origin, key; headers of every answer
 * ``metrics``                       what ``/metrics`` counts
 * ``openapi``                       the routes described

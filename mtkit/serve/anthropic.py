@@ -13,9 +13,9 @@ import msgspec
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
 from mtkit.serve.calls import Thought
-from mtkit.serve.job import Done
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
-from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
+from mtkit.serve.replies import as_json, body_of, event
+from mtkit.serve.sending import reply
 from mtkit.serve.tools import Tools
 
 TYPE_CHECKING = False
@@ -38,19 +38,14 @@ _REASONS = {
 
 
 def _tools(asked: Message | MessageCount, served: Served) -> Tools:
-    given, tools = asked.tool_choice, tools_from_anthropic(asked.tools)
-    kinds: dict[str, Any] = {"auto": "auto", "none": "none", "any": "required", "tool": given}
-    choice = kinds.get(str(given.get("type", "auto")))
-    if choice is None:
-        raise Problem(400, "tool_choice: is not auto, any, tool or none", field="tool_choice")
-    return Tools(
-        served.form, tools, choice, several=given.get("disable_parallel_tool_use") is not True
-    )
+    given = asked.tool_choice
+    kinds: dict[str, Any] = {"any": "required", "tool": {"name": given.name}}
+    choice = kinds.get(given.type, given.type)
+    several = not given.disable_parallel_tool_use
+    return Tools(served.form, tools_from_anthropic(asked.tools), choice, several=several)
 
 
 async def _ids(asked: Message | MessageCount, tools: Tools, served: Served) -> list[int]:
-    if asked.thinking.get("type", "disabled") != "disabled":
-        raise Problem(400, "thinking: is not known here", field="thinking")
     return await served.chat_ids(from_anthropic(asked.messages, asked.system), tools.given)
 
 
@@ -84,30 +79,21 @@ async def messages(request: Request, served: Served) -> Response:
         "model": served.name,
     }
     reading = tools.reading()
-    try:
-        await while_there(request.receive, answers.start())
-        if asked.stream:
-            chunks = _stream(asked, answers, reading, head)
-            return Events(request, chunks, b"", answers.has_more, answers.cancel)
-        content = await while_there(request.receive, _collected(answers, reading))
-    except BaseException:
-        answers.cancel()
-        raise
-    end = _end(answers, reading)
-    return as_json({**head, "content": content, **end, **_figures(answers, asked)})
+    chunks = _stream(asked, answers, reading, head) if asked.stream else None
+    return await reply(request, answers, chunks, lambda: _whole(asked, answers, reading, head))
 
 
 async def _parts(answers: Answers, reading: Reading) -> AsyncGenerator[list[str | Call], None]:
     """Yield what each token settles; reasoning is for those who ask for it, which is refused."""
     async with aclosing(answers.events()) as events:
         async for _, told in events:
-            ended = isinstance(told, Done)
-            parts = reading.finish(told.text) if ended else reading.push(told.text)
-            yield [part for part in parts if not isinstance(part, Thought)]
+            yield [part for part in reading.read(told) if not isinstance(part, Thought)]
 
 
-async def _collected(answers: Answers, reading: Reading) -> list[dict[str, Any]]:
-    """Wait for the answer, and return its blocks."""
+async def _whole(
+    asked: Message, answers: Answers, reading: Reading, head: dict[str, Any]
+) -> dict[str, Any]:
+    """Wait for the answer, and return it."""
     content: list[dict[str, Any]] = []
     async with aclosing(_parts(answers, reading)) as found:
         async for parts in found:
@@ -118,7 +104,8 @@ async def _collected(answers: Answers, reading: Reading) -> list[dict[str, Any]]
                     content[-1]["text"] += part
                 else:
                     content.append({"type": "text", "text": part})
-    return content or [{"type": "text", "text": ""}]
+    content = content or [{"type": "text", "text": ""}]
+    return {**head, "content": content, **_end(answers, reading), **_figures(answers, asked)}
 
 
 async def _stream(

@@ -32,7 +32,6 @@ _SAMPLER = {alias: name for name, one in table(SamplerSettings).items() for alia
 Stop = Annotated[str, Meta(max_length=1000)]
 Stops = Annotated[list[Stop], Meta(max_length=16)]
 Count = Annotated[int, Meta(ge=1, le=1 << 31)]
-Choices = Annotated[int, Meta(ge=1, le=MOST_CHOICES)]
 Id = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
@@ -49,14 +48,10 @@ _FUNCTION = _entry("name", name=_STRING, parameters={"type": "object"})
 _OPENAI = Meta(extra_json_schema=_entry("role", role=_ROLE, content=_TEXT))
 _ANTHROPIC = Meta(extra_json_schema=_entry("role", "content", role=_TURN, content=_TEXT))
 _TOOL = Meta(extra_json_schema=_entry("function", function=_FUNCTION))
-_SCHEMA = Meta(
-    extra_json_schema=_entry("name", "input_schema", name=_STRING, input_schema={"type": "object"})
-)
 _MANY = Meta(min_length=1, max_length=10_000)
 Messages = Annotated[list[Annotated[dict[str, Any], _OPENAI]], _MANY]
 Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], _MANY]
 Tools = Annotated[list[Annotated[dict[str, Any], _TOOL]], Meta(max_length=1000)]
-Schemas = Annotated[list[Annotated[dict[str, Any], _SCHEMA]], Meta(max_length=1000)]
 
 
 class StreamOptions(Struct, frozen=True):
@@ -65,14 +60,50 @@ class StreamOptions(Struct, frozen=True):
     include_usage: bool = False
 
 
+class Schema(Struct, frozen=True):
+    """A named schema of OpenAI's ``response_format``."""
+
+    schema: dict[str, Any]
+
+
+class Format(Struct, frozen=True):
+    """OpenAI's ``response_format``."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    schema: dict[str, Any] | None = None
+    json_schema: Schema | None = None
+
+
+class Tool(Struct, frozen=True):
+    """A tool of Anthropic's API."""
+
+    name: str
+    input_schema: dict[str, Any]
+    description: str = ""
+
+
+class Choice(Struct, frozen=True):
+    """Anthropic's ``tool_choice``."""
+
+    type: Literal["auto", "any", "tool", "none"] = "auto"
+    name: str = ""
+    disable_parallel_tool_use: bool = False
+
+
+class Thinking(Struct, frozen=True):
+    """Anthropic's ``thinking``, which models here are not told of."""
+
+    type: Literal["disabled"] = "disabled"
+
+
 class Answer(Struct, kw_only=True):
-    """What every request for an answer may say."""
+    """What a request of OpenAI's API for an answer may say."""
 
     model: str = ""
     stream: bool = False
     stop: Stop | Stops = []
     max_tokens: Count | None = None
-    n: Choices = 1
+    n: Annotated[int, Meta(ge=1, le=MOST_CHOICES)] = 1
     stream_options: StreamOptions = StreamOptions()
     explain_cache: bool = False
     speculative: bool | None = None
@@ -92,26 +123,10 @@ class Chat(Answer, kw_only=True):
     max_completion_tokens: Count | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
-    response_format: dict[str, Any] = {}
+    response_format: Format = Format()
     tools: Tools = []
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] = "auto"
     parallel_tool_calls: bool = True
-
-
-class Message(Struct, kw_only=True):
-    """A body of ``/v1/messages``."""
-
-    messages: Turns
-    max_tokens: Count
-    model: str = ""
-    system: str | list[dict[str, Any]] = ""
-    stop_sequences: Stops = []
-    stream: bool = False
-    tools: Schemas = []
-    tool_choice: dict[str, Any] = {}
-    thinking: dict[str, Any] = {}
-    explain_cache: bool = False
-    speculative: bool | None = None
 
 
 class MessageCount(Struct, kw_only=True):
@@ -120,9 +135,19 @@ class MessageCount(Struct, kw_only=True):
     messages: Turns
     model: str = ""
     system: str | list[dict[str, Any]] = ""
-    tools: Schemas = []
-    tool_choice: dict[str, Any] = {}
-    thinking: dict[str, Any] = {}
+    tools: Annotated[list[Tool], Meta(max_length=1000)] = []
+    tool_choice: Choice = Choice()
+    thinking: Thinking = Thinking()
+
+
+class Message(MessageCount, kw_only=True):
+    """A body of ``/v1/messages``."""
+
+    max_tokens: Count
+    stop_sequences: Stops = []
+    stream: bool = False
+    explain_cache: bool = False
+    speculative: bool | None = None
 
 
 class Tokenize(Struct, kw_only=True):
@@ -235,25 +260,20 @@ def _biases(given: Any) -> list[tuple[int, float]]:
     return found
 
 
-def schema_of(response_format: dict[str, Any]) -> str | None:
+def schema_of(asked: Format) -> str | None:
     """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text.
 
     Raises:
-        Problem: It is none of the known formats.
+        UsageError: It names no schema, or a long one.
     """
-    kind = response_format.get("type", "text")
-    if kind == "text":
+    if asked.type == "text":
         return None
-    schema: Any = response_format.get("schema", {"type": "object"})
-    if kind == "json_schema":
-        inner = response_format.get("json_schema")
-        schema = inner.get("schema") if isinstance(inner, dict) else None
-    elif kind != "json_object":
-        schema = None
-    if not isinstance(schema, dict):
-        known = "text, json_object or json_schema with a schema"
-        raise Problem(400, f"response_format: is not {known}", field="response_format")
+    schema = {"type": "object"} if asked.schema is None else asked.schema
+    if asked.type == "json_schema":
+        if asked.json_schema is None:
+            raise UsageError("has no schema", field="response_format.json_schema")
+        schema = asked.json_schema.schema
     text = msgspec.json.encode(schema).decode()
     if len(text) > MOST_GRAMMAR:
-        raise Problem(400, f"response_format: has more than {MOST_GRAMMAR} bytes")
+        raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field="response_format")
     return text

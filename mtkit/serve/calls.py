@@ -7,6 +7,7 @@ import re
 import secrets
 
 from mtkit.base.record import Record
+from mtkit.serve.job import Done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from mtkit.serve.call_forms import Form
+    from mtkit.serve.job import Piece
 
     Part: TypeAlias = "str | Thought | Call"
 
@@ -64,6 +66,10 @@ class Reading:
         self._rest = ""
         self._said = False
         self.called = 0
+
+    def read(self, told: Piece | Done) -> list[Part]:
+        """Return what a token or the end of the answer settles."""
+        return self._take(told.text, ends=isinstance(told, Done))
 
     def push(self, text: str) -> list[Part]:
         """Return what further text settles."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from mtkit.serve.bodies import Tool
+
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -129,20 +131,16 @@ def _blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
     return made
 
 
-def tools_from_anthropic(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return Anthropic's definitions of tools in OpenAI's form.
-
-    Raises:
-        UsageError: One is not a tool with a name and a schema.
-    """
-    made = []
-    for place, tool in enumerate(tools):
-        if not isinstance(tool.get("name"), str) or not isinstance(tool.get("input_schema"), dict):
-            raise UsageError("is not a tool with a name and a schema", field=f"tools[{place}]")
-        function = {
-            "name": tool["name"],
-            "description": tool.get("description", ""),
-            "parameters": tool["input_schema"],
+def tools_from_anthropic(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Return Anthropic's definitions of tools in OpenAI's form."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.input_schema,
+            },
         }
-        made.append({"type": "function", "function": function})
-    return made
+        for tool in tools
+    ]

@@ -24,13 +24,14 @@ from mtkit.serve.bodies import (
 from mtkit.serve.calls import Call, Thought
 from mtkit.serve.job import Done
 from mtkit.serve.messages import from_openai
-from mtkit.serve.replies import Events, Problem, as_json, body_of, event, while_there
+from mtkit.serve.replies import Problem, as_json, body_of, event
+from mtkit.serve.sending import reply
 from mtkit.serve.tools import Tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from typing import Any
+    from typing import Any, ClassVar
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -45,20 +46,21 @@ _LAST = b"data: [DONE]\n\n"
 
 async def models(_: Request, served: Served) -> Response:
     """List the one model."""
-    card = {
-        "id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit",
-        "context_length": served.scheduler.n_slot,
-    }  # fmt: skip
-    return as_json({"object": "list", "data": [card]})
+    return as_json({"object": "list", "data": [_card(served)]})
 
 
 async def model(request: Request, served: Served) -> Response:
     """Describe the model."""
     if request.path_params["name"] != served.name:
         raise Problem(404, "there is no such model", code="model_not_found")
-    return as_json(
-        {"id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit"}
-    )
+    return as_json(_card(served))
+
+
+def _card(served: Served) -> dict[str, Any]:
+    return {
+        "id": served.name, "object": "model", "created": served.created, "owned_by": "mtkit",
+        "context_length": served.scheduler.n_slot,
+    }  # fmt: skip
 
 
 async def completions(request: Request, served: Served) -> Response:
@@ -111,13 +113,12 @@ class _Texts:
     """The shape of completions."""
 
     prefix, whole, part = "cmpl-", "text_completion", "text_completion"
+    opening: ClassVar[dict[str, Any] | None] = None
+    ending: ClassVar[dict[str, Any]] = {"text": ""}
 
     def __init__(self, served: Served) -> None:
         self._piece = served.model.piece
         self._offsets: dict[int, int] = {}
-
-    def opening(self) -> dict[str, Any] | None:
-        return None
 
     def parts(self, _: int, told: Piece | Done) -> list[Part]:
         return [told.text]
@@ -127,9 +128,6 @@ class _Texts:
 
     def message(self, parts: list[Part]) -> dict[str, Any]:
         return {"text": "".join(map(str, parts))}
-
-    def ending(self) -> dict[str, Any]:
-        return {"text": ""}
 
     def logprobs(self, index: int, pieces: list[Piece]) -> dict[str, Any]:
         """Return OpenAI's columns of probabilities."""
@@ -157,17 +155,15 @@ class _Messages:
     """The shape of chat completions."""
 
     prefix, whole, part = "chatcmpl-", "chat.completion", "chat.completion.chunk"
+    opening: ClassVar[dict[str, Any]] = {"delta": {"role": "assistant", "content": ""}}
+    ending: ClassVar[dict[str, Any]] = {"delta": {}}
 
     def __init__(self, served: Served, tools: Tools) -> None:
         self._piece = served.model.piece
         self._readings: defaultdict[int, Reading] = defaultdict(tools.reading)
 
-    def opening(self) -> dict[str, Any] | None:
-        return {"delta": {"role": "assistant", "content": ""}}
-
     def parts(self, index: int, told: Piece | Done) -> list[Part]:
-        reading = self._readings[index]
-        return reading.finish(told.text) if isinstance(told, Done) else reading.push(told.text)
+        return self._readings[index].read(told)
 
     def chunk(self, part: Part, place: int) -> dict[str, Any]:
         if isinstance(part, str):
@@ -185,9 +181,6 @@ class _Messages:
         if calls:
             found |= {"content": text or None, "tool_calls": calls}
         return {"message": found}
-
-    def ending(self) -> dict[str, Any]:
-        return {"delta": {}}
 
     def logprobs(self, _: int, pieces: list[Piece]) -> dict[str, Any]:
         """Return OpenAI's list of probabilities."""
@@ -225,25 +218,14 @@ async def _reply(
         "model": served.name,
         "system_fingerprint": served.fingerprint,
     }
-    try:
-        await while_there(request.receive, answers.start())
-        if asked.stream:
-            return Events(
-                request,
-                _stream(asked, answers, shape, head),
-                _LAST,
-                answers.has_more,
-                answers.cancel,
-            )
-        found = await while_there(request.receive, _collected(answers, shape))
-    except BaseException:
-        answers.cancel()
-        raise
-    return as_json({**head, "choices": found, **_figures(answers, asked)})
+    chunks = _stream(asked, answers, shape, head) if asked.stream else None
+    return await reply(request, answers, chunks, lambda: _whole(asked, answers, shape, head), _LAST)
 
 
-async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[str, Any]]:
-    """Wait for all answers, and return the choices."""
+async def _whole(
+    asked: Completion | Chat, answers: Answers, shape: _Texts | _Messages, head: dict[str, Any]
+) -> dict[str, Any]:
+    """Wait for all answers, and return them."""
     parts: list[list[Part]] = [[] for _ in range(answers.count)]
     pieces: list[list[Piece]] = [[] for _ in range(answers.count)]
     async with aclosing(answers.events()) as events:
@@ -251,7 +233,7 @@ async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[s
             parts[index] += shape.parts(index, told)
             if not isinstance(told, Done) and told.chances is not None:
                 pieces[index].append(told)
-    return [
+    choices = [
         {
             "index": index,
             **shape.message(parts[index]),
@@ -262,6 +244,7 @@ async def _collected(answers: Answers, shape: _Texts | _Messages) -> list[dict[s
         }
         for index in range(answers.count)
     ]
+    return {**head, "choices": choices, **_figures(answers, asked)}
 
 
 async def _stream(
@@ -271,10 +254,9 @@ async def _stream(
         choice = {"index": index, "logprobs": None, **inner, "finish_reason": reason}
         return event({**head, "choices": [choice]})
 
-    opening = shape.opening()
-    if opening is not None:
+    if shape.opening is not None:
         for index in range(answers.count):
-            yield chunk(index, opening)
+            yield chunk(index, shape.opening)
     calls = [0] * answers.count
     async with aclosing(answers.events()) as events:
         async for index, told in events:
@@ -288,7 +270,7 @@ async def _stream(
                 calls[index] += isinstance(part, Call)
                 found = {}
             if isinstance(told, Done):
-                yield chunk(index, shape.ending(), _reason(told, calls[index]))
+                yield chunk(index, shape.ending, _reason(told, calls[index]))
     if asked.stream_options.include_usage or asked.explain_cache:
         yield event({**head, "choices": [], **_figures(answers, asked)})
     yield _LAST

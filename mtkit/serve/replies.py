@@ -1,10 +1,8 @@
-"""What goes back: errors in the shape of the API that was asked, events, nothing to who left."""
+"""What goes back: errors in the shape of the API that was asked, JSON, events; what came in."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from contextlib import suppress
 
 import msgspec
 from starlette.responses import Response
@@ -15,7 +13,6 @@ from mtkit.serve.job import Busy, Closed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
     from typing import Any
 
     from starlette.requests import Request
@@ -96,91 +93,6 @@ def event(value: Any, name: str = "") -> bytes:
     """Return a server-sent event."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
-
-
-class Gone(Exception):
-    """The client has left."""
-
-
-async def while_there(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:
-    """Do some work as long as the client is there.
-
-    Args:
-        receive: ASGI's; the whole body has been read.
-        work: What to do.
-
-    Raises:
-        Gone: The client has left; the work is cancelled.
-    """
-
-    async def left() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left())
-    try:
-        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            raise Gone
-        return doing.result()
-    finally:
-        for task in (doing, leaving):
-            task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await task
-
-
-class Events(Response):
-    """An answer of server-sent events; ends with an event of its own where one fails."""
-
-    media_type = "text/event-stream"
-
-    def __init__(
-        self,
-        request: Request,
-        chunks: AsyncGenerator[bytes, None],
-        last: bytes,
-        has_more: Callable[[], bool],
-        ended: Callable[[], None],
-    ) -> None:
-        """Take the events.
-
-        Args:
-            request: What is answered.
-            chunks: The events; closed in any case.
-            last: What ends the stream after an error.
-            has_more: Whether the next event is there already.
-            ended: Called in any case, also where not one event was asked for.
-        """
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
-        self._path, self._chunks, self._last = request.url.path, chunks, last
-        self._has_more, self._ended = has_more, ended
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG002
-        """Send the events until they end or the client leaves."""
-
-        async def write() -> None:
-            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            await send(start)
-            parts: list[bytes] = []
-            try:
-                async for chunk in self._chunks:
-                    parts.append(chunk)
-                    if not self._has_more():  # what is there at once is sent at once
-                        body, parts = b"".join(parts), []
-                        await send({"type": "http.response.body", "body": body, "more_body": True})
-            except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
-                parts += event(shaped(self._path, problem(error)), "error"), self._last
-            body = b"".join(parts)
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-
-        try:
-            with suppress(Gone):
-                await while_there(receive, write())
-        finally:
-            self._ended()
-            await self._chunks.aclose()
 
 
 async def body_of(request: Request, most: int) -> Any:

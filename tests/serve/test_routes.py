@@ -117,6 +117,7 @@ def test_tools_reach_the_template(tmp_path: Path) -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "4"},
     ]
+    from mtkit.serve.bodies import Tool
     from mtkit.serve.messages import from_anthropic, from_openai, tools_from_anthropic
 
     expected = "[add:object]system=Be.;user=go;assistant=(add 3);tool=4;"
@@ -132,7 +133,7 @@ def test_tools_reach_the_template(tmp_path: Path) -> None:
             {"role": "user",
              "content": [{"type": "tool_result", "tool_use_id": "1", "content": "4"}]},
         ]  # fmt: skip
-        tools = tools_from_anthropic([{"name": "add", "input_schema": schema}])
+        tools = tools_from_anthropic([Tool("add", schema)])
         assert prompt.text(from_anthropic(blocks, "Be."), tools) == expected
 
 
@@ -163,7 +164,12 @@ BAD = [
     ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: is not known"),
     ("/v1/chat/completions", {**ASK, "draft": "x.gguf"}, "draft: is not known"),
     ("/v1/chat/completions", {**ASK, "speculative": True}, "speculative: "),
-    ("/v1/chat/completions", {**ASK, "response_format": {"type": "xml"}}, "response_format: "),
+    ("/v1/chat/completions", {**ASK, "response_format": {"type": "xml"}}, "response_format.type"),
+    (
+        "/v1/chat/completions",
+        {**ASK, "response_format": {"type": "json_schema"}},
+        "response_format.json_schema: has no schema",
+    ),
     ("/v1/chat/completions", {**ASK, "json_schema": {"type": "integer", "minimum": 3}}, "minimum"),
     ("/v1/chat/completions", {**ASK, "grammar": "root ::= " + '"a" ' * 20000}, "grammar: "),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"x": 1}}, "logit_bias"),
@@ -187,6 +193,8 @@ BAD = [
     ("/v1/completions", {"prompt": ["x"] * 17}, "more than 16"),
     ("/v1/messages", {"messages": ASK["messages"]}, "max_tokens"),
     ("/v1/messages", {**ASK, "thinking": {"type": "enabled"}}, "thinking"),
+    ("/v1/messages", {**ASK, "tool_choice": {"type": "some"}}, "tool_choice.type: "),
+    ("/v1/messages", {**ASK, "tool_choice": {"type": "tool"}}, "names none of the tools"),
     ("/v1/messages", {**ASK, "messages": [{"role": "system", "content": "x"}]}, "role"),
     ("/v1/messages", {**ASK, "tools": [{"name": "x"}]}, "tools[0]"),
     ("/tokenize", {"content": 3}, "content"),
