@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any
 
+    from mtkit.serve.job import Terms
     from mtkit.serve.served import Served
-    from mtkit.settings import SamplerSettings
 
 
 class Answers:
@@ -31,27 +31,16 @@ class Answers:
         self,
         served: Served,
         prompts: Sequence[list[int]],
-        sampler: SamplerSettings,
-        *,
+        terms: Terms,
         n: int = 1,
-        limit: int | None = None,
-        stops: Sequence[str] = (),
-        top: int | None = None,
-        shown: frozenset[int] = frozenset(),
-        speculative: bool | None = None,
     ) -> None:
         """Prepare the jobs.
 
         Args:
             served: What answers.
             prompts: Each is answered ``n`` times.
-            sampler: How tokens are chosen; of several answers each has a seed of its own.
+            terms: How; of several answers each has a seed of its own.
             n: Answers to each prompt.
-            limit: Tokens of each at most; None: as many as fit.
-            stops: Strings that end them.
-            top: As in ``Job``.
-            shown: As in ``Job``.
-            speculative: As in ``Job``; None: where anything drafts.
 
         Raises:
             UsageError: A prompt is empty, or has an id that does not exist, or nothing drafts.
@@ -63,24 +52,22 @@ class Answers:
         self.done: dict[int, Done] = {}
         self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
         self._started = time.perf_counter()
-        drafts = served.scheduler.drafts
-        if speculative and not drafts:
+        if terms.speculative and not served.scheduler.drafts:
             raise UsageError(
                 "nothing drafts here", field="speculative",
                 hint="the server has to be started with --draft or --draft-lookup",
             )  # fmt: skip
-        drafts = drafts and speculative is not False
         self._jobs = []
         for index in range(self.count):
             ids = prompts[index // n]
             served.model.check_ids(ids)
             room = served.scheduler.room(len(ids))
-            seed = sampler.seed
-            own = sampler if seed is None else replace(sampler, seed=(seed + index % n) % (1 << 32))
-            most = room if limit is None else min(limit, room)
-            emit = self._emit(index)
-            job = Job(ids, own, most, emit, stops=stops, top=top, shown=shown, speculative=drafts)
-            self._jobs.append(job)
+            seed, own = terms.sampler.seed, terms
+            if seed is not None:
+                seed = (seed + index % n) % (1 << 32)
+                own = replace(terms, sampler=replace(terms.sampler, seed=seed))
+            most = room if terms.limit is None else min(terms.limit, room)
+            self._jobs.append(Job(ids, own, most, self._emit(index)))
 
     def _emit(self, index: int) -> Callable[[Any], None]:
         posts, put = self._served.posts, self._told.put_nowait

@@ -13,6 +13,7 @@ import msgspec
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
 from mtkit.serve.calls import Thought
+from mtkit.serve.job import Terms
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import as_json, body_of, event
 from mtkit.serve.sending import reply
@@ -63,15 +64,9 @@ async def messages(request: Request, served: Served) -> Response:
     tools = _tools(asked, served)
     sampler = await tools.forcing(sampler)
     ids = await _ids(asked, tools, served)
-    answers = Answers(
-        served,
-        [ids],
-        sampler,
-        limit=asked.max_tokens,
-        stops=asked.stop_sequences,
-        shown=served.markers if tools.shows else frozenset(),
-        speculative=asked.speculative,
-    )
+    shown = served.markers if tools.shows else frozenset()
+    terms = Terms(sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative)
+    answers = Answers(served, [ids], terms)
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",

@@ -108,6 +108,11 @@ class Answer(Struct, kw_only=True):
     explain_cache: bool = False
     speculative: bool | None = None
 
+    @property
+    def stops(self) -> list[str]:
+        """Return the stop strings."""
+        return [self.stop] if isinstance(self.stop, str) else self.stop
+
 
 class Completion(Answer, kw_only=True):
     """A body of ``/v1/completions``."""

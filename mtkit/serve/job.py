@@ -115,42 +115,42 @@ class Failed(Record):
     error: Exception
 
 
+class Terms(Record):
+    """How a prompt is to be answered.
+
+    Attributes:
+        sampler: How tokens are chosen.
+        limit: Tokens at most; None: as many as fit.
+        stops: Strings that end the answer.
+        top: How many of the most probable tokens are told with each; None: no probabilities.
+        shown: Control tokens that are text of the answer.
+        speculative: Tokens may be drafted; None: where anything drafts.
+    """
+
+    sampler: SamplerSettings
+    limit: int | None = None
+    stops: Sequence[str] = ()
+    top: int | None = None
+    shown: frozenset[int] = frozenset()
+    speculative: bool | None = None
+
+
 class Job:
     """A prompt to be answered.
 
     Attributes:
         ids: The prompt.
-        sampler: How tokens are chosen.
+        terms: How.
         limit: Tokens at most.
-        stops: Strings that end the answer.
-        top: How many of the most probable tokens are told with each; None: no probabilities.
-        shown: Control tokens that are text of the answer.
-        speculative: Tokens may be drafted, where anything drafts.
         emit: Called in the scheduler's thread with ``Begun``, ``Piece`` … and at last ``Done`` or
             ``Failed``; must not wait.
         cancelled: Set from any thread, ends it before its next token; nothing is told any more.
     """
 
     def __init__(
-        self,
-        ids: Sequence[int],
-        sampler: SamplerSettings,
-        limit: int,
-        emit: Callable[[Any], None],
-        *,
-        stops: Sequence[str] = (),
-        top: int | None = None,
-        shown: frozenset[int] = frozenset(),
-        speculative: bool = True,
+        self, ids: Sequence[int], terms: Terms, limit: int, emit: Callable[[Any], None]
     ) -> None:
-        self.ids = list(ids)
-        self.sampler = sampler
-        self.limit = limit
-        self.stops = stops
-        self.top = top
-        self.shown = shown
-        self.speculative = speculative
-        self.emit = emit
+        self.ids, self.terms, self.limit, self.emit = list(ids), terms, limit, emit
         self.cancelled = False
 
 

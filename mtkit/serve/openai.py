@@ -22,7 +22,7 @@ from mtkit.serve.bodies import (
     schema_of,
 )
 from mtkit.serve.calls import Call, Thought
-from mtkit.serve.job import Done
+from mtkit.serve.job import Done, Terms
 from mtkit.serve.messages import from_openai
 from mtkit.serve.replies import Problem, as_json, body_of, event
 from mtkit.serve.sending import reply
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mtkit.serve.calls import Part, Reading
     from mtkit.serve.job import Chances, Piece
     from mtkit.serve.served import Served
-    from mtkit.settings import SamplerSettings
 
 _LAST = b"data: [DONE]\n\n"
 
@@ -71,8 +70,8 @@ async def completions(request: Request, served: Served) -> Response:
     if len(prompts) * asked.n > MOST_CHOICES:
         raise Problem(400, f"prompt, n: more than {MOST_CHOICES} answers", field="prompt")
     ids = [await served.text_ids(one) if isinstance(one, str) else one for one in prompts]
-    answers = _answers(served, asked, ids, sampler, asked.max_tokens or 16, asked.logprobs)
-    return await _reply(request, served, asked, answers, _Texts(served))
+    terms = Terms(sampler, asked.max_tokens or 16, asked.stops, asked.logprobs)
+    return await _reply(request, served, asked, ids, terms, _Texts(served))
 
 
 async def chat(request: Request, served: Served) -> Response:
@@ -88,25 +87,8 @@ async def chat(request: Request, served: Served) -> Response:
     ids = await served.chat_ids(from_openai(asked.messages), tools.given)
     limit = asked.max_completion_tokens or asked.max_tokens
     top = asked.top_logprobs if asked.logprobs else None
-    answers = _answers(served, asked, [ids], sampler, limit, top, tools)
-    return await _reply(request, served, asked, answers, _Messages(served, tools))
-
-
-def _answers(
-    served: Served,
-    asked: Completion | Chat,
-    ids: list[list[int]],
-    sampler: SamplerSettings,
-    limit: int | None,
-    top: int | None,
-    tools: Tools | None = None,
-) -> Answers:
-    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop
-    shown = served.markers if tools and tools.shows else frozenset()
-    return Answers(
-        served, ids, sampler, n=asked.n, limit=limit, stops=stops, top=top, shown=shown,
-        speculative=asked.speculative,
-    )  # fmt: skip
+    terms = Terms(sampler, limit, asked.stops, top, served.markers if tools.shows else frozenset())
+    return await _reply(request, served, asked, [ids], terms, _Messages(served, tools))
 
 
 class _Texts:
@@ -208,9 +190,11 @@ async def _reply(
     request: Request,
     served: Served,
     asked: Completion | Chat,
-    answers: Answers,
+    prompts: list[list[int]],
+    terms: Terms,
     shape: _Texts | _Messages,
 ) -> Response:
+    answers = Answers(served, prompts, replace(terms, speculative=asked.speculative), asked.n)
     head = {
         "id": shape.prefix + secrets.token_hex(12),
         "object": shape.part if asked.stream else shape.whole,

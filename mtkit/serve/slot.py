@@ -66,7 +66,7 @@ class Slot:
     def may_draft(self) -> int:
         """How many tokens can be drafted behind the last one."""
         job = self.job
-        if job is None or self.seat is None or not job.speculative or self.waiting > 1:
+        if job is None or self.seat is None or job.terms.speculative is False or self.waiting > 1:
             return 0
         return min(job.limit - self.generated, self._context.n_slot - self.past) - 1
 
@@ -97,7 +97,7 @@ class Slot:
         """
         context, ids = self._context, job.ids
         context.model.check_ids(ids)
-        self._sampler = Sampler(context, job.sampler)
+        self._sampler = Sampler(context, job.terms.sampler)
         common = self.common(ids)
         had = self.ids[: self.past]
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
@@ -108,7 +108,7 @@ class Slot:
             self.seat.begin(ids, goes_on=2 * common >= len(ids))
         self.job, self.used = job, used
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
-        self._text = TextStream(job.stops)
+        self._text = TextStream(job.terms.stops)
         self.started = time.perf_counter()
         self._first = 0.0
         self._sampler.accept(ids)
@@ -137,7 +137,7 @@ class Slot:
         self.past += made.accepted
         if made.accepted < drafted and not context.cut(self.number, self.past):
             raise UnsupportedError("its memory cannot be cut", source=context.model.path)
-        if self.seat is not None and made.emitted and job.speculative:
+        if self.seat is not None and made.emitted and job.terms.speculative is not False:
             self.seat.saw(made, context.logits(at))
         if end is not None:
             self._finish(end)
@@ -146,7 +146,7 @@ class Slot:
         """Choose a token; says why it is the last one, None where it is not."""
         job, context = self.job, self._context
         assert job is not None
-        logits = context.logits(row).copy() if job.top is not None else None
+        logits = context.logits(row).copy() if job.terms.top is not None else None
         token = made.next(self._verification, row - len(made.emitted))
         if not self.generated:
             self._first = time.perf_counter()
@@ -154,10 +154,10 @@ class Slot:
             return "grammar"
         self.ids.append(token)
         self.generated += 1
-        is_eog = token in context.model.eog_ids and not job.sampler.ignore_eos
-        raw = context.model.piece(token, special=is_eog or token in job.shown)
+        is_eog = token in context.model.eog_ids and not job.terms.sampler.ignore_eos
+        raw = context.model.piece(token, special=is_eog or token in job.terms.shown)
         text = "" if is_eog else self._text.push(raw)
-        found = None if job.top is None or is_eog else chances(logits, token, job.top)
+        found = None if job.terms.top is None or is_eog else chances(logits, token, job.terms.top)
         job.emit(Piece(token, raw, text, found))
         if is_eog:
             return "eog"
@@ -180,7 +180,7 @@ class Slot:
                 self.generated,
                 self._first - self.started,
                 now - self._first,
-                self.drafting if job.speculative else None,
+                self.drafting if job.terms.speculative is not False else None,
             )
         )
 

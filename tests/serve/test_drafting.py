@@ -93,8 +93,8 @@ def test_greedy_answers_are_those_of_generate(name: str, tmp_path: Path) -> None
             assert asked.ids == wanted[at]
         before = scheduler.rounds
         many = [ask(scheduler, one, 32) for one in ids]
-        plain = ask(scheduler, ids[0], 32)  # waits, and then runs beside those that draft
-        plain.job.speculative = False
+        # This one waits, and then runs beside those that draft.
+        plain = ask(scheduler, ids[0], 32, speculative=False)
         done = [asked.all() for asked in many]
         assert [asked.ids for asked in many] == wanted
         assert plain.all().drafting is None

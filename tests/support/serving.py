@@ -32,17 +32,17 @@ class Asked:
     """A job with everything that it told."""
 
     def __init__(self, ids: Sequence[int], limit: int = 20, **options: Any) -> None:
-        from mtkit.serve.job import Job
+        from mtkit.serve.job import Job, Terms
         from mtkit.settings import SamplerSettings
         from mtkit.settings.declaration import settings_of
 
-        names = {"stops", "top"}
+        names = {"stops", "top", "speculative"}
         sampler = {name: value for name, value in options.items() if name not in names}
         rest = {name: value for name, value in options.items() if name in names}
         self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.events: list[Any] = []
         settings = settings_of(SamplerSettings, sampler)
-        self.job = Job(ids, settings, limit, self.told.put, **rest)
+        self.job = Job(ids, Terms(settings, **rest), limit, self.told.put)
 
     def next(self) -> Any:
         """Wait for the next event."""
