@@ -1,5 +1,7 @@
 """Native core of mtkit."""
 
+from collections.abc import Iterable
+
 INTERFACE: int
 """Which interface the core was built with, see mtkit/base/native.py."""
 
@@ -42,7 +44,7 @@ class Deferred(Exception):
 class Engine:
     """A tokenizer from its tables; used by any thread."""
 
-    def __init__(self, tables: dict[str, object]) -> None: ...
+    def __init__(self, tables: dict[str, object], cache_bytes: int = 4194304) -> None: ...
     def encode_ids(
         self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> list[int]:
@@ -90,8 +92,15 @@ class Engine:
     def own_words(self) -> bytes:
         """Table of the pieces that are encoded as themselves; empty: the model needs none."""
 
+    def seeds(self, texts: Iterable[object]) -> bytes:
+        """Table of the words that come most often in texts, an iterable of bytes."""
+
     def warm(self) -> bool:
         """Make what is otherwise made when enough text was seen; whether merges have borders."""
+
+    @property
+    def cached_bytes(self) -> int:
+        """What words that idle calls remember take."""
 
     @property
     def cuts_at_pattern(self) -> bool:

@@ -39,12 +39,18 @@ class Engine:
 
     name = "native"
 
-    def __init__(self, sections: Mapping[str, Buffer], spec: Callable[[], TokenizerSpec]) -> None:
+    def __init__(
+        self,
+        sections: Mapping[str, Buffer],
+        spec: Callable[[], TokenizerSpec],
+        cache_bytes: int | None = None,
+    ) -> None:
         """Check the tables and use them in place.
 
         Args:
             sections: Tag -> table, as ``tables`` makes them.
             spec: Gives the specification when the pipeline is needed, for example for a trace.
+            cache_bytes: What the words that a call remembers may take; None: about 4 MB; 0: none.
 
         Raises:
             FormatError: The tables do not fit each other or this version.
@@ -52,7 +58,8 @@ class Engine:
         """
         from mtkit.base.native import native
 
-        self._native = native.Engine(dict(sections))
+        size = {} if cache_bytes is None else {"cache_bytes": cache_bytes}
+        self._native = native.Engine(dict(sections), **size)
         self.core_ids = self._native.encode_ids
         self.core_array = self._native.encode_packed
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
@@ -265,8 +272,12 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     return build(spec)
 
 
-def stored_tables(spec: TokenizerSpec) -> dict[str, bytes]:
-    """Return the tables for a file, with one that takes too long to be made at every load.
+def stored_tables(spec: TokenizerSpec, corpus: Iterable[bytes] = ()) -> dict[str, bytes]:
+    """Return the tables for a file, with those that take too long to be made at every load.
+
+    Args:
+        spec: The specification.
+        corpus: Texts whose most frequent words are known from the start.
 
     Raises:
         UnsupportedError: The core has no steps for a part of it.
@@ -275,11 +286,12 @@ def stored_tables(spec: TokenizerSpec) -> dict[str, bytes]:
     from mtkit.base.native import native
 
     sections = tables(spec)
-    own_words = native.Engine(dict[str, object](sections)).own_words()
-    return sections | ({"OWNW": own_words} if own_words else {})
+    engine = native.Engine(dict[str, object](sections))
+    made = {"OWNW": engine.own_words(), "SEED": engine.seeds(corpus)}
+    return sections | {tag: table for tag, table in made.items() if table}
 
 
-def load_engine(spec: TokenizerSpec) -> AnyEngine:
+def load_engine(spec: TokenizerSpec, cache_bytes: int | None = None) -> AnyEngine:
     """Return the native engine of a specification, or its pipeline.
 
     The pipeline serves where the native core is not installed or lacks a component.
@@ -287,7 +299,7 @@ def load_engine(spec: TokenizerSpec) -> AnyEngine:
     from mtkit.errors import UnsupportedError
 
     try:
-        return Engine(tables(spec), lambda: spec)
+        return Engine(tables(spec), lambda: spec, cache_bytes)
     except (ImportError, UnsupportedError):
         from mtkit.pipeline import Pipeline
 

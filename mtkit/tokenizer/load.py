@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.errors import FormatError, MtkitError
+from mtkit.errors import FormatError, MtkitError, UsageError
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -24,6 +24,7 @@ def load(
     *,
     overrides: Mapping[str, object] | None = None,
     download: bool = False,
+    cache_bytes: int | None = None,
 ) -> Tokenizer:
     """Load a tokenizer.
 
@@ -35,15 +36,20 @@ def load(
         overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
             of a published one.
         download: Fetch a repository that the cache lacks.
+        cache_bytes: What the words that a thread remembers may take; None: about 4 MB; 0: none
+            are remembered.
 
     Raises:
-        UsageError: There is no such file.
+        UsageError: There is no such file, or ``cache_bytes`` is below 0.
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
     name = os.fspath(path_or_name) if path_or_name is not None else None
+    if cache_bytes is not None and cache_bytes < 0:
+        raise UsageError(f"is {cache_bytes}, below 0", field="cache_bytes")
     path = locate(name, download=download)
-    return load_source(Source.open(path), overrides=overrides or named_encoding(name, path))
+    overrides = overrides or named_encoding(name, path)
+    return load_source(Source.open(path), overrides=overrides, cache_bytes=cache_bytes)
 
 
 def named_encoding(name: str | None, path: str) -> Mapping[str, object] | None:
@@ -56,7 +62,11 @@ def named_encoding(name: str | None, path: str) -> Mapping[str, object] | None:
 
 
 def load_source(
-    source: Source, *, overrides: Mapping[str, object] | None = None, reader: str | None = None
+    source: Source,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    reader: str | None = None,
+    cache_bytes: int | None = None,
 ) -> Tokenizer:
     """Load a tokenizer from an open source.
 
@@ -64,6 +74,7 @@ def load_source(
         source: The file.
         overrides: GGUF metadata keys replaced while loading.
         reader: Name of another program whose reading of the file counts ("mnn").
+        cache_bytes: As ``load`` takes it.
 
     Raises:
         FormatError: The file is damaged or no format knows it.
@@ -72,7 +83,7 @@ def load_source(
     """
     unusable = ""
     if reader is None and not overrides:
-        tokenizer, unusable = mapped(source)
+        tokenizer, unusable = mapped(source, cache_bytes)
         if tokenizer is not None:
             return tokenizer
     from mtkit import formats
@@ -86,6 +97,7 @@ def load_source(
         raise error.located(source.name) from None
     return Tokenizer(
         reading.spec,
+        cache_bytes=cache_bytes,
         source=source.name,
         format_name=module.NAME,
         assumptions=reading.assumptions,
@@ -93,7 +105,7 @@ def load_source(
     )
 
 
-def mapped(source: Source) -> tuple[Tokenizer | None, str]:
+def mapped(source: Source, cache_bytes: int | None = None) -> tuple[Tokenizer | None, str]:
     """Return a tokenizer whose engine uses tables in the file, or why those cannot be used.
 
     Nothing is read but the place of the tables; the specification is decoded when it is asked for.
@@ -107,7 +119,7 @@ def mapped(source: Source) -> tuple[Tokenizer | None, str]:
 
     module, tables = found
     try:
-        engine = Engine(tables, lambda: tokenizer.spec)
+        engine = Engine(tables, lambda: tokenizer.spec, cache_bytes)
     except ImportError:  # there is no native core
         return None, ""
     except FormatError as error:  # as a rule tables of another version
@@ -118,6 +130,7 @@ def mapped(source: Source) -> tuple[Tokenizer | None, str]:
     tokenizer = Tokenizer(
         lambda: module.read(source, {}).spec,
         engine=engine,
+        cache_bytes=cache_bytes,
         source=source.name,
         format_name=module.NAME,
     )

@@ -43,6 +43,7 @@ class Tokenizer:
         spec: TokenizerSpec | Callable[[], TokenizerSpec],
         *,
         engine: AnyEngine | None = None,
+        cache_bytes: int | None = None,
         source: str = "",
         format_name: str = "",
         assumptions: tuple[str, ...] = (),
@@ -50,6 +51,7 @@ class Tokenizer:
     ) -> None:
         self._spec = spec
         self._engine = engine
+        self._cache_bytes = cache_bytes
         self.source = source
         self.format_name = format_name
         self.assumptions = assumptions
@@ -78,7 +80,7 @@ class Tokenizer:
             from mtkit.engine import load_engine
 
             with self._naming:
-                self._engine = load_engine(self.spec)
+                self._engine = load_engine(self.spec, self._cache_bytes)
         return self._engine
 
     @property

@@ -17,14 +17,15 @@ class Engine::ScratchLease {
                 engine.pooled_ -= scratch_->cached();
             }
         }
-        if (!scratch_) scratch_ = std::make_unique<Scratch>();
+        if (!scratch_) scratch_ = std::make_unique<Scratch>(engine.cache_bytes_);
     }
     ~ScratchLease() {
         scratch_->arena.reset();
         release_large();
         const std::size_t bytes = scratch_->cached();
         const std::lock_guard lock(engine_.mutex_);
-        const bool fits = engine_.pool_.size() < POOL && engine_.pooled_ + bytes <= POOL_BYTES;
+        const bool fits = engine_.pool_.size() < POOL &&
+                          engine_.pooled_ + bytes <= std::max(POOL_BYTES, 4 * engine_.cache_bytes_);
         if (!fits && !engine_.pool_.empty()) return;
         engine_.pool_.push_back(std::move(scratch_));
         engine_.pooled_ += bytes;

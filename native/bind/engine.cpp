@@ -8,6 +8,7 @@
 
 #include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
+#include "encode/seeds.hpp"
 
 using namespace nb::literals;
 
@@ -134,11 +135,30 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
     return out;
 }
 
+using Corpus = nb::typed<nb::iterable, nb::object>;
+
+nb::bytes seeds(const BoundEngine &engine, const Corpus &texts) {
+    mtkit::SeedCounter counter(engine.engine());
+    for (const nb::handle text : texts) {
+        const Buffer buffer(text);
+        const nb::gil_scoped_release unlocked;
+        try {
+            counter.add(buffer.text());
+        } catch (const mtkit::Deferred &) { // the pipeline has to cut it
+        }
+    }
+    const auto words = counter.most_frequent();
+    const auto table = words.seeds();
+    return nb::bytes(table.data(), table.size());
+}
+
 } // namespace
 
 void bind_engine(nb::module_ &m) {
     nb::class_<BoundEngine> engine(m, "Engine", "A tokenizer from its tables; used by any thread.");
-    engine.def(nb::init<const BoundEngine::Sections &>(), "tables"_a)
+    engine
+        .def(nb::init<const BoundEngine::Sections &, std::size_t>(), "tables"_a,
+             "cache_bytes"_a = mtkit::WordCache::USUAL_BYTES)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a.none(),
              "Ids of a text; parse_special: None for the default.")
         .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a,
@@ -156,6 +176,11 @@ void bind_engine(nb::module_ &m) {
             "own_words",
             [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
             "Table of the pieces that are encoded as themselves; empty: the model needs none.")
+        .def("seeds", &seeds, "texts"_a,
+             "Table of the words that come most often in texts, an iterable of bytes.")
+        .def_prop_ro(
+            "cached_bytes", [](const BoundEngine &self) { return self.engine().cached_bytes(); },
+            "What words that idle calls remember take.")
         .def_prop_ro(
             "cuts_at_pattern",
             [](const BoundEngine &self) { return self.engine().cuts_at_pattern(); },

@@ -18,7 +18,8 @@ Frame read_frame(Reader &program, const char *field) {
 
 Engine::~Engine() = default;
 
-Engine::Engine(Tables tables) : tables_(std::move(tables)) {
+Engine::Engine(Tables tables, std::size_t cache_bytes)
+    : tables_(std::move(tables)), cache_bytes_(cache_bytes) {
     Reader program(tables_.bytes("PROG"));
     const auto version = program.scalar<std::uint32_t>("version");
     if (version != PROGRAM_VERSION)
@@ -32,6 +33,7 @@ Engine::Engine(Tables tables) : tables_(std::move(tables)) {
     cut_at_marks_ = read_flag(program, "cut_at_marks");
     split_points_ = SplitPoints(read_text(program, "crossed"));
     cacheable_ = read_flag(program, "cacheable");
+    seeds_ = WordCache::Seeds(tables_.numbers<std::uint64_t>("SEED"));
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
     vocabulary_.words =
@@ -156,6 +158,50 @@ std::vector<std::uint8_t> Engine::own_words() const {
             bits[id / 8] |= static_cast<std::uint8_t>(1U << (id % 8));
     }
     return bits;
+}
+
+void Engine::each_word(std::string_view text,
+                       const std::function<void(std::string_view, bool)> &put) const {
+    struct Words {
+        const Engine &engine;
+        Scratch &scratch;
+        const std::function<void(std::string_view, bool)> &put;
+        void added(const Segment &) {}
+        void word(std::string_view word, const Extent *, const char *) {
+            engine.parts(word, scratch, [&](std::size_t start, std::size_t end, bool part) {
+                put(word.substr(start, end - start), part);
+            });
+        }
+    };
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
+    scratch.model.places = false;
+    const auto valid = checked(text, false, scratch);
+    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
+        try {
+            const Part whole{valid, nullptr, {0, 0}, true, true};
+            walk(whole, -1, scratch, Words{*this, scratch, put});
+            return;
+        } catch (const NeedsExtents &) {
+            if (!aligns()) throw Deferred();
+            scratch.arena.begin(text.size());
+        }
+    }
+    walk(aligned(valid, scratch), -1, scratch, Words{*this, scratch, put});
+}
+
+void Engine::encode_one(std::string_view word, bool part, std::vector<std::uint32_t> &out) const {
+    ScratchLease lease(*this);
+    Scratch &scratch = *lease;
+    scratch.model.places = false;
+    scratch.tokens.clear();
+    out.clear();
+    try {
+        encode_word(word, part, scratch);
+    } catch (const NoToken &) {
+        return;
+    }
+    for (const auto &token : scratch.tokens) out.push_back(token.id);
 }
 
 void Engine::encode_word(std::string_view word, bool part, Scratch &scratch) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,7 +48,8 @@ struct EncodeOptions {
 
 class Engine {
   public:
-    explicit Engine(Tables tables);
+    // A cache takes about so many bytes at most.
+    explicit Engine(Tables tables, std::size_t cache_bytes = WordCache::USUAL_BYTES);
     ~Engine();
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
@@ -68,6 +70,11 @@ class Engine {
     [[nodiscard]] bool cuts_at_pattern() const {
         return cut_.pattern != nullptr || chunks_.load() != nullptr;
     }
+    // Bytes of the caches that no call has.
+    [[nodiscard]] std::size_t cached_bytes() const {
+        const std::lock_guard lock(mutex_);
+        return pooled_;
+    }
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const {
         if (in_chunks_) make_chunks();
@@ -75,11 +82,21 @@ class Engine {
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
+    // Put what the model is asked for in a text, and whether it is a part of a word.
+    void each_word(std::string_view text,
+                   const std::function<void(std::string_view, bool)> &put) const;
+    // Ids of what each_word gave; none where it has no token.
+    void encode_one(std::string_view word, bool part, std::vector<std::uint32_t> &out) const;
 
   private:
     struct Scratch {
         Arena arena;
         ModelScratch model;
+        explicit Scratch(std::size_t cache_bytes)
+            : cache(cache_bytes), places(cache_bytes), chunks(cache_bytes) {
+            model.segments = WordCache(cache_bytes);
+        }
+
         WordCache cache;
         WordCache places; // id and size of each token
         WordCache chunks; // see chunks.hpp
@@ -161,6 +178,7 @@ class Engine {
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
     PatternCut cut_;                   // where the pre-tokenizer is nothing else
     WordStarts word_starts_ = nullptr; // of its pattern
+    WordCache::Seeds seeds_;
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     std::vector<std::uint32_t> prefix_;
@@ -179,6 +197,7 @@ class Engine {
     mutable std::atomic<const Chunks *> chunks_ = nullptr;
     bool in_chunks_ = false; // whether there may be seams
 
+    std::size_t cache_bytes_;
     // Working memory that no call has.
     static constexpr std::size_t POOL = 16;
     static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, beyond the first

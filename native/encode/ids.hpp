@@ -100,7 +100,10 @@ class Engine::Ids {
             return;
         }
         const std::size_t before = out_.size();
-        encode(word, part);
+        if (const auto *seed = engine_.seeds_.find(asked))
+            out_.append({seed->ids, seed->count()});
+        else
+            encode(word, part);
         const auto ids = out_.ids().subspan(before);
         scratch_.cache.put(asked, ids.data(), ids.size());
     }

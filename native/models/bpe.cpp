@@ -2,6 +2,9 @@
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
 // byte_pair_merge.
+#include <atomic>
+#include <mutex>
+
 #include "models/merging.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -48,7 +51,7 @@ class Bpe final : public Model {
             }
         }
         if (word.size() <= FEW && bytes_alone_) {
-            merge_few(word, out);
+            merge_few(word, scratch, out);
             return;
         }
         scratch.begin(word.size());
@@ -72,7 +75,8 @@ class Bpe final : public Model {
 
     // A short word in which every byte is a symbol; as merge_by_scan. Symbols stay where their
     // first byte is; the least of their numbers is the leftmost of the lowest ranks.
-    void merge_few(std::string_view word, std::vector<Token> &out) const {
+    void merge_few(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
+        const PairFilter *const filter = find_filter(scratch);
         static_assert(SYMBOL_LIMIT <= NONE / FEW);
         std::uint32_t ids[FEW];
         std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
@@ -80,7 +84,10 @@ class Bpe final : public Model {
         std::uint8_t behind[FEW];
         const auto count = static_cast<std::uint32_t>(word.size());
         const auto number = [&](std::uint32_t at) {
-            const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
+            const auto left = ids[at];
+            const auto right = ids[behind[at]];
+            if (filter != nullptr && !filter->may_merge(left, right)) return NONE;
+            const std::uint32_t rank = pairs_.rank(left, right);
             return rank == NONE ? NONE : rank * FEW + at;
         };
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -105,6 +112,18 @@ class Bpe final : public Model {
         }
         for (std::uint32_t at = 0; at < count; at = behind[at])
             out.push_back({ids[at], at, behind[at]});
+    }
+
+    // Made when that many words were merged; null before.
+    static constexpr std::size_t SEVERAL = 256;
+    const PairFilter *find_filter(ModelScratch &scratch) const {
+        if (const auto *ready = filter_.load(std::memory_order_acquire)) return ready;
+        if (++scratch.merged < SEVERAL) return nullptr;
+        std::call_once(once_, [this] {
+            made_ = std::make_unique<PairFilter>(pairs_);
+            filter_.store(made_.get(), std::memory_order_release);
+        });
+        return made_.get();
     }
 
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
@@ -203,6 +222,9 @@ class Bpe final : public Model {
 
     Vocabulary vocabulary_;
     PairTable pairs_;
+    mutable std::once_flag once_;
+    mutable std::unique_ptr<PairFilter> made_;
+    mutable std::atomic<const PairFilter *> filter_ = nullptr;
     std::uint32_t unk_;
     bool fuse_unk_;
     bool byte_fallback_;

@@ -54,6 +54,7 @@ struct ModelScratch {
     std::string key;
     std::vector<std::uint32_t> ids;
     WordCache segments;            // of Unigram: how sure each is, its tokens
+    std::size_t merged = 0;        // words, before pairs are filtered
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8
     bool part = false;             // what is encoded is less than a word, see borders.hpp

@@ -1,21 +1,24 @@
 // Ids of words seen before. Bounded; an entry may be overwritten at any time.
 //
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
-// grows with use to 2 MB: a word lies in its pair or, where that is full, in the one beside; where
-// that is full, too, it takes the place of another, which goes to the others. These lie in two
-// generations of at most 0.7 MB: when the younger is full, the older goes.
+// grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
+// beside; where that is full, too, it takes the place of another, which goes to the others. These
+// lie in two generations: when the younger is full, the older goes.
 // Belongs to one call at a time.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/errors.hpp"
 #include "base/hash.hpp"
 
 namespace mtkit {
@@ -36,6 +39,10 @@ class WordCache {
         Key key;
         std::uint32_t ids[FEW + 1]; // and how many there are
         [[nodiscard]] std::uint32_t count() const { return ids[FEW]; }
+    };
+    // Two pairs beside each other; each is a line of the processor's cache.
+    struct alignas(4 * sizeof(Short)) TwoPairs {
+        Short slots[4];
     };
     static constexpr std::size_t READ_IDS = FEW + 1;
     static constexpr std::size_t SHORT = 15;
@@ -104,14 +111,51 @@ class WordCache {
         std::uint64_t hash_;
     };
 
-    WordCache() = default;
-    WordCache(const WordCache &) = delete;
-    WordCache &operator=(const WordCache &) = delete;
+    static constexpr std::size_t USUAL_BYTES = 4U << 20;
+
+    // One that takes about so many bytes at most; none where they are too few.
+    explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
+        : most_groups_(std::bit_floor(most_bytes / 2 / sizeof(TwoPairs))), young_(most_bytes / 4),
+          old_(most_bytes / 4) {
+        if (most_bytes < LEAST_BYTES) most_groups_ = 0;
+    }
+    WordCache(WordCache &&) = default;
+    WordCache &operator=(WordCache &&) = default;
+
+    // Short words that a file has.
+    class Seeds {
+      public:
+        Seeds() = default;
+        // Throws FormatError where the table cannot be one.
+        explicit Seeds(std::span<const std::uint64_t> table) {
+            const std::size_t groups = table.size_bytes() / sizeof(TwoPairs);
+            if (table.empty()) return;
+            if (!std::has_single_bit(groups) || table.size_bytes() % sizeof(TwoPairs) != 0)
+                throw FormatError("is " + std::to_string(table.size_bytes()) + " bytes long",
+                                  "SEED");
+            pairs_ = reinterpret_cast<const Short *>(table.data());
+            shift_ = shift_of(groups);
+        }
+        // Null: it is not among them.
+        [[nodiscard]] const Short *find(const Word &word) const {
+            if (pairs_ == nullptr || !word.is_short()) return nullptr;
+            const auto *const entry = find_key(pairs_, shift_, word.key_, word.hash_);
+            return entry != nullptr && entry->count() <= FEW ? entry : nullptr;
+        }
+
+      private:
+        const Short *pairs_ = nullptr;
+        unsigned shift_ = 0;
+    };
+    // Its short words as a table for Seeds.
+    [[nodiscard]] std::span<const std::byte> seeds() const {
+        return std::as_bytes(std::span(short_));
+    }
 
     // Ids of a word, in place until the next put(); null when it is not known.
     const std::uint32_t *find(const Word &word, std::size_t &count) const {
         if (word.is_short()) {
-            if (const auto *entry = find_key(word.key_, word.hash_)) {
+            if (const auto *entry = find_key(pairs_, shift_, word.key_, word.hash_)) {
                 count = entry->count();
                 return entry->ids;
             }
@@ -121,8 +165,9 @@ class WordCache {
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (most_groups_ == 0) return;
         if (word.is_short() && count <= FEW) {
-            if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < MOST / 4))
+            if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
                 grow();
             ++inserted_;
             Short entry{word.key_, {}};
@@ -140,12 +185,15 @@ class WordCache {
     }
 
   private:
-    static constexpr std::size_t FIRST = 1U << 10;
-    static constexpr std::size_t MOST = 1U << 16;
+    static constexpr std::size_t FIRST_GROUPS = 256;
+    static constexpr std::size_t LEAST_BYTES = 64U << 10;
 
     // Longer words, or more ids.
     class Generation {
       public:
+        explicit Generation(std::size_t most_bytes)
+            : most_slots_(std::bit_floor(most_bytes / 2 / sizeof(Slot))),
+              most_pooled_(most_bytes / 2) {}
         const std::uint32_t *find(const Word &word, std::size_t &count) const {
             if (slots_.empty()) return nullptr;
             const auto &slot = slots_[place(word.hash_)];
@@ -156,7 +204,7 @@ class WordCache {
             count = slot.count;
             return ids_.data() + slot.ids;
         }
-        [[nodiscard]] bool full() const { return bytes_.size() + 4 * ids_.size() > POOL; }
+        [[nodiscard]] bool full() const { return bytes_.size() + 4 * ids_.size() > most_pooled_; }
         void clear() {
             std::fill(slots_.begin(), slots_.end(), Slot());
             bytes_.clear();
@@ -165,8 +213,9 @@ class WordCache {
         }
         void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
             if (count == 0) return;
-            if (slots_.empty() || (2 * kept_ >= slots_.size() && slots_.size() < MOST_SLOTS)) {
-                std::vector<Slot> before(std::max(FIRST_SLOTS, 4 * slots_.size()));
+            if (slots_.empty() || (2 * kept_ >= slots_.size() && slots_.size() < most_slots_)) {
+                std::vector<Slot> before(
+                    std::min(std::max(FIRST_SLOTS, 4 * slots_.size()), most_slots_));
                 before.swap(slots_);
                 for (const auto &slot : before)
                     if (slot.count != 0) slots_[place(slot.hash)] = slot;
@@ -188,13 +237,10 @@ class WordCache {
       private:
         // Of the upper bits, which all others change.
         [[nodiscard]] std::size_t place(std::uint64_t hash) const {
-            return hash >> (64 - MOST_BITS) & (slots_.size() - 1);
+            return hash >> 40 & (slots_.size() - 1);
         }
 
         static constexpr std::size_t FIRST_SLOTS = 1U << 8;
-        static constexpr unsigned MOST_BITS = 14;
-        static constexpr std::size_t MOST_SLOTS = 1U << MOST_BITS;
-        static constexpr std::size_t POOL = 1U << 19;
         struct Slot {
             std::uint64_t hash;
             std::uint32_t bytes;
@@ -203,6 +249,8 @@ class WordCache {
             std::uint16_t size;
             bool part;
         };
+        std::size_t most_slots_;
+        std::size_t most_pooled_;
         std::vector<Slot> slots_;
         std::string bytes_;
         std::vector<std::uint32_t> ids_;
@@ -237,11 +285,15 @@ class WordCache {
         return hash >> shift_ << 1;
     }
 
-    [[nodiscard]] const Short *find_key(const Key &key, std::uint64_t hash) const {
-        const auto first = place(hash);
+    [[nodiscard]] static const Short *find_key(const Short *pairs, unsigned shift, const Key &key,
+                                               std::uint64_t hash) {
+        const std::size_t first = hash >> shift << 1;
         for (const auto at : {first, first + 1, first ^ 2, (first ^ 2) + 1})
-            if (pairs_[at].key == key) return pairs_ + at;
+            if (pairs[at].key == key) return pairs + at;
         return nullptr;
+    }
+    static unsigned shift_of(std::size_t groups) {
+        return static_cast<unsigned>(63 - std::countr_zero(groups));
     }
 
     // What came first is what comes often: it stays where it is found first.
@@ -270,19 +322,16 @@ class WordCache {
     }
 
     void grow() {
-        std::vector<TwoPairs> before(std::max(FIRST / 4, 4 * short_.size()));
+        std::vector<TwoPairs> before(
+            std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
         before.swap(short_);
         pairs_ = short_.data()->slots;
-        shift_ = static_cast<unsigned>(63 - std::countr_zero(short_.size()));
+        shift_ = shift_of(short_.size());
         for (const auto &two : before)
             for (const auto &entry : two.slots)
                 if (entry.key.high != 0) insert(entry, hash_of(entry.key));
     }
 
-    // Two pairs beside each other; each is a line of the processor's cache.
-    struct alignas(4 * sizeof(Short)) TwoPairs {
-        Short slots[4];
-    };
     template <typename Slot> static Slot *beside(Slot *pair) {
         return reinterpret_cast<Slot *>(reinterpret_cast<std::uintptr_t>(pair) ^ 2 * sizeof *pair);
     }
@@ -290,6 +339,7 @@ class WordCache {
     static constexpr TwoPairs NOTHING{};
     const Short *pairs_ = NOTHING.slots; // of short_, once there are any
     unsigned shift_ = 63;
+    std::size_t most_groups_; // 0: nothing is kept
     std::vector<TwoPairs> short_;
     std::size_t inserted_ = 0;
     Generation young_;

@@ -61,4 +61,15 @@ PairTable::PairTable(std::span<const std::uint64_t> slots, std::span<const std::
         throw FormatError("has " + std::to_string(slots.size()) + " slots", "PAIR");
 }
 
+PairFilter::PairFilter(const PairTable &pairs) {
+    const std::size_t count = std::max<std::size_t>(64, 4 * pairs.slots_.size());
+    bits_.resize(count / 64);
+    shift_ = static_cast<unsigned>(64 - std::countr_zero(count));
+    for (const auto slot : pairs.slots_) {
+        if (slot == ~std::uint64_t{0}) continue;
+        const std::uint64_t bit = PairTable::place(slot >> SYMBOL_BITS) >> shift_;
+        bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    }
+}
+
 } // namespace mtkit

@@ -10,6 +10,7 @@
 //   WORD            u64 slots, a power of two: piece -> id; see WordTable
 //   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
 //   OWNW            a bit for each piece that is encoded as itself; none: nobody has looked
+//   SEED            words with their ids, see WordCache::Seeds
 //   KIND            u8 type of each piece
 //   RSVD            WORD of the pieces that segmentation never makes
 //   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE
@@ -158,8 +159,26 @@ class PairTable {
     [[nodiscard]] std::uint32_t made(std::uint32_t rank) const { return made_[rank]; }
 
   private:
+    friend class PairFilter;
+
     std::span<const std::uint64_t> slots_;
     std::span<const std::uint32_t> made_;
+};
+
+// A bit for pairs that may merge: most do not, and these bits stay in the processor's cache where
+// the table does not fit.
+class PairFilter {
+  public:
+    explicit PairFilter(const PairTable &pairs);
+
+    [[nodiscard]] bool may_merge(std::uint32_t left, std::uint32_t right) const {
+        const std::uint64_t bit = PairTable::place(PairTable::key(left, right)) >> shift_;
+        return (bits_[bit / 64] >> (bit % 64) & 1) != 0;
+    }
+
+  private:
+    std::vector<std::uint64_t> bits_;
+    unsigned shift_;
 };
 
 } // namespace mtkit

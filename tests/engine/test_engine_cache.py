@@ -58,3 +58,20 @@ def test_threads_share_one_engine() -> None:
     with ThreadPoolExecutor(8) as threads:
         for _ in range(4):
             assert list(threads.map(engine.encode_ids, texts)) == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 70_000, 1 << 20, 16 << 20])
+def test_its_size_is_an_option(size: int) -> None:
+    """What is remembered stays below the size, whatever it is, and ids are the same."""
+    path = mtkit.load().source
+    tokenizer = mtkit.load(path, cache_bytes=size)
+    for text in chunks(4, 60):
+        assert tokenizer.encode_ids(text) == mtkit.load().encode_ids(text)
+    kept = tokenizer.engine._native.cached_bytes
+    assert kept <= 1.2 * size + 200  # empty strings
+    assert kept > 0.3 * size or size < 70_000 or size > 4 << 20
+
+
+def test_a_size_below_nothing() -> None:
+    with pytest.raises(mtkit.UsageError, match="cache_bytes"):
+        mtkit.load(cache_bytes=-1)

@@ -71,6 +71,12 @@ def convert(
         bool | None,
         typer.Option("--tables/--no-tables", help="mtok: the engine's tables, to load in no time."),
     ] = None,
+    seed_corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--seed-corpus", metavar="FILE", help="mtok: a text whose words the tables know."
+        ),
+    ] = None,
     no_extension: Annotated[
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
@@ -97,6 +103,7 @@ def convert(
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
+      mtkit convert tokenizer.json --to mtok --seed-corpus corpus.txt
     """
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
@@ -113,15 +120,21 @@ def convert(
     to = to.lower() or format_of(target)
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
-    if (tables is not None or no_extension) and to != "mtok":
-        raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
+    if (tables is not None or no_extension or seed_corpus) and to != "mtok":
+        raise UsageError(
+            "--tables, --no-tables, --seed-corpus and --no-extension go with --to mtok"
+        )
     if tables and no_extension:
         raise UsageError("--tables or --no-extension? The tables are part of the extension")
+    if seed_corpus and (tables is False or no_extension):
+        raise UsageError("--seed-corpus: its words are part of the tables, which are left out")
+    choices = [] if tables is None else [("tables", "yes" if tables else "no")]
+    choices += [("seed_corpus", path) for path in seed_corpus or ()]
     options = WriteOptions(
         add_bos=bos,
         add_eos=eos,
         extension=not no_extension,
-        values=() if tables is None else (("tables", "yes" if tables else "no"),),
+        values=tuple(choices),
     )
     done = _run(
         source,

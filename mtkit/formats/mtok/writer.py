@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError
+from mtkit.errors import UnsupportedError, UsageError
 from mtkit.formats.contract import Written
 from mtkit.formats.mtok.columns import Keeper
 from mtkit.formats.mtok.extension import MUST_KNOW, append
@@ -12,12 +12,13 @@ from mtkit.spec.codec import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtkit.formats.contract import WriteOptions
     from mtkit.spec import TokenizerSpec
 
 SUFFIX = ".mtok"
+_PIECE = 1 << 20
 
 
 def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
@@ -34,26 +35,39 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     content = spec_section(spec, keeper)
     parts = [(SPEC, MUST_KNOW, content)]
     parts += [(tag, MUST_KNOW, column) for tag, column in keeper.sections.items()]
-    tables = _tables(spec, dict(options.values).get("tables", ""))
+    corpora = [path for choice, path in options.values if choice == "seed_corpus"]
+    tables = _tables(spec, dict(options.values).get("tables", ""), corpora)
     parts += [(tag, 0, table) for tag, table in tables.items()]
     data = append(base.data, parts, forbidden_length=base.forbidden_length)
     return Written({SUFFIX: data}, partial=(("mnn", base.losses),))
 
 
-def _tables(spec: TokenizerSpec, choice: str) -> Mapping[str, bytes]:
+def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping[str, bytes]:
     """Return the engine's tables: "no" gives none, "yes" insists, else where they can be made."""
     if choice == "no":
         return {}
     from mtkit.engine import stored_tables
 
     try:
-        return stored_tables(spec)
+        return stored_tables(spec, _texts(corpora))
     except (ImportError, UnsupportedError) as error:
         if choice != "yes":
             return {}
         if isinstance(error, UnsupportedError):
             raise
         raise UnsupportedError("tables are made by the native core, which is not here") from None
+
+
+def _texts(paths: Sequence[str]) -> Iterator[bytes]:
+    """Yield files in pieces that end with a line; what is not UTF-8 counts as U+FFFD."""
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                while block := file.read(_PIECE):
+                    block += file.readline(_PIECE)
+                    yield block.decode(errors="replace").encode()
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=path) from None
 
 
 def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
