@@ -190,15 +190,16 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
                     if (to <= limit) [[likely]]
                         continue;
                     out_.end_at(to);
-                } else {
-                    out_.end_at(to);
-                    const auto *const bytes = reinterpret_cast<const char *>(word);
-                    other({bytes, size}, false);
-                    word = next;
                     resume();
-                    break; // what was asked for may lie elsewhere by now
+                    continue;
                 }
+                out_.end_at(to);
+                const auto *const bytes = reinterpret_cast<const char *>(word);
+                other({bytes, size}, false);
+                word = next;
+                const auto before = cache;
                 resume();
+                if (!(cache == before)) break; // what was asked for lies elsewhere
             }
             if (word != block) continue;
         }

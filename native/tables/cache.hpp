@@ -52,6 +52,7 @@ class WordCache {
     class Fast {
       public:
         explicit Fast(const WordCache &cache) : pairs_(cache.pairs_), shift_(cache.shift_) {}
+        bool operator==(const Fast &) const = default; // words lie where they lay
         // A word and where it would lie.
         struct Asked {
             Key key;
