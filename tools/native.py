@@ -69,9 +69,21 @@ def build(folder: str, *options: str) -> None:
         "-DMTKIT_WERROR=ON",
         *options,
     ]
+    if _source_of(folder) not in ("", ROOT):  # copied with the sources, it would build there
+        shutil.rmtree(folder)
     if not os.path.exists(os.path.join(folder, "build.ninja")):
         subprocess.run(configure, check=True)
     subprocess.run(["cmake", "--build", folder], check=True)
+
+
+def _source_of(folder: str) -> str:
+    """Return the folder of the sources that a build was made for; "": there is none."""
+    try:
+        with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as cache:
+            found = [line for line in cache if line.startswith("CMAKE_HOME_DIRECTORY:")]
+    except OSError:
+        return ""
+    return found[0].partition("=")[2].strip() if found else ""
 
 
 def module_in(folder: str) -> str:

@@ -56,7 +56,7 @@ class Engine::Ids {
     std::size_t take_end(std::string_view text, std::size_t start) {
         const auto word_starts = engine_.word_starts_;
         if (word_starts == nullptr) return start;
-        char end[MARGIN + WordCache::READ] = {};
+        char end[MARGIN + BLOCK] = {}; // a block may begin at its last byte
         const auto size = text.size() - start;
         std::memcpy(end, text.data() + start, size);
         std::size_t from = 0;

@@ -162,7 +162,8 @@ def test_the_site_has_every_document_and_its_links_lead_to_pages() -> None:
         assert meant <= set(known.values()), path
         assert len(links) == len(re.findall(r"\]\(((?![a-z]+:)[^)#\s]+)", text))
     listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    assert sorted(listed) == sorted(place for place in known.values() if place.endswith(".md"))
+    pages = sorted(place for place in known.values() if place.endswith(".md"))
+    assert sorted(listed) == pages, "mkdocs.yml lists every document"
 
 
 def test_a_link_that_leaves_the_site_is_refused() -> None:
