@@ -65,10 +65,11 @@ def first_tables() -> list[bytes]:
 
 def first_patterns() -> list[bytes]:
     """Tables of published patterns and others, each with a text."""
-    from pattern_texts import GPT2, LLAMA3  # type: ignore[import-not-found]
+    from pattern_texts import PUBLISHED  # type: ignore[import-not-found]
 
-    patterns = (GPT2, LLAMA3, r"\s+$|\s", "a(?=a*b)|a", r"\d{1,3}(?=(?:\d{3})*\b)", r"\w+\b|.")
-    made = [pattern_tables(Regex(pattern)) for pattern in patterns]
+    others = (r"\s+$|\s", "a(?=a*b)|a", r"\d{1,3}(?=(?:\d{3})*\b)", r"\w+\b|.")
+    patterns = [pattern for _, pattern in PUBLISHED] + [Regex(pattern) for pattern in others]
+    made = [pattern_tables(pattern) for pattern in patterns]
     return [packed({"PT00": data}, text.encode()) for data in made for text in TEXTS]
 
 

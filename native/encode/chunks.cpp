@@ -97,6 +97,29 @@ const Chunks *Engine::make_chunks() const {
                 set_image(std::string_view(words[1]).substr(0, words[1].size() - 1));
                 if (image.size != 0) made->kind[c] = Chunks::BLANK;
             }
+            if (seams.removed && made->kind[c] != Chunks::OTHER) {
+                // Beside a blank it is what it is between letters: no step in between adds to it.
+                const std::string here(1, static_cast<char>(c));
+                const std::string spelled(image.bytes, image.size);
+                const auto own = made->before + spelled;
+                const bool solo = made->kind[c] == Chunks::SOLO;
+                using Words = std::vector<std::string>;
+                const auto is = [&](const std::string &text, const Words &expected) {
+                    return ask(text) == expected;
+                };
+                const bool same =
+                    made->kind[c] == Chunks::BLANK
+                        ? is("x " + here + "x", twice) && is("x" + here + " x", twice)
+                        : is("x " + here + " x", {twice[0], own, twice[1]}) &&
+                              is("x " + here + "x", solo ? Words{twice[0], own, twice[1]}
+                                                         : Words{twice[0], own + letter}) &&
+                              is("x" + here + " x", solo ? Words{twice[0], own, twice[1]}
+                                                         : Words{twice[0] + spelled, twice[1]});
+                if (!same) {
+                    made->kind[c] = Chunks::OTHER;
+                    image.size = 0;
+                }
+            }
             const bool known = made->kind[c] != Chunks::OTHER || (!seams.known && !words.empty());
             made->left[c] = seams.left[c] && known;
             if (seams.removed) continue;

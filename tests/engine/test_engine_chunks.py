@@ -111,6 +111,28 @@ def test_drawn_steps(seed: int) -> None:
             both.same("encode_ids", text)
 
 
+WORD_CUTS: list[pre.PreTokenizer] = [
+    pre.Metaspace("\u2581", "always", split=True),
+    pre.Metaspace("\u2581", "always", split=False),
+    pre.Punctuation("removed"),
+    pre.Punctuation("isolated"),
+    pre.Digits(individual=True),
+]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_drawn_cuts_of_words(seed: int) -> None:
+    """What a step adds to words and a later one cuts off, or takes out, is no blank and no word."""
+    rng = random.Random(seed)
+    spec = load(shared_tokenizer(rng.choice(["llama-2", "bert-base-uncased"]))).spec
+    cuts = [pre.WhitespaceSplit(), *rng.choices(WORD_CUTS, k=rng.randint(2, 4))]
+    spec = replace(spec, normalizer=None, pre_tokenizer=pre.Sequence(tuple(cuts)))
+    with Both(spec, handed_over=1) as both:
+        both.engine._native.warm()
+        for text in [*texts(seed, 12), "[Y]x9 c", "[a (b c) !", "a . ! b", "9a a9 9"]:
+            both.same("encode_ids", text)
+
+
 def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
     spec = load(shared_tokenizer("t5-small")).spec
     grows = norm.Replace(Text("q"), "ab" * 100)

@@ -10,57 +10,16 @@ from array import array
 from typing import Any
 
 import pytest
-from pattern_texts import nasty_text
+from pattern_texts import LLAMA3, PUBLISHED, nasty_text
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError
 from mtkit.patterns.matcher import build
 from mtkit.spec.text import Regex
 
-_SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
-_END = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_ASCII_CASED = (
-    r"[^\r\n\p{L}\p{N}]?[\p{L}&&[^a-z]]*[\p{L}&&[^A-Z]]+*END*"
-    r"|[^\r\n\p{L}\p{N}]?[\p{L}&&[^a-z]]+[\p{L}&&[^A-Z]]**END*"
-)
-
-
-def _cased(end: str) -> str:
-    lead = r"[^\r\n\p{L}\p{N}]?"
-    return f"{lead}{_UPPER}*{_LOWER}+{end}|{lead}{_UPPER}+{_LOWER}*{end}"
-
-
-TIKTOKEN: dict[str, Any] = {
-    "word": "joiners", "anchors": "text", "case_folding": "simple", "counted": "modified",
-}  # fmt: skip
-"""As rank files have their patterns; the others are those of tokenizer.json and of GGUF."""
-PUBLISHED = [
-    ("gpt2", Regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")),
-    ("gpt2", Regex(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")),
-    ("gpt2", Regex(r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$"
-                   r"|\s+(?!\S)|\s", **TIKTOKEN)),
-    ("cl100k", Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-                     r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END)),
-    ("cl100k", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-                     + _END, anchors="text", unicode="15.1")),
-    ("cl100k", Regex(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
-                     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s", **TIKTOKEN)),
-    ("qwen", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END)),
-    ("qwen", Regex(_SHORT + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
-                   r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + _END)),
-    ("o200k", Regex(_cased(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?") + r"|\p{N}{1,3}"
-                    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, **TIKTOKEN)),
-    ("o200k", Regex(_ASCII_CASED.replace("*END*", _SHORT + "?") + r"|\p{N}{1,3}"
-                    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, anchors="text", unicode="15.1")),
-    ("tekken", Regex(_cased("") + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + _END, **TIKTOKEN)),
-    ("tekken", Regex(_ASCII_CASED.replace("*END*", "") + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*"
-                     + _END, anchors="text", unicode="15.1")),
-]  # fmt: skip
 OTHER = [
     r"'s| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*" + _END,
+    LLAMA3.replace("{1,3}", "{1,2}"),
     r" ?[a-zA-Z]+|[^a-zA-Z]",
     r"\w+|\W",
 ]
