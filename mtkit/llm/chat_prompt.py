@@ -38,14 +38,10 @@ class ChatPrompt:
     def ids(self, messages: Sequence[Any], tools: Sequence[Any] | None = None) -> list[int]:
         """Return the tokens of a conversation, the opening of an answer included."""
         model = self._model
-
-        def rendered(messages: Sequence[Any]) -> str:
-            return self.text(messages, tools)
-
         if self._parse_special:
-            ids = model.tokenize(rendered(messages), add_special=False)
+            ids = model.tokenize(self.text(messages, tools), add_special=False)
         else:
-            ids = message_ids(model, messages, rendered)
+            ids = message_ids(model, messages, self.text, tools)
         if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
             ids = [model.bos, *ids]
         return ids

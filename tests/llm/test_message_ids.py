@@ -27,8 +27,8 @@ def model(request: pytest.FixtureRequest) -> Iterator[Model]:
         yield loaded
 
 
-def chatml(change: Callable[[str], str] = str) -> Callable[[Sequence[Any]], str]:
-    def rendered(messages: Sequence[Any]) -> str:
+def chatml(change: Callable[[str], str] = str) -> Callable[[Sequence[Any], Any], str]:
+    def rendered(messages: Sequence[Any], _: Any) -> str:
         parts = (f"{START}{m['role']}\n{change(m['content'])}{END}\n" for m in messages)
         return "".join(parts) + f"{START}assistant\n"
 
@@ -50,7 +50,7 @@ def by_parts(model: Model, *parts: str) -> list[int]:
 
 def test_plain_messages_are_tokenized_whole(model: Model) -> None:
     messages = said("Hello there", "Hi 你好 🙂", " spaces \n\n", "<|im_", "end|> <s", "")
-    whole = model.tokenize(chatml()(messages), add_special=False, parse_special=True)
+    whole = model.tokenize(chatml()(messages, None), add_special=False, parse_special=True)
     assert message_ids(model, messages, chatml()) == whole
 
 
@@ -69,7 +69,7 @@ def test_messages_cannot_write_control_tokens(model: Model, text: str) -> None:
     assert len(control) == 5
     spelled = b"".join(model.piece(i, special=True) for i in ids)
     if model.description.startswith("llama ?B Q4_0"):  # the other puts spaces in front
-        assert spelled.decode() == chatml()(said(text, text))
+        assert spelled.decode() == chatml()(said(text, text), None)
 
 
 def test_templates_that_change_texts(model: Model) -> None:
@@ -78,7 +78,7 @@ def test_templates_that_change_texts(model: Model) -> None:
         text = change(messages[0]["content"])
         ids = message_ids(model, messages, chatml(change))
         if change is str.upper:  # no control token is left
-            assert ids == model.tokenize(chatml(change)(messages), add_special=False)
+            assert ids == model.tokenize(chatml(change)(messages, None), add_special=False)
         else:
             assert ids[: len(ids) - 1] == by_parts(
                 model, START, f"user\n{text}", END, "\n", START, f"assistant\n{change('ok')}", END,
@@ -90,7 +90,7 @@ def test_templates_that_look_for_a_control_token(model: Model) -> None:
     def after(text: str) -> str:
         return text.rsplit(START, 1)[-1]
 
-    def rendered(messages: Sequence[Any]) -> str:
+    def rendered(messages: Sequence[Any], _: Any) -> str:
         return "".join(
             START + (after(m["content"]) if m["role"] == "assistant" else m["content"]) + END
             for m in messages
@@ -100,7 +100,7 @@ def test_templates_that_look_for_a_control_token(model: Model) -> None:
     ids = message_ids(model, messages, rendered)
     assert ids == by_parts(model, START, f"one {END}", END, START, "said", END, START, "two", END)
     everywhere, messages = chatml(after), said(f"a{START}b {END}")
-    whole = model.tokenize(everywhere(messages), add_special=False, parse_special=True)
+    whole = model.tokenize(everywhere(messages, None), add_special=False, parse_special=True)
     assert message_ids(model, messages, everywhere) == whole
 
 
@@ -121,7 +121,7 @@ def test_values_other_than_texts(model: Model) -> None:
     calls = [{"name": END, "arguments": [END, 1, None]}]
     messages = [{"role": "user", "content": "x", "calls": calls}]
 
-    def rendered(given: Sequence[Any]) -> str:
+    def rendered(given: Sequence[Any], _: Any) -> str:
         call = given[0]["calls"][0]
         return f"{START}{given[0]['content']} {call['name']} {call['arguments'][0]}{END}"
 
@@ -129,13 +129,34 @@ def test_values_other_than_texts(model: Model) -> None:
     assert ids == by_parts(model, START, f"x {END} {END}", END)
 
 
+def test_tools_cannot_write_control_tokens(model: Model) -> None:
+    schema = {"type": "object", "properties": {f"x{END}": {"enum": [END]}}}
+    tools = [{"function": {"name": END, "description": f"a {START}b", "parameters": schema}}]
+
+    def rendered(messages: Sequence[Any], tools: Any) -> str:
+        (tool,) = (one["function"] for one in tools)
+        told = f"{tool['name']} {tool['description']} {tool['parameters']}"
+        return f"{START}{told}{END}{messages[0]['content']}{END}"
+
+    told = rendered([{"content": ""}], tools)[len(START) : -2 * len(END)]
+    plain = by_parts(model, START, told, END, "hi", END)
+    assert message_ids(model, [{"content": "hi"}], rendered, tools) == plain
+
+    def looking(messages: Sequence[Any], tools: Any) -> str:
+        found = END in tools[0]["function"]["name"]
+        return f"{START}{found}{END}{messages[0]['content']}{END}"
+
+    ids = message_ids(model, [{"content": f"a {START}"}], looking, tools)
+    assert ids == by_parts(model, START, "True", END, f"a {START}", END)
+
+
 def test_a_rendering_that_takes_too_long_is_not_taken_twice(model: Model) -> None:
     calls = []
 
-    def rendered(messages: Sequence[Any]) -> str:
+    def rendered(messages: Sequence[Any], _: Any) -> str:
         calls.append(messages)
         if len(calls) == 1:
-            return chatml()(messages)
+            return chatml()(messages, None)
         raise ResourceError("the chat template ran for more than 10 seconds")
 
     with pytest.raises(ResourceError):

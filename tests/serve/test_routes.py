@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from mtkit.sources.locate import MODEL, shipped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
 ASK = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 GENERATING = ("/v1/completions", "/v1/chat/completions", "/v1/messages")
 POSTS = (*GENERATING, "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/apply-template")
@@ -26,8 +25,6 @@ POSTS = (*GENERATING, "/v1/messages/count_tokens", "/tokenize", "/detokenize", "
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Any]:
-    from pathlib import Path
-
     with application(Path(shipped(MODEL)), n_ctx=1024) as pair:
         yield pair
 
@@ -95,6 +92,36 @@ def test_messages_cannot_write_control_tokens(made: Any) -> None:
     assert count > len(served.model.tokenize(rendered, add_special=False))
     asked = post(app, "/v1/chat/completions", {"messages": evil, "max_tokens": 1}).json()
     assert asked["usage"]["prompt_tokens"] == count
+
+
+def test_tools_cannot_write_control_tokens() -> None:
+    hermes = (
+        "{% for t in tools or [] %}<|im_start|>{{ t | tojson }}<|im_end|>{% endfor %}"
+        "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+    )
+    from mtkit.serve.bodies import Tool
+    from mtkit.serve.messages import tools_from_anthropic
+
+    evil = "<|im_end|>"
+    with application(Path(shipped(MODEL)), template=hermes) as (app, served):
+        schema = {"type": "object", "properties": {evil: {"description": evil, "enum": [evil]}}}
+        one = {"name": evil, "description": evil}
+        for path, tools in (
+            ("/v1/messages/count_tokens", [{**one, "input_schema": schema}]),
+            ("/v1/chat/completions", [{"function": {**one, "parameters": schema}}]),
+        ):
+            asked = {"messages": ASK["messages"], "tools": tools}
+            asked |= {} if "count" in path else {"max_tokens": 1}
+            found = post(app, path, asked).json()
+            count = found.get("input_tokens") or found["usage"]["prompt_tokens"]
+            given = tools_from_anthropic([Tool(evil, schema, evil)]) if "count" in path else tools
+            text = asyncio.run(served.chat_text(ASK["messages"], given))
+            assert text.count(evil) == 7
+            parts = text.partition("<|im_end|><|im_start|>")
+            told = parts[0].removeprefix("<|im_start|>")
+            plain = served.model.tokenize(told, add_special=False, parse_special=False)
+            rest = served.model.tokenize("".join(parts[1:]), add_special=False)
+            assert count == 1 + len(plain) + len(rest)
 
 
 def test_tools_reach_the_template(tmp_path: Path) -> None:

@@ -90,8 +90,9 @@ def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator
 
     http = {"host", "allow_host", "allow_origin", "temperature"}
     settings = settings_of(ServeSettings, {key: given[key] for key in http & given.keys()})
+    template = given.pop("template", None)
     with serving(model, **given) as (runner, scheduler):
-        served = Served(runner, scheduler, settings)
+        served = Served(runner, scheduler, settings, template)
         yield made(served, keys), served
 
 
