@@ -34,11 +34,6 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-_ALLOWED = {
-    "access-control-allow-methods": "GET, POST",
-    "access-control-allow-headers": "authorization, content-type, x-api-key, anthropic-version",
-}
-"""What pages of other origins that were allowed may send."""
 _LEAST_KEY = 8
 
 
@@ -116,7 +111,11 @@ class Guard:
             await refusal(scope["path"], found)(scope, receive, sending)
             return
         if asking:
-            await Response(status_code=204, headers=_ALLOWED)(scope, receive, sending)
+            headers = {"access-control-allow-methods": "GET, POST"}
+            wanted = given.get(b"access-control-request-headers")
+            if wanted is not None:  # what pages that were allowed send is as free as anybody's
+                headers["access-control-allow-headers"] = wanted.decode("latin-1")
+            await Response(status_code=204, headers=headers)(scope, receive, sending)
             return
         await self._app(scope, receive, sending)
 
