@@ -7,9 +7,12 @@ from starlette.responses import Response
 from mtkit.serve.bodies import MOST_BODY, ApplyTemplate, Detokenize, Tokenize, read
 from mtkit.serve.messages import from_openai
 from mtkit.serve.replies import as_json, body_of
+from mtkit.serve.served import SHORT, aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from starlette.requests import Request
 
     from mtkit.serve.served import Served
@@ -21,8 +24,14 @@ async def tokenize(request: Request, served: Served) -> Response:
     ids = await served.text_ids(
         asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
-    if not asked.with_pieces:
-        return as_json({"tokens": ids})
+
+    def answer() -> Response:
+        return as_json({"tokens": _with_pieces(ids, served) if asked.with_pieces else ids})
+
+    return await aside(answer, is_short=len(ids) < SHORT)
+
+
+def _with_pieces(ids: list[int], served: Served) -> list[dict[str, Any]]:
     tokens = []
     for token_id in ids:
         raw = served.model.piece(token_id, special=True)
@@ -31,16 +40,20 @@ async def tokenize(request: Request, served: Served) -> Response:
         except UnicodeDecodeError:
             piece = list(raw)
         tokens.append({"id": token_id, "piece": piece})
-    return as_json({"tokens": tokens})
+    return tokens
 
 
 async def detokenize(request: Request, served: Served) -> Response:
     """Return the text of tokens."""
     asked = read(Detokenize, await body_of(request, MOST_BODY))
-    served.model.check_ids(asked.tokens)
-    piece = served.model.piece
-    raw = b"".join([piece(token_id, special=asked.special) for token_id in asked.tokens])
-    return as_json({"content": raw.decode("utf-8", "replace")})
+
+    def answer() -> Response:
+        served.model.check_ids(asked.tokens)
+        piece = served.model.piece
+        raw = b"".join([piece(token_id, special=asked.special) for token_id in asked.tokens])
+        return as_json({"content": raw.decode("utf-8", "replace")})
+
+    return await aside(answer, is_short=len(asked.tokens) < SHORT)
 
 
 async def apply_template(request: Request, served: Served) -> Response:

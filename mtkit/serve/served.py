@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_SHORT = 1000
-"""Characters that are tokenized in less time than another thread takes to begin."""
+SHORT = 1000
+"""Characters, or tokens, that are worked on in less time than another thread takes to begin."""
 
 
 class Served:
@@ -87,22 +87,22 @@ class Served:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
         prompt = self._prompt(tools)
         messages = self._fitting(messages)
-        return await _aside(lambda: prompt.ids(messages, tools or None))
+        return await aside(lambda: prompt.ids(messages, tools or None))
 
     async def chat_text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
         """Return what the chat template writes."""
         prompt = self._prompt(tools)
         messages = self._fitting(messages)
-        return await _aside(lambda: prompt.text(messages, tools or None))
+        return await aside(lambda: prompt.text(messages, tools or None))
 
     async def text_ids(
         self, text: str, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """Return the tokens of a text."""
         tokenize = self.model.tokenize
-        return await _aside(
+        return await aside(
             lambda: tokenize(text, add_special=add_special, parse_special=parse_special),
-            is_short=len(text) < _SHORT,
+            is_short=len(text) < SHORT,
         )
 
     def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
@@ -115,7 +115,7 @@ class Served:
         return found
 
 
-async def _aside(work: Callable[[], T], *, is_short: bool = False) -> T:
+async def aside(work: Callable[[], T], *, is_short: bool = False) -> T:
     """Work in a thread of its own, so that other requests go on; what is short is done at once."""
     try:
         return work() if is_short else await asyncio.to_thread(work)
