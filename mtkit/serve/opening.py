@@ -8,6 +8,7 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError, counted
 from mtkit.llama import SlotContext
 from mtkit.llm.open_model import open_model
+from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import exactness, opening
 from mtkit.llm.speculative.shared import SharedDrafting
 from mtkit.serve.scheduler import Scheduler
@@ -32,7 +33,8 @@ def opened(
     """Load a model, and give it with the scheduler of its slots, which is not started yet.
 
     Raises:
-        UsageError: The context is too small for the slots.
+        UsageError: The context or its batches are too small for the slots, or the sampler's
+            settings make no sense with this model.
         UnsupportedError: The model cannot be served, or not exactly.
         ResourceError: It does not fit the memory.
     """
@@ -50,6 +52,9 @@ def opened(
     if context.n_ctx is not None and context.n_ctx < _LEAST * settings.slots:
         what = f"is {context.n_ctx}, too few for {counted(settings.slots, 'slot')}"
         raise UsageError(what, field="--ctx", hint=f"each takes {_LEAST} tokens at least")
+    if context.n_batch <= settings.slots:  # llama.cpp would call the model damaged
+        what = f"is {context.n_batch}, too few for {counted(settings.slots, 'slot')}"
+        raise UsageError(what, field="--batch", hint=f"more than {settings.slots} are needed")
     settings = replace(settings, context=context)
     with open_model(settings, on_progress) as runner:
         if runner.model.has_encoder:
@@ -58,6 +63,7 @@ def opened(
             _check_exact(runner, settings)
         made = runner.open_context(kind=SlotContext)
         assert isinstance(made, SlotContext)
+        Sampler(made, settings.sampler).close()  # what is wrong here would be so in every request
         with ExitStack() as stack:
             shared = None
             if opening.is_wanted(drafting):

@@ -111,12 +111,17 @@ class Scheduler:
         """Take jobs, all or none.
 
         Raises:
+            UsageError: They would not fit if nobody else asked.
             Busy: There are no slots and no places in the queue for them.
             Closed: The server is ending.
         """
         with self._change:
             if not self.is_open:
                 raise Closed("the server is ending")
+            most = len(self.slots) + self._most
+            if len(jobs) > most:
+                what = f"asks for {len(jobs)} answers, this server takes {most} together"
+                raise UsageError(what, field="n")
             free = sum(slot.job is None for slot in self.slots)
             if len(self._queue) + len(jobs) > free + self._most:
                 turns = (len(self._queue) + len(jobs)) / len(self.slots)

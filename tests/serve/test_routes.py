@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,28 @@ def test_texts_and_tokens_and_back(made: Any) -> None:
     pieces = post(app, "/tokenize", {"content": "né你", "with_pieces": True}).json()["tokens"]
     raw = [bytes(p) if isinstance(p, list) else p.encode() for p in (t["piece"] for t in pieces)]
     assert b"".join(raw).decode() == "né你"
+
+
+def test_long_texts_hold_up_nobody(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of many tokens are looked up by another thread than the one that answers."""
+    app, served = made
+    piece, seen = served.model.piece, set()
+
+    def watched(token_id: int, **given: Any) -> bytes:
+        seen.add(threading.get_ident())
+        found: bytes = piece(token_id, **given)
+        return found
+
+    monkeypatch.setattr(served.model, "piece", watched)
+    for count, is_here in ((2, True), (3000, False)):
+        text, ids = "word " * count, [5] * count
+        for path, body in (
+            ("/tokenize", {"content": text, "with_pieces": True}),
+            ("/detokenize", {"tokens": ids}),
+        ):
+            seen.clear()
+            assert post(app, path, body).status_code == 200
+            assert (threading.get_ident() in seen, len(seen)) == (is_here, 1)
 
 
 def test_messages_cannot_write_control_tokens(made: Any) -> None:
@@ -456,7 +479,8 @@ def test_a_full_queue_says_when_to_come_back() -> None:
             assert refused.status_code == 429
             assert 1 <= int(refused.headers["retry-after"]) <= 600
             two = await http.post("/v1/completions", json={**long, "n": 2})
-            assert two.status_code == 429
+            assert two.status_code == 400  # it never fits
+            assert message(two) == "n: asks for 2 answers, this server takes 1 together"
             assert (await running).status_code == 200
 
     with application(tiny("llama"), slots=1, queue=0, n_ctx=4096) as (app, served):

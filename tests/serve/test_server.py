@@ -259,6 +259,10 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
             (["-np", "0"], 2, "--slots"),
             (["-np", "4", "-c", "40"], 2, "--ctx"),
             (["-np", "20", "-c", "4096", "--batch", "20"], 2, "--batch"),
+            (["--batch", "2"], 2, "--batch: is 2, too few for 4 slots"),
+            (["--grammar", "root ::= ("], 2, "grammar: does not parse"),
+            (["--json-schema", "{"], 2, "JSON schema: cannot be turned"),
+            (["--logit-bias", "99999999=1"], 2, "99999999"),
             (["--draft", "x.gguf"], 2, "x.gguf"),
             (["--draft-max", "3"], 2, "--draft-max"),
         ):
