@@ -11,8 +11,7 @@ from mtkit.serve import anthropic, bodies, openai, own
 from mtkit.serve.guard import Guard
 from mtkit.serve.openapi import document
 from mtkit.serve.page import page
-from mtkit.serve.replies import Problem, as_json, refusal
-from mtkit.serve.sending import Gone
+from mtkit.serve.replies import Gone, Problem, as_json, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

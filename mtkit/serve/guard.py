@@ -19,7 +19,7 @@ from mtkit.serve.replies import Problem, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from mtkit.serve.metrics import Metrics
@@ -75,12 +75,17 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """The application behind its checks."""
+    """The application behind its checks.
+
+    Attributes:
+        is_full: Whether there are more connections than the server takes.
+    """
 
     def __init__(
         self, app: Any, settings: ServeSettings, keys: Sequence[str], metrics: Metrics
     ) -> None:
         self._app, self._metrics = app, metrics
+        self.is_full: Callable[[], bool] = lambda: False
         self._hosts = {"localhost", settings.host.lower(), *map(str.lower, settings.allow_host)}
         self._origins = {origin.rstrip("/").lower() for origin in settings.allow_origin}
         self._keys = [_digest(key.encode()) for key in keys]
@@ -120,6 +125,8 @@ class Guard:
         await self._app(scope, receive, sending)
 
     def _check(self, path: str, headers: dict[bytes, bytes], *, is_open: bool) -> None:
+        if self.is_full():
+            raise Problem(503, "too many connections", headers={"connection": "close"})
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):
             hint = "--allow-host NAME of mtkit serve allows a name"

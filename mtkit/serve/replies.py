@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from mtkit.base.escape import printable
@@ -24,6 +25,10 @@ _KINDS = {
     404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
     429: "rate_limit_error", 503: "overloaded_error",
 }  # fmt: skip
+
+
+class Gone(Exception):
+    """The client has left."""
 
 
 class Problem(Exception):
@@ -100,17 +105,21 @@ async def body_of(request: Request, most: int) -> Any:
 
     Raises:
         Problem: It is too long, or not a JSON object.
+        Gone: The client has left before its end.
     """
     too_long = Problem(413, f"the body has more than {most} bytes")
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > most:
         raise too_long
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise too_long
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise too_long
+            parts.append(part)
+    except ClientDisconnect:
+        raise Gone from None
     try:
         found = msgspec.json.decode(b"".join(parts))
     except (msgspec.DecodeError, RecursionError) as error:

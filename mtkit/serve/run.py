@@ -12,6 +12,7 @@ import uvicorn
 
 from mtkit.errors import ResourceError, UsageError
 from mtkit.serve.app import application
+from mtkit.serve.connection import Connection
 from mtkit.serve.guard import Guard, keys_of
 from mtkit.serve.opening import opened
 from mtkit.serve.served import Served
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from mtkit.settings import ServeSettings
 
-_MOST_CONNECTIONS = 512
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -133,17 +133,18 @@ def serve(
             app,
             host=settings.host,
             port=settings.port,
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="critical",  # what it cannot do is said by an error of ours
             access_log=False,
             server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=settings.grace + 5,
         )
         server = _Server(config, served, lambda address: listening(address, served))
+        state = server.server_state
+        app.is_full = lambda: len(state.connections) > Connection.most
         try:
             server.run()
         except SystemExit:  # uvicorn's, where it cannot listen

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from starlette.responses import Response
 
-from mtkit.serve.replies import as_json, event, problem, shaped
+from mtkit.serve.replies import Gone, as_json, event, problem, shaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from mtkit.serve.answers import Answers
-
-
-class Gone(Exception):
-    """The client has left."""
 
 
 async def while_there(receive: Callable[[], Awaitable[Any]], work: Awaitable[Any]) -> Any:

@@ -1,0 +1,88 @@
+"""A connection that does not wait for ever: uvicorn's, with limits to what a client may hold up.
+
+Whoever connects and sends nothing, half a head or half a body would hold one of the few
+connections, without a key. A head has to be complete ``head_seconds`` after its beginning, a body
+may stand still for ``body_seconds``; where ``most`` connections are open, a new one takes the place
+of the one that has sent no head for longest. Answers are not limited: they wait for who reads them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol, with limits.
+
+    Attributes:
+        head_seconds: For the head of a request, from its first byte or from the connection on.
+        body_seconds: Between two parts of a body.
+        most: Connections.
+    """
+
+    head_seconds: ClassVar[float] = 10
+    body_seconds: ClassVar[float] = 30
+    most: ClassVar[int] = 512
+
+    _limit: asyncio.TimerHandle | None = None
+    _is_in_head = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a head; of too many connections, the one that waits longest is closed."""
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > self.most:
+            others = (one for one in self.connections if isinstance(one, Connection))
+            idle = [one for one in others if one is not self and one.idle_until]
+            if idle:
+                min(idle, key=lambda one: one.idle_until).transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was sent, and wait for the rest."""
+        super().data_received(data)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Go on with what was sent meanwhile."""
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    @property
+    def idle_until(self) -> float:
+        """When it will be closed if no head comes; 0 while it has a request."""
+        timer = self.timeout_keep_alive_task or (self._limit if self._is_in_head else None)
+        return timer.when() if timer and not self.transport.is_closing() else 0
+
+    def _wait(self) -> None:
+        state = self.conn.their_state
+        if state is h11.IDLE and self.timeout_keep_alive_task is None:
+            if not self._is_in_head:  # its time counts from its beginning
+                self._start(self.head_seconds)
+                self._is_in_head = True
+        elif state is h11.SEND_BODY:
+            self._start(self.body_seconds)
+        else:
+            self._stop()
+
+    def _start(self, seconds: float) -> None:
+        self._stop()
+        if not self.transport.is_closing():
+            self._limit = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop(self) -> None:
+        self._is_in_head = False
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None

@@ -1,0 +1,178 @@
+"""Connections that send nothing, or not all, are closed; who asks comes in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm_models import tiny
+from serving_http import application
+from support import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+HEAD = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def check(test: Callable[[int], Awaitable[None]], app: Any = None, **limits: float) -> None:
+    """Run a test with a server of short limits; it gets the port."""
+    reference("uvicorn")
+    import uvicorn
+
+    from mtkit.serve.connection import Connection
+
+    async def echo(_: Any, receive: Any, send: Any) -> None:
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size, more = size + len(message["body"]), message["more_body"]
+        start = {"type": "http.response.start", "status": 200}
+        await send({**start, "headers": [(b"content-length", b"3")]})
+        await send({"type": "http.response.body", "body": b"%3d" % size})
+
+    short = {"head_seconds": 0.5, "body_seconds": 0.5, **limits}
+    kind = type("Short", (Connection,), short)
+
+    async def run() -> None:
+        config = uvicorn.Config(
+            app or echo, port=0, http=kind, ws="none", lifespan="off", log_config=None
+        )
+        server = uvicorn.Server(config)
+        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        try:
+            await test(server.servers[0].sockets[0].getsockname()[1])
+        finally:
+            server.should_exit = True
+            await serving
+
+    asyncio.run(run())
+
+
+async def until_closed(reader: asyncio.StreamReader) -> tuple[bytes, float]:
+    """Return what was sent before the end, and after how many seconds that was."""
+    before = time.perf_counter()
+    data = await asyncio.wait_for(reader.read(), 20)
+    return data, time.perf_counter() - before
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"P", HEAD, HEAD + b"content-length: 5\r\n\r\n", HEAD + b"content-length: 5\r\n\r\nab",
+     HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\n"],
+)  # fmt: skip
+def test_who_sends_no_whole_request_is_left(sent: bytes) -> None:
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        data, seconds = await until_closed(reader)
+        assert (data, 0.4 < seconds < 10) == (b"", True)
+        writer.close()
+
+    check(test)
+
+
+def test_a_head_has_its_time_however_it_drips() -> None:
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        ending = asyncio.create_task(until_closed(reader))
+        for at in range(200):
+            if ending.done():
+                break
+            writer.write(HEAD[at % 5 : at % 5 + 1] if at < 4 else b"x")
+            await asyncio.sleep(0.05)
+        assert (await ending)[0] == b""
+        writer.close()
+
+    check(test)
+
+
+def test_a_slow_body_and_several_requests() -> None:
+    """A body that goes on is waited for; a second head has its own time."""
+
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for turn in range(3):
+            writer.write(HEAD + b"content-length: 5\r\n\r\n")
+            for letter in b"abcde":
+                await asyncio.sleep(0.2)
+                writer.write(bytes([letter]))
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(3) == b"  5", turn
+        writer.write(b"P")  # half a second head
+        assert (await until_closed(reader))[0] == b""
+        writer.close()
+
+    check(test)
+
+
+def test_an_answer_may_take_longer() -> None:
+    async def slow(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await asyncio.sleep(1.5)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEAD + b"connection: close\r\n\r\n")
+        assert b"late" in (await until_closed(reader))[0]
+        writer.close()
+
+    check(test, slow)
+
+
+def test_idle_connections_lock_nobody_out() -> None:
+    async def test(port: int) -> None:
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEAD + b"connection: close\r\n\r\n")
+        assert (await until_closed(reader))[0].startswith(b"HTTP/1.1 200")
+        _, seconds = await until_closed(idle[0][0])  # the first that came
+        assert seconds < 5
+        for _, one in [*idle, (reader, writer)]:
+            one.close()
+
+    check(test, most=4, head_seconds=60.0)
+
+
+def test_too_many_connections_are_told_in_the_shape_of_the_api() -> None:
+    httpx = reference("httpx")
+    with application(tiny("llama")) as (app, _):
+        app.is_full = lambda: True
+
+        async def ask() -> Any:
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+                return await http.post("/v1/messages", json={})
+
+        answer = asyncio.run(ask())
+        assert answer.status_code == 503
+        assert answer.json()["error"]["type"] == "overloaded_error"
+
+
+def test_who_leaves_within_the_body_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with application(tiny("llama")) as (app, served):
+
+        async def test(port: int) -> None:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = HEAD.replace(b" / ", b" /tokenize ")
+            writer.write(head + b"content-length: 500\r\n\r\n{")
+            await writer.drain()
+            await asyncio.sleep(0.2)
+            writer.close()
+            await asyncio.sleep(0.2)
+
+        check(test, app)
+        assert 'status="499"' in served.metrics.text().decode()
+        assert 'status="500"' not in served.metrics.text().decode()
+    assert "ClientDisconnect" not in capsys.readouterr().err
