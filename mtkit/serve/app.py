@@ -60,9 +60,11 @@ def application(served: Served, keys: Sequence[str] = ()) -> Guard:
         return Route(path, endpoint, methods=[method])
 
     async def not_routed(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        what = {404: "there is no such path", 405: "this path takes another method"}
-        return refusal(request.url.path, Problem(status, what.get(status, "refused")))
+        assert isinstance(error, HTTPException)
+        status = error.status_code
+        said = {404: "there is no such path", 405: "this path takes another method"}
+        found = Problem(status, said.get(status, "refused"), headers=dict(error.headers or {}))
+        return refusal(request.url.path, found)
 
     app = Starlette(
         routes=[

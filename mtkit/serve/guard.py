@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 
 from starlette.responses import Response
 
@@ -35,6 +36,10 @@ _HEADERS = [
 ]
 _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 _LEAST_KEY = 8
+_NAME = re.compile(r"[^\s/:*?#@\[\]]+|\[?[0-9a-fA-F.:]*:[0-9a-fA-F.:]*\]?")
+_ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\])(?::\d+)?)/?")
+_PORTS = {"http": ":80", "https": ":443"}
+"""What browsers leave out."""
 
 
 def keys_of(settings: ServeSettings) -> list[str]:
@@ -43,10 +48,10 @@ def keys_of(settings: ServeSettings) -> list[str]:
     Raises:
         UsageError: One is needed, too short, or its file cannot be read.
     """
-    found = [settings.api_key] if settings.api_key is not None else []
+    found = [settings.api_key.strip()] if settings.api_key is not None else []
     if settings.api_key_file is not None:
         try:
-            with open(settings.api_key_file, encoding="utf-8") as file:
+            with open(settings.api_key_file, encoding="utf-8-sig") as file:
                 found += [line.strip() for line in file if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
             what = getattr(error, "strerror", None) or "is not valid UTF-8"
@@ -62,6 +67,28 @@ def keys_of(settings: ServeSettings) -> list[str]:
             hint="--api-key KEY or --api-key-file FILE says who may ask",
         )
     return found
+
+
+def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
+    """Return the names that the server is called by, and the origins whose pages may ask.
+
+    Raises:
+        UsageError: One is such as no request names.
+    """
+    hosts = {"localhost", settings.host.lower()}
+    for name in settings.allow_host:
+        if not _NAME.fullmatch(name):
+            what = f"{name!r} is not a name"
+            raise UsageError(what, field="--allow-host", hint="as model.example, without port")
+        hosts.add(name.lower())
+    origins = set()
+    for origin in settings.allow_origin:
+        found = _ORIGIN.fullmatch(origin.lower())
+        if not found:
+            what = f"{origin!r} is not an origin"
+            raise UsageError(what, field="--allow-origin", hint="its form is https://host[:port]")
+        origins.add(found[1].removesuffix(_PORTS.get(found[2], "/")))
+    return hosts, origins
 
 
 def is_loopback(host: str) -> bool:
@@ -86,8 +113,7 @@ class Guard:
     ) -> None:
         self._app, self._metrics = app, metrics
         self.is_full: Callable[[], bool] = lambda: False
-        self._hosts = {"localhost", settings.host.lower(), *map(str.lower, settings.allow_host)}
-        self._origins = {origin.rstrip("/").lower() for origin in settings.allow_origin}
+        self._hosts, self._origins = names_of(settings)
         self._keys = [_digest(key.encode()) for key in keys]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -27,6 +27,10 @@ class Busy(ResourceError):
         self.seconds = seconds
 
 
+class TooLong(ResourceError):
+    """A prompt does not fit a slot."""
+
+
 class Closed(ResourceError):
     """The server is ending."""
 

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
     from mtkit.serve.job import Done
     from mtkit.serve.scheduler import Scheduler
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class _Computed(Collector):
+    """What the scheduler counts itself."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counters."""
+        scheduler = self._scheduler
+        yield CounterMetricFamily("mtkit_batches", "Batches computed.", scheduler.rounds)
+        yield CounterMetricFamily("mtkit_batch_tokens", "Tokens in them.", scheduler.computed)
 
 
 class Metrics:
@@ -52,11 +71,10 @@ class Metrics:
             ("slots", "Slots.", lambda: len(scheduler.slots)),
             ("slots_busy", "Slots that answer.", busy),
             ("queue_length", "Requests that wait for a slot.", lambda: scheduler.queued),
-            ("batches", "Batches computed.", lambda: scheduler.rounds),
-            ("batch_tokens", "Tokens computed in them.", lambda: scheduler.computed),
             ("dynamic_vocabulary", "Ids added to the vocabularies of drafts.", dynamic),
         ):  # fmt: skip
             Gauge(f"mtkit_{name}", text, registry=registry).set_function(value)
+        registry.register(_Computed(scheduler))
 
     def request(self, status: int) -> None:
         """Count a request."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from mtkit.base.escape import printable
 from mtkit.errors import MtkitError, UsageError
-from mtkit.serve.job import Busy, Closed
+from mtkit.serve.job import Busy, Closed, TooLong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def problem(error: Exception) -> Problem:
     if isinstance(error, MtkitError):
         what = ": ".join(part for part in (error.field, error.what) if part)
         what = f"{what}; {error.hint}" if error.hint else what
-        return Problem(400, what, field=error.field or None)
+        code = "context_length_exceeded" if isinstance(error, TooLong) else None  # OpenAI's
+        return Problem(400, what, field=error.field or None, code=code)
     sys.stderr.write(printable(f"mtkit: serve: {type(error).__name__}: {error}") + "\n")
     return Problem(500, "an error inside the server")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import errno
+import os
 import signal
+import socket
 import threading
 from contextlib import ExitStack, contextmanager
 
@@ -13,13 +16,12 @@ import uvicorn
 from mtkit.errors import ResourceError, UsageError
 from mtkit.serve.app import application
 from mtkit.serve.connection import Connection
-from mtkit.serve.guard import Guard, keys_of
+from mtkit.serve.guard import Guard, keys_of, names_of
 from mtkit.serve.opening import opened
 from mtkit.serve.served import Served
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
     from types import FrameType
 
@@ -77,6 +79,16 @@ class _Server(uvicorn.Server):
         ending.cancel()
 
 
+def _not_listening(settings: ServeSettings, cause: BaseException | None) -> UsageError:
+    what, hint = "cannot be listened on", ""
+    if isinstance(cause, OSError):
+        is_name = isinstance(cause, socket.gaierror)
+        said = cause.strerror if is_name else os.strerror(cause.errno or 0)
+        what = f"{what}: {said}"
+        hint = "another --port is needed" if cause.errno == errno.EADDRINUSE else ""
+    return UsageError(what, field=f"{settings.host}:{settings.port}", hint=hint)
+
+
 @contextmanager
 def _mounted(
     settings: ServeSettings,
@@ -85,6 +97,7 @@ def _mounted(
 ) -> Iterator[tuple[Guard, Served]]:
     """Load a model, and give the application that answers with what it shares."""
     keys = keys_of(settings)
+    names_of(settings)  # before the model is loaded
     with opened(settings, on_progress) as (runner, scheduler):
         served = Served(runner, scheduler, settings, template)
         scheduler.start()
@@ -147,8 +160,7 @@ def serve(
         app.is_full = lambda: len(state.connections) > Connection.most
         try:
             server.run()
-        except SystemExit:  # uvicorn's, where it cannot listen
-            where = f"{settings.host}:{settings.port}"
-            raise UsageError("cannot be listened on; is the port taken?", field=where) from None
+        except SystemExit as error:  # uvicorn's, where it cannot listen
+            raise _not_listening(settings, error.__context__) from None
     if not server.started:
         raise ResourceError("the server did not start")

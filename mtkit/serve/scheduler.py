@@ -12,8 +12,8 @@ import threading
 import time
 from collections import deque
 
-from mtkit.errors import ResourceError, UsageError, counted
-from mtkit.serve.job import Busy, Closed, Failed
+from mtkit.errors import UsageError, counted
+from mtkit.serve.job import Busy, Closed, Failed, TooLong
 from mtkit.serve.slot import Slot
 
 TYPE_CHECKING = False
@@ -96,12 +96,12 @@ class Scheduler:
 
         Raises:
             UsageError: The prompt is empty.
-            ResourceError: It does not fit a slot.
+            TooLong: It does not fit a slot.
         """
         if not n_prompt:
             raise UsageError("the prompt is empty", hint="this model adds no token of its own")
         if n_prompt > self.n_slot:
-            raise ResourceError(
+            raise TooLong(
                 f"a slot holds {counted(self.n_slot, 'token')}, the prompt has {n_prompt}",
                 hint="shorten it, or start the server with a higher --ctx or fewer --slots",
             )

@@ -67,6 +67,8 @@ def test_models_health_and_slots(app: Any) -> None:
     assert health.json() == {"status": "ok"}
     assert [slot["id"] for slot in slots.json()] == [0, 1, 2, 3]
     assert "mtkit_slots 4.0" in metrics.text
+    for name in ("batches", "batch_tokens"):
+        assert f"# TYPE mtkit_{name}_total counter" in metrics.text
     assert page.headers["content-type"].startswith("text/html")
 
 
@@ -260,6 +262,12 @@ def test_what_makes_no_sense_is_refused_by_name(app: Any, path: str, body: Any, 
     assert ("type" in answer.json()) == path.startswith("/v1/messages")
 
 
+def test_errors_have_the_codes_of_openai(app: Any) -> None:
+    asked = {"prompt": [5] * 300, "max_tokens": 1}
+    error = post(app, "/v1/completions", asked).json()["error"]
+    assert error["code"] == "context_length_exceeded"
+
+
 @pytest.mark.parametrize("path", POSTS)
 def test_bodies_that_are_no_bodies(app: Any, path: str) -> None:
     deep = b'{"messages":' + b"[" * 100_000
@@ -287,6 +295,9 @@ def test_paths_and_methods_that_are_not_there(app: Any) -> None:
     ):  # fmt: skip
         (answer,) = run(app, (method, path, None))
         assert (answer.status_code, bool(message(answer))) == (status, True)
+        allowed = {"/v1/messages": "POST", "/slots": "GET, HEAD"} if status == 405 else {}
+        found = answer.headers.get("allow", "")
+        assert sorted(found.split(", ")) == allowed.get(path, "").split(", ")
 
 
 def test_hosts_and_origins(app: Any) -> None:
@@ -325,6 +336,24 @@ def test_allowed_names_and_pages() -> None:
         assert "access-control-allow-origin" not in refused.headers
 
 
+def test_names_that_no_request_has() -> None:
+    from mtkit.serve.guard import names_of
+    from mtkit.settings import ServeSettings
+
+    for host in ("", " ", "*", "box.lan:80", "http://box.lan", "a b", "box/"):
+        with pytest.raises(UsageError, match="--allow-host"):
+            names_of(ServeSettings(allow_host=(host,)))
+    for origin in ("*", "", "null", "example.com", "https://", "https://*.a.example", "//a",
+                   "https://a.example/page", "https://a b", "https://a.example:x"):  # fmt: skip
+        with pytest.raises(UsageError, match=r"--allow-origin.*https://host\[:port\]"):
+            names_of(ServeSettings(allow_origin=(origin,)))
+    origins = ("https://A.example:443/", "http://a:80", "http://a:443", "http://[::1]:5", "x-y://z")
+    given = ServeSettings(allow_host=("Box", "::1", "[::1]"), allow_origin=origins)
+    assert names_of(given)[1] == {
+        "https://a.example", "http://a", "http://a:443", "http://[::1]:5", "x-y://z",
+    }  # fmt: skip
+
+
 def test_keys() -> None:
     with application(tiny("llama"), keys=["first key", "second key"]) as (app, _):
 
@@ -352,11 +381,12 @@ def test_which_keys_are_needed(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="can be reached from other machines"):
             keys_of(ServeSettings(host=host))
     file = tmp_path / "keys"
-    file.write_text("one long key\n\n two long keys \n")
-    both = ServeSettings(host="0.0.0.0", api_key="given key", api_key_file=str(file))
+    file.write_text("\ufeffone long key\n\n two long keys \n")
+    both = ServeSettings(host="0.0.0.0", api_key=" given key\t", api_key_file=str(file))
     assert keys_of(both) == ["given key", "one long key", "two long keys"]
-    with pytest.raises(UsageError, match="fewer than 8"):
-        keys_of(ServeSettings(api_key="short"))
+    for key in ("short", "", " " * 9):
+        with pytest.raises(UsageError, match="fewer than 8"):
+            keys_of(ServeSettings(api_key=key))
     file.write_text("\n")
     with pytest.raises(UsageError, match="holds no key"):
         keys_of(ServeSettings(api_key_file=str(file)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -251,10 +252,14 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
+        port, key = taken.getsockname()[1], ["--api-key", "long enough"]
         for options, code, named in (
             (["--host", "0.0.0.0"], 2, "--api-key"),
-            (["--port", port], 2, f"127.0.0.1:{port}"),
+            (["--port", port], 2, f"127.0.0.1:{port}: cannot be listened on: Address already in"),
+            (["--host", "nowhere.invalid", *key], 2, "nowhere.invalid:8080: cannot be listened on: "),
+            (["--host", "192.0.2.1", *key], 2, f"listened on: {os.strerror(errno.EADDRNOTAVAIL)}"),
+            (["--allow-origin", "*"], 2, "'*' is not an origin; its form is https://host[:port]"),
+            (["--allow-host", ""], 2, "--allow-host: '' is not a name"),
             (["--exact"], 4, "depends on what else"),
             (["-np", "0"], 2, "--slots"),
             (["-np", "4", "-c", "40"], 2, "--ctx"),
