@@ -6,6 +6,7 @@ OpenAI's where that has them.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -27,6 +28,8 @@ _NO_EFFECT = frozenset((
     "prompt_cache_retention",
 ))  # fmt: skip
 """What the clients send and what changes no answer here."""
+_ONLY = {"best_of": 1, "cache_prompt": True, "echo": False}
+"""What is done in any case; other values cannot be had."""
 _SAMPLER = {alias: name for name, one in table(SamplerSettings).items() for alias in one.names}
 
 Stop = Annotated[str, Meta(max_length=1000)]
@@ -178,6 +181,14 @@ class ApplyTemplate(Struct, kw_only=True):
     tools: Tools = []
 
 
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_EXPECTED = re.compile(r"Expected `([^`]+)`([^,]*)(?:, got `([^`]+)`)?")
+_CHOSEN = re.compile(r"Invalid enum value (.+)", re.DOTALL)
+_KINDS = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text",
+    "array": "a list", "object": "an object",
+}  # fmt: skip
+
 WITH_SAMPLER = (Completion, Chat, Message)
 """Bodies that may hold settings of the sampler, too."""
 
@@ -218,6 +229,10 @@ def read_with_sampler(
     """
     found, rest = _split(kind, body, allowed=_SAMPLER)
     given = {_SAMPLER[name]: value for name, value in rest.items()}
+    if type(given.get("top_k")) is int:
+        given["top_k"] = max(given["top_k"], 0) if given["top_k"] >= -1 else given["top_k"]
+    if type(given.get("seed")) is int:
+        given["seed"] = _seed(given["seed"])
     if "logit_bias" in given:
         given["logit_bias"] = _biases(given["logit_bias"])
     schema = given.get("json_schema")
@@ -227,7 +242,11 @@ def read_with_sampler(
         text = given.get(name)
         if isinstance(text, str) and len(text.encode("utf-8", "replace")) > MOST_GRAMMAR:
             raise Problem(400, f"{name}: has more than {MOST_GRAMMAR} bytes", field=name)
-    made = settings_of(SamplerSettings, given)
+    try:
+        made = settings_of(SamplerSettings, given)
+    except UsageError as error:  # by the name that the request has
+        error.field = next((n for n in rest if _SAMPLER[n] == error.field), error.field)
+        raise
     changed = {name: getattr(made, name) for name in given}
     if given.keys() & {"grammar", "json_schema"}:
         changed = {"grammar": None, "json_schema": None, **changed}
@@ -240,16 +259,42 @@ def _split(
     own = kind.__struct_fields__
     given = {name: value for name, value in body.items() if value is not None}
     rest = {name: value for name, value in given.items() if name not in own}
-    for name in rest:
-        if name not in _NO_EFFECT and name not in (allowed or {}):
+    for name, value in rest.items():
+        only = _ONLY.get(name)
+        if only is not None and (type(value) is not type(only) or value != only):
+            what = f"{name}: is not {str(only).lower()}; nothing else is done here"
+            raise Problem(400, what, field=name)
+        if name not in _NO_EFFECT and name not in _ONLY and name not in (allowed or {}):
             raise Problem(400, f"{name[:100]}: is not known here", field=name[:100])
     try:
         found = msgspec.convert({name: given[name] for name in own if name in given}, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        what, _, place = str(error).partition(" - at `$")
-        field = place.strip("`.") or None
-        raise Problem(400, f"{field}: {what}" if field else what, field=field) from None
+        raise _misread(str(error)) from None
     return found, {name: value for name, value in rest.items() if name in (allowed or {})}
+
+
+def _seed(given: int) -> int | None:
+    """Return the seed of a request: of 64 bits, as clients draw them, half count; -1: none."""
+    return None if given == -1 else given % (1 << 32) if -(1 << 63) <= given < 1 << 64 else given
+
+
+def _misread(said: str) -> Problem:
+    """Return msgspec's error in the words of the other errors."""
+    what, _, place = said.partition(" - at `$")
+    field = place.strip("`.")
+    if missing := _MISSING.fullmatch(what):
+        field, what = f"{field}.{missing[1]}".strip("."), "is missing"
+    elif found := _EXPECTED.fullmatch(what):
+        wanted = [_named(kind) for kind in found[1].split(" | ") if kind != "null"]
+        given = f"is {_named(found[3])}, not" if found[3] else "is not"
+        what = f"{given} {' or '.join(wanted)}{found[2]}"
+    elif found := _CHOSEN.fullmatch(what):
+        what = f"is {found[1]}, which is none of what can be chosen"
+    return Problem(400, f"{field}: {what}" if field else what, field=field or None)
+
+
+def _named(kind: str) -> str:
+    return _KINDS.get(kind, kind)
 
 
 def _biases(given: Any) -> list[tuple[int, float]]:

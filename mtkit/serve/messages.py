@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from mtkit.serve.bodies import Tool
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_OF_FUNCTION = (
+    ("name", str, "a text"),
+    ("description", str, "a text"),
+    ("parameters", dict, "an object"),
+)
 
 
 def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -128,6 +133,31 @@ def _blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
     if plain or calls or not results:
         message = {"role": role, "content": text_of(plain, field)}
         made = [*results, {**message, "tool_calls": calls} if calls else message]
+    return made
+
+
+def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return definitions of tools that templates can read.
+
+    Raises:
+        UsageError: One is not a function with a name.
+    """
+    made = []
+    for place, tool in enumerate(tools):
+        field = f"tools[{place}]"
+        if tool.get("type", "function") != "function":
+            raise UsageError("is not function", field=f"{field}.type")
+        function = tool.get("function")
+        if not isinstance(function, dict):
+            what = "is missing" if function is None else "is not an object"
+            raise UsageError(what, field=f"{field}.function")
+        for name, kind, what in _OF_FUNCTION:
+            value = function.get(name)
+            if value is None and name != "name":
+                continue
+            if not isinstance(value, kind) or (name == "name" and not value):
+                raise UsageError(f"is not {what}", field=f"{field}.function.{name}")
+        made.append(tool if "type" in tool else {"type": "function", **tool})
     return made
 
 

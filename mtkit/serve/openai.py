@@ -23,7 +23,7 @@ from mtkit.serve.bodies import (
 )
 from mtkit.serve.calls import Call, Thought
 from mtkit.serve.job import Done, Terms
-from mtkit.serve.messages import from_openai
+from mtkit.serve.messages import from_openai, tools_from_openai
 from mtkit.serve.replies import Problem, as_json, body_of, event
 from mtkit.serve.sending import reply
 from mtkit.serve.tools import Tools
@@ -82,10 +82,12 @@ async def chat(request: Request, served: Served) -> Response:
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     choice, several = asked.tool_choice, asked.parallel_tool_calls
-    tools = Tools(served.form, asked.tools, choice, several=several)
+    tools = Tools(served.form, tools_from_openai(asked.tools), choice, several=several)
     sampler = await tools.forcing(sampler)
     ids = await served.chat_ids(from_openai(asked.messages), tools.given)
     limit = asked.max_completion_tokens or asked.max_tokens
+    if asked.top_logprobs and not asked.logprobs:
+        raise Problem(400, "top_logprobs: needs logprobs to be true", field="top_logprobs")
     top = asked.top_logprobs if asked.logprobs else None
     terms = Terms(sampler, limit, asked.stops, top, served.markers if tools.shows else frozenset())
     return await _reply(request, served, asked, [ids], terms, _Messages(served, tools))

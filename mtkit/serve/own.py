@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from mtkit.serve.bodies import MOST_BODY, ApplyTemplate, Detokenize, Tokenize, read
-from mtkit.serve.messages import from_openai
+from mtkit.serve.messages import from_openai, tools_from_openai
 from mtkit.serve.replies import as_json, body_of
 from mtkit.serve.served import SHORT, aside
 
@@ -59,7 +59,8 @@ async def detokenize(request: Request, served: Served) -> Response:
 async def apply_template(request: Request, served: Served) -> Response:
     """Return what the chat template makes of a conversation."""
     asked = read(ApplyTemplate, await body_of(request, MOST_BODY))
-    return as_json({"prompt": await served.chat_text(from_openai(asked.messages), asked.tools)})
+    tools = tools_from_openai(asked.tools)
+    return as_json({"prompt": await served.chat_text(from_openai(asked.messages), tools)})
 
 
 async def health(_: Request, served: Served) -> Response:

@@ -170,7 +170,8 @@ class SamplerSettings(Settings, heading="Sampling"):
             raise UsageError("a grammar and a JSON schema exclude each other")
         for name, value in self.logit_bias:
             if not value <= _GREATEST_FLOAT32:
-                raise UsageError(f"is {value} for {name!r}", field="logit_bias", hint="a number")
+                what = f"is {value} for {name!r}, not a number of 32 bits"
+                raise UsageError(what, field="logit_bias")
 
     @property
     def is_greedy(self) -> bool:

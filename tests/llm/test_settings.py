@@ -145,7 +145,11 @@ def test_what_is_outside_a_range_is_refused_by_name(setting: Setting) -> None:
         ({"kv_type": ["f16"]}, "kv_type", "is ['f16'], not one of"),
         ({"logit_bias": [[1, 2, 3]]}, "logit_bias[0]", "has 3 entries, not 2"),
         ({"logit_bias": [[1.5, 2]]}, "logit_bias[0][0]", "is 1.5, not text"),
-        ({"logit_bias": [[1, float("nan")]]}, "logit_bias", "is nan for 1; a number"),
+        (
+            {"logit_bias": [[1, float("nan")]]},
+            "logit_bias",
+            "is nan for 1, not a number",
+        ),
         ({"repeat_last_n": 1, "penalty_last": 2}, "penalty_last", "is given twice"),
         ({"kv_type": "q8_0", "flash_attention": "off"}, "kv_type", "needs flash attention"),
         ({"temprature": 1}, "", "did you mean temperature?"),
@@ -230,7 +234,7 @@ def test_an_option_out_of_range_is_one_line(mtkit: Run) -> None:
     for args, wanted in (
         (("--temp", "-1"), "mtkit: --temp: is -1.0, not 0 to 1000\n"),
         (("--n-predict", "-2"), "mtkit: --tokens: is -2, not -1 to 2147483647\n"),
-        (("--logit-bias", "5=nan"), "mtkit: --logit-bias: is nan for 5; a number\n"),
+        (("--logit-bias", "5=nan"), "mtkit: --logit-bias: is nan for 5, not a number of 32 bits\n"),
         (
             ("--tensor-split", "x"),
             "mtkit: --tensor-split: is 'x', not numbers with commas; as in 3,1\n",

@@ -133,7 +133,10 @@ def test_tools_cannot_write_control_tokens() -> None:
         one = {"name": evil, "description": evil}
         for path, tools in (
             ("/v1/messages/count_tokens", [{**one, "input_schema": schema}]),
-            ("/v1/chat/completions", [{"function": {**one, "parameters": schema}}]),
+            (
+                "/v1/chat/completions",
+                [{"type": "function", "function": {**one, "parameters": schema}}],
+            ),
         ):
             asked = {"messages": ASK["messages"], "tools": tools}
             asked |= {} if "count" in path else {"max_tokens": 1}
@@ -213,7 +216,33 @@ BAD = [
     ("/v1/chat/completions", {**ASK, "stop": ["x"] * 17}, "stop: "),
     ("/v1/chat/completions", {**ASK, "top_logprobs": 21}, "top_logprobs: "),
     ("/v1/chat/completions", {**ASK, "tool_choice": "required"}, "tool_choice: "),
-    ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: is not known"),
+    ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: is not 1; nothing"),
+    ("/v1/completions", {"prompt": "x", "echo": True}, "echo: is not false"),
+    ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is not true"),
+    ("/v1/completions", {"max_tokens": 3}, "prompt: is missing"),
+    (
+        "/v1/completions",
+        {"prompt": "x", "max_tokens": 0.5},
+        "max_tokens: is a number, not a whole number",
+    ),
+    ("/v1/completions", {"prompt": 5}, "prompt: is a whole number, not a text or a list"),
+    ("/v1/completions", {"prompt": "x", "typical_p": 3}, "typical_p: is 3"),
+    ("/v1/completions", {"prompt": "x", "top_k": -2}, "top_k: is -2"),
+    ("/v1/chat/completions", {**ASK, "top_logprobs": 2}, "top_logprobs: needs logprobs"),
+    ("/v1/chat/completions", {**ASK, "stream": "yes"}, "stream: is a text, not true or false"),
+    *(
+        ("/v1/chat/completions", {**ASK, "tools": [tool]}, f"tools[0]{named}")
+        for tool, named in (
+            ({}, ".function: is missing"),
+            ({"type": "web_search"}, ".type: is not function"),
+            ({"name": "f"}, ".function: is missing"),
+            ({"function": 5}, ".function: is not an object"),
+            ({"function": {}}, ".function.name: is not a text"),
+            ({"function": {"name": 5}}, ".function.name: is not a text"),
+            ({"function": {"name": "f", "parameters": []}}, ".function.parameters: is not an obj"),
+            (5, ": is a whole number, not an object"),
+        )
+    ),
     ("/v1/chat/completions", {**ASK, "draft": "x.gguf"}, "draft: is not known"),
     ("/v1/chat/completions", {**ASK, "speculative": True}, "speculative: "),
     ("/v1/chat/completions", {**ASK, "response_format": {"type": "xml"}}, "response_format.type"),
@@ -227,7 +256,7 @@ BAD = [
     ("/v1/chat/completions", {**ASK, "logit_bias": {"x": 1}}, "logit_bias"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"99999999": 1}}, "99999999"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"5": 10**400}}, "logit_bias"),
-    ("/v1/chat/completions", {**ASK, "logit_bias": {"5": 1e308}}, "logit_bias"),
+    ("/v1/chat/completions", {**ASK, "logit_bias": {"5": 1e308}}, "is 1e+308 for 5, not a"),
     ("/v1/chat/completions", {**ASK, "temperature": 10**400}, "temperature"),
     ("/v1/chat/completions", {**ASK, "temperature": -(10**400)}, "temperature"),
     (
@@ -241,14 +270,14 @@ BAD = [
     ("/v1/completions", {"prompt": [-1]}, "prompt"),
     ("/v1/completions", {"prompt": "", "max_tokens": 2}, "empty"),
     ("/v1/completions", {"prompt": "x", "temperature": "hot"}, "temperature"),
-    ("/v1/completions", {"prompt": "x", "seed": -1}, "seed"),
+    ("/v1/completions", {"prompt": "x", "seed": 1 << 64}, "seed: is 18446744073709551616"),
     ("/v1/completions", {"prompt": ["x"] * 17}, "more than 16"),
     ("/v1/messages", {"messages": ASK["messages"]}, "max_tokens"),
     ("/v1/messages", {**ASK, "thinking": {"type": "enabled"}}, "thinking"),
     ("/v1/messages", {**ASK, "tool_choice": {"type": "some"}}, "tool_choice.type: "),
     ("/v1/messages", {**ASK, "tool_choice": {"type": "tool"}}, "names none of the tools"),
     ("/v1/messages", {**ASK, "messages": [{"role": "system", "content": "x"}]}, "role"),
-    ("/v1/messages", {**ASK, "tools": [{"name": "x"}]}, "tools[0]"),
+    ("/v1/messages", {**ASK, "tools": [{"name": "x"}]}, "tools[0].input_schema: is miss"),
     ("/tokenize", {"content": 3}, "content"),
     ("/detokenize", {"tokens": [10**6]}, "1000000"),
 ]
@@ -260,6 +289,19 @@ def test_what_makes_no_sense_is_refused_by_name(app: Any, path: str, body: Any, 
     assert answer.status_code == 400, answer.text
     assert named in message(answer)
     assert ("type" in answer.json()) == path.startswith("/v1/messages")
+
+
+def test_what_clients_say_that_changes_nothing(app: Any) -> None:
+    inert = {"echo": False, "best_of": 1, "cache_prompt": True, "user": "x"}
+    asked = {"prompt": "Hello", "max_tokens": 8, "temperature": 1.0}
+    seeds: list[dict[str, Any]] = [{"seed": 7}, {"seed": 7 + (5 << 32)}, {"seed": 7 - (1 << 63)}]
+    texts = {
+        post(app, "/v1/completions", {**asked, **inert, **one}).json()["choices"][0]["text"]
+        for one in seeds
+    }
+    assert len(texts) == 1
+    for one in ({"seed": -1}, {"top_k": -1}, {"seed": (1 << 64) - 1}):
+        assert post(app, "/v1/completions", {**asked, **one}).status_code == 200
 
 
 def test_errors_have_the_codes_of_openai(app: Any) -> None:

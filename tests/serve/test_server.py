@@ -256,7 +256,11 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
         for options, code, named in (
             (["--host", "0.0.0.0"], 2, "--api-key"),
             (["--port", port], 2, f"127.0.0.1:{port}: cannot be listened on: Address already in"),
-            (["--host", "nowhere.invalid", *key], 2, "nowhere.invalid:8080: cannot be listened on: "),
+            (
+                ["--host", "nowhere.invalid", *key],
+                2,
+                "invalid:8080: cannot be listened on: ",
+            ),
             (["--host", "192.0.2.1", *key], 2, f"listened on: {os.strerror(errno.EADDRNOTAVAIL)}"),
             (["--allow-origin", "*"], 2, "'*' is not an origin; its form is https://host[:port]"),
             (["--allow-host", ""], 2, "--allow-host: '' is not a name"),
