@@ -97,6 +97,7 @@ const Chunks *Engine::make_chunks() const {
                 set_image(std::string_view(words[1]).substr(0, words[1].size() - 1));
                 if (image.size != 0) made->kind[c] = Chunks::BLANK;
             }
+            if (seams.joins[c] && made->kind[c] != Chunks::WORD) made->kind[c] = Chunks::OTHER;
             if (seams.removed && made->kind[c] != Chunks::OTHER) {
                 // Beside a blank it is what it is between letters: no step in between adds to it.
                 const std::string here(1, static_cast<char>(c));

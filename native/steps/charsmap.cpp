@@ -65,6 +65,7 @@ class Precompiled final : public Normalizer {
             const bool newline = c == '\n';
             seams.free[c] = seams.free[c] && (inert_[c] || control || newline);
             seams.left[c] = seams.left[c] && c != '\r';
+            seams.joins[c] = seams.joins[c] || c > ' ';
         }
         seams.wide = seams.wide && !seams.changes;
         seams.changes = seams.clusters = seams.together = true;

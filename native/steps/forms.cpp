@@ -91,6 +91,8 @@ class Form final : public Normalizer {
         if (active_[decode(seams.blank, 0).value]) return false;
         seams.changes = seams.together = true;
         for (char32_t c = 0; c < 0x80; ++c) seams.free[c] = seams.free[c] && !active_[c];
+        for (std::size_t i = 0; i < compositions_.size() && composed_; i += 3)
+            if (compositions_[i] < 0x80) seams.joins[compositions_[i]] = true;
         return true;
     }
 

@@ -19,6 +19,7 @@ struct Seams {
     // Behind which a seam may lie.
     std::array<bool, 128> left = filled();
     std::array<bool, 128> written{}; // ones that a step may have written
+    std::array<bool, 128> joins{};   // ones that a mark behind them may make another of
     bool changes = false;            // a step changes characters that are not ASCII
     bool clusters = false;           // a step takes characters together that belong together
     bool wide = true;                // a seam may lie behind a plain character that is not ASCII

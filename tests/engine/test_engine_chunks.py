@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from engine_beside_pipeline import Both
@@ -131,6 +133,31 @@ def test_drawn_cuts_of_words(seed: int) -> None:
         both.engine._native.warm()
         for text in [*texts(seed, 12), "[Y]x9 c", "[a (b c) !", "a . ! b", "9a a9 9"]:
             both.same("encode_ids", text)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize(
+    "cuts",
+    [[pre.Bert()], [pre.WhitespaceSplit(), pre.Punctuation("removed")],
+     [pre.WhitespaceSplit(), pre.Punctuation("isolated"), pre.CharDelimiterSplit("c")],
+     [pre.WhitespaceSplit(), pre.CharDelimiterSplit("=")]],
+)  # fmt: skip
+def test_a_mark_makes_another_character_of_what_cuts(
+    form: Any, cuts: list[pre.PreTokenizer]
+) -> None:
+    """U+2260 is no punctuation, and is written as a sign that is one, with a mark behind it."""
+    spec = load(shared_tokenizer("bert-base-uncased")).spec
+    forms: list[norm.Normalizer] = [norm.UnicodeForm(form)]
+    charsmap = load(shared_tokenizer("t5-small")).spec.normalizer
+    for normalizer in [*forms, *([charsmap] if charsmap and form == "NFKC" else [])]:
+        changed = replace(spec, normalizer=normalizer, pre_tokenizer=pre.Sequence(tuple(cuts)))
+        with Both(changed, handed_over=1) as both:
+            both.engine._native.warm()
+            for cutting, mark in itertools.product(
+                "=<>c-", ["\u0338", "\u0327", "\u0301", "\u05b0"]
+            ):
+                for text in ("x{}{}", "x{}{} y", "x{}{}y", "a {}{}b", "{0}{0}{1}{0}"):
+                    both.same("encode_ids", text.format(cutting, mark))
 
 
 def test_a_chunk_that_grows_is_left_to_the_whole() -> None:
