@@ -12,6 +12,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``memory``          its memory and state
 * ``settings``        its parameters
 * ``sampler``         samplers and grammars
+* ``schema``          JSON schemas as grammars; ``schema_keywords``, ``gbnf`` are its parts
 * ``trial``           what the child process does that tries a model file
 * ``quantizer``       what the child process does that quantises one
 

@@ -10,8 +10,9 @@ import ctypes
 import weakref
 
 from mtkit.base.closing import Closing
-from mtkit.errors import MtkitError, UsageError
-from mtkit.llama.schema import ANY, MOST_REPEATS, prepared
+from mtkit.errors import UsageError
+from mtkit.llama.gbnf import MOST_REPEATS
+from mtkit.llama.schema import grammar_of
 from mtkit.llama.shared_library import library, log
 
 TYPE_CHECKING = False
@@ -232,17 +233,17 @@ def schema_grammar(schema: str) -> str:
     """
     import json
 
-    library()
-    from llama_cpp.llama_grammar import json_schema_to_gbnf
+    def constant(name: str) -> None:
+        raise UsageError(f"{name} is not JSON", field="JSON schema")
 
     try:
-        made: str = json_schema_to_gbnf(json.dumps(prepared(json.loads(schema))))
-    except MtkitError:
-        raise
-    except Exception as error:  # noqa: BLE001  the converter raises whatever Python raises
-        what = str(error) or type(error).__name__
-        raise UsageError(f"cannot be turned into a grammar: {what}", field="JSON schema") from None
-    return made.replace(r'[^"\\]', ANY)  # the converter lets strings hold line breaks
+        read = json.loads(schema, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        what = (
+            "is nested too deeply" if isinstance(error, RecursionError) else f"is not JSON: {error}"
+        )
+        raise UsageError(what, field="JSON schema") from None
+    return grammar_of(read)
 
 
 class _Stderr:

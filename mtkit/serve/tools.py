@@ -91,6 +91,7 @@ class Tools:
             raise UsageError("cannot be forced together with a grammar", field="tool_choice")
         assert self._form is not None
         from mtkit.llama import schema_grammar
+        from mtkit.llama.gbnf import literal
 
         rules, calls = [], []
         before, _, after = self._form.example.partition("ARGUMENTS")
@@ -103,8 +104,8 @@ class Tools:
                 field = f"parameters of {name}"
                 raise UsageError(error.what, field=field, hint=error.hint) from None
             rules.append(_RULE.sub(partial(_own, f"t{place}-"), made))
-            opening = json.dumps(before.replace("NAME", name), ensure_ascii=False)
-            calls.append(f"{opening} t{place}-root {json.dumps(after, ensure_ascii=False)}")
+            opening = literal(before.replace("NAME", name))
+            calls.append(f"{opening} t{place}-root {literal(after)}")
         return replace(sampler, grammar="\n".join([f"root ::= {' | '.join(calls)}", *rules]))
 
     def reading(self) -> Reading:
