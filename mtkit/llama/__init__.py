@@ -12,6 +12,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``memory``          its memory and state
 * ``settings``        its parameters
 * ``sampler``         samplers and grammars
+* ``grammar_work``    whether llama.cpp can follow one; ``grammar_rules`` reads it
 * ``schema``          JSON schemas as grammars; ``schema_keywords``, ``gbnf`` are its parts
 * ``trial``           what the child process does that tries a model file
 * ``quantizer``       what the child process does that quantises one
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from mtkit.llama.context import Context, Interrupted
 from mtkit.llama.model import Model
-from mtkit.llama.sampler import Chain, Grammar, schema_grammar
+from mtkit.llama.sampler import Chain, Grammar, check_grammar, schema_grammar
 from mtkit.llama.shared_library import Device, devices, library, library_file, log, system_info
 from mtkit.llama.slots import SlotContext
 from mtkit.settings import ContextSettings, LoadSettings
@@ -39,6 +40,7 @@ __all__ = [
     "LoadSettings",
     "Model",
     "SlotContext",
+    "check_grammar",
     "devices",
     "library",
     "library_file",

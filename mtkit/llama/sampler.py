@@ -144,8 +144,8 @@ class Grammar(Closing):
             UsageError: It does not parse.
         """
         self._library = lib = library()
+        check_grammar(text, root)
         raw = text.encode("utf-8", "surrogateescape")
-        _check_grammar(raw)
         log.clear()
         with _Stderr() as said:
             handle = lib.llama_sampler_init_grammar(model.vocab, raw, root.encode())
@@ -190,10 +190,17 @@ class Grammar(Closing):
         self._finalizer()
 
 
-def _check_grammar(raw: bytes) -> None:
-    """Refuse what llama.cpp's parser hangs, overflows the stack or fills the memory on."""
+def check_grammar(text: str, root: str = "root") -> None:
+    """Refuse what llama.cpp hangs, overflows the stack or fills the memory on.
+
+    Raises:
+        UsageError: It does.
+    """
     import re
 
+    from mtkit.llama.grammar_work import check_work
+
+    raw = text.encode("utf-8", "surrogateescape")
     if not raw.strip():
         raise UsageError("is empty", field="grammar")
     if len(raw) > _MOST_GRAMMAR_BYTES:
@@ -206,22 +213,23 @@ def _check_grammar(raw: bytes) -> None:
     )
     depth = 0
     for found in tokens.finditer(raw):
-        text = found[0]
-        if text == b"(":
+        part = found[0]
+        if part == b"(":
             depth += 1
             if depth > _DEEPEST_GRAMMAR:
                 raise UsageError(
                     f"has more than {_DEEPEST_GRAMMAR} parentheses in each other", field="grammar"
                 )
-        elif text == b")":
+        elif part == b")":
             depth = max(depth - 1, 0)
-        elif text[:1] == b"{":
+        elif part[:1] == b"{":
             low, high = found[1] or b"0", found[3] or b"0"
             most = max(len(low), len(high))
             if most > 9 or max(int(low), int(high)) > MOST_REPEATS:
                 raise UsageError(f"repeats more than {MOST_REPEATS} times", field="grammar")
             if found[2] and found[3] and int(high) < int(low):
-                raise UsageError(f"repeats {text.decode()} times", field="grammar")
+                raise UsageError(f"repeats {part.decode()} times", field="grammar")
+    check_work(text, root)
 
 
 def schema_grammar(schema: str) -> str:

@@ -9,9 +9,11 @@ grammar is asked about the one chosen token first, and about all only where it d
 from __future__ import annotations
 
 import os
+import time
 
 from mtkit.base.closing import Closing
 from mtkit.base.record import replace
+from mtkit.errors import ResourceError
 from mtkit.llama import Chain, Grammar, schema_grammar
 
 TYPE_CHECKING = False
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from mtkit.llama import Context, Model
     from mtkit.settings import SamplerSettings
 
+MOST_SECONDS = 3.0
+"""CPU time that a grammar may take for one token."""
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
@@ -116,6 +120,7 @@ class Sampler(Closing):
         logits = self._logits(row)
         grammar, chain = self._grammar, self._chain
         assert grammar is not None
+        begun = time.thread_time()
         token = self._choose(logits)
         if not grammar.allows(token) or logits[token] == float("-inf"):
             if not grammar.mask(logits):
@@ -126,6 +131,10 @@ class Sampler(Closing):
         grammar.accept(token)
         if chain:
             chain.accept(token)
+        taken = time.thread_time() - begun
+        if taken > MOST_SECONDS:  # the next may take a hundred times as long
+            what = f"a token took {taken:.1f} s: the text can follow it in too many ways"
+            raise ResourceError(what, field="grammar")
         return token
 
     def _choose(self, logits: Any) -> int:

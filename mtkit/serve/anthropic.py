@@ -62,7 +62,7 @@ async def messages(request: Request, served: Served) -> Response:
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Message, body, served.settings.sampler)
     tools = _tools(asked, served)
-    sampler = await tools.forcing(sampler)
+    sampler = await served.held(await tools.forcing(sampler))
     ids = await _ids(asked, tools, served)
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative)

@@ -70,6 +70,7 @@ async def completions(request: Request, served: Served) -> Response:
     if len(prompts) * asked.n > MOST_CHOICES:
         raise Problem(400, f"prompt, n: more than {MOST_CHOICES} answers", field="prompt")
     ids = [await served.text_ids(one) if isinstance(one, str) else one for one in prompts]
+    sampler = await served.held(sampler)
     terms = Terms(sampler, asked.max_tokens or 16, asked.stops, asked.logprobs)
     return await _reply(request, served, asked, ids, terms, _Texts(served))
 
@@ -83,7 +84,7 @@ async def chat(request: Request, served: Served) -> Response:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     choice, several = asked.tool_choice, asked.parallel_tool_calls
     tools = Tools(served.form, tools_from_openai(asked.tools), choice, several=several)
-    sampler = await tools.forcing(sampler)
+    sampler = await served.held(await tools.forcing(sampler))
     ids = await served.chat_ids(from_openai(asked.messages), tools.given)
     limit = asked.max_completion_tokens or asked.max_tokens
     if asked.top_logprobs and not asked.logprobs:

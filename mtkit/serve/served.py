@@ -7,7 +7,9 @@ import os
 import time
 
 from mtkit._version import __version__
+from mtkit.base.record import replace
 from mtkit.errors import UsageError
+from mtkit.llama import check_grammar, schema_grammar
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.serve.call_forms import form_of
 from mtkit.serve.messages import with_one_text
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from mtkit.llm.runner import Runner
     from mtkit.serve.scheduler import Scheduler
-    from mtkit.settings import ServeSettings
+    from mtkit.settings import SamplerSettings, ServeSettings
 
     T = TypeVar("T")
 
@@ -105,6 +107,16 @@ class Served:
             is_short=len(text) < SHORT,
         )
 
+    async def held(self, sampler: SamplerSettings) -> SamplerSettings:
+        """Return settings of a sampler whose schema is a grammar that llama.cpp can follow.
+
+        Raises:
+            UsageError: There is none.
+        """
+        if sampler.grammar is None and sampler.json_schema is None:
+            return sampler
+        return await asyncio.to_thread(_held, sampler)
+
     def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
         return with_one_text(messages) if self.form and self.form.ends else messages
 
@@ -113,6 +125,13 @@ class Served:
         if found is None:
             raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
         return found
+
+
+def _held(sampler: SamplerSettings) -> SamplerSettings:
+    schema, grammar = sampler.json_schema, sampler.grammar
+    grammar = schema_grammar(schema) if schema is not None else grammar
+    check_grammar(grammar or "")
+    return replace(sampler, grammar=grammar, json_schema=None)
 
 
 async def aside(work: Callable[[], T], *, is_short: bool = False) -> T:

@@ -101,7 +101,7 @@ class Tools:
             try:
                 made = schema_grammar(json.dumps(self._schemas[name]))
             except MtkitError as error:
-                field = f"parameters of {name}"
+                field = error.field.replace("JSON schema", f"parameters of {name}", 1)
                 raise UsageError(error.what, field=field, hint=error.hint) from None
             rules.append(_RULE.sub(partial(_own, f"t{place}-"), made))
             opening = literal(before.replace("NAME", name))

@@ -46,6 +46,18 @@ def test_greedy_answers_of_random_models(arch: str) -> None:
     check_exact(tiny(arch, wtype="Q8_0"), 25)
 
 
+def test_a_grammar_that_becomes_slow_ends_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.llm.sampling.MOST_SECONDS", 0.0)
+    with serving(tiny()) as (_, scheduler):
+        slow, plain = Asked([1, 5, 9], 9, grammar='root ::= "a"*'), Asked([1, 5], 3)
+        scheduler.submit([slow.job, plain.job])
+        failed = slow.all()
+        assert isinstance(failed, Failed)
+        assert isinstance(failed.error, ResourceError)
+        assert "too many ways" in str(failed.error)
+        assert isinstance(plain.all(), Done)
+
+
 def check_exact(model: Any, limit: int) -> None:
     with serving(model, exact=True) as (runner, scheduler):
         prompts = [runner.model.tokenize(text) for text in TEXTS]

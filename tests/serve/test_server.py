@@ -247,6 +247,46 @@ def test_the_end_ends_answers_that_take_too_long(second: bool) -> None:
         assert started.wait() == 0
 
 
+STUCK = """
+import time, mtkit.llm.sampling
+mtkit.llm.sampling.Grammar.allows = lambda *_: time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_whatever_computes(number: int) -> None:
+    with server(tiny(), "-np", "1", "--grace", "300", first=STUCK) as started:
+        body = {"prompt": "x", "grammar": 'root ::= "a"', "stream": True}
+        path = f"{started.url}/v1/completions"
+        with reference("httpx").stream("POST", path, json=body, timeout=60) as answer:
+            assert answer.status_code == 200
+            started.process.send_signal(number)
+            time.sleep(0.5)
+            begun = time.monotonic()
+            started.process.send_signal(number)
+            assert started.wait() == 0
+            assert time.monotonic() - begun < 10
+
+
+ENDLESS = (
+    ("grammar", 'root ::= ("a"?){1000}'),
+    ("grammar", "root ::= r0\n" + "\n".join(f"r{n} ::= r{n + 1} r{n + 1} | r{n + 1}"
+                                            for n in range(22)) + '\nr22 ::= "a"?'),
+    ("json_schema", {"type": "string", "pattern": "^(a?){300}$"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given"), ENDLESS)
+def test_a_grammar_without_end_is_refused(http: Any, name: str, given: Any) -> None:
+    messages = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 3}
+    for path, body in (("completions", {"prompt": "x"}), ("chat/completions", messages),
+                       ("messages", {**messages, "model": "any"})):  # fmt: skip
+        answer = http.post(f"/v1/{path}", json={**body, name: given})
+        assert answer.status_code == 400
+        assert "can be followed in too many ways" in answer.text
+    assert http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}).status_code == 200
+
+
 def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
     model = str(tiny("llama"))
     with socket.socket() as taken:

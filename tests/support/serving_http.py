@@ -55,11 +55,19 @@ class Server:
 
 
 @contextmanager
-def server(model: Path, *options: object) -> Iterator[Server]:
-    """Start ``mtkit serve`` on a free port; it has to end without a traceback."""
+def server(model: Path, *options: object, first: str = "") -> Iterator[Server]:
+    """Start ``mtkit serve`` on a free port; it has to end without a traceback.
+
+    Args:
+        model: What it serves.
+        options: Further options.
+        first: Python that its process runs before.
+    """
     for name in ("llama_cpp", "uvicorn", "starlette"):
         reference(name)
-    argv = [sys.executable, "-m", "mtkit", "serve", "-m", str(model), "--port", "0", "-t", "1"]
+    begin = ["-c", f"{first}\nimport runpy; runpy.run_module('mtkit', run_name='__main__')"]
+    begin = begin if first else ["-m", "mtkit"]
+    argv = [sys.executable, *begin, "serve", "-m", str(model), "--port", "0", "-t", "1"]
     process = subprocess.Popen(
         [*argv, *map(str, options)],
         stderr=subprocess.PIPE,
