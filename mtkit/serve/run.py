@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from mtkit.settings import ServeSettings
 
+_PATIENCE = 2.0
+"""Seconds that a second signal leaves to what computes."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,6 +40,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._served, self._listening = served, listening
+        self.timers: list[threading.Timer] = []
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -53,10 +56,18 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """End; a second signal does not wait for answers."""
+        """End; a second signal does not wait for answers, nor long for what computes."""
         if self.should_exit:
+            self.end_within(_PATIENCE)
             threading.Thread(target=self._served.scheduler.close, daemon=True).start()
         self.should_exit = True
+
+    def end_within(self, seconds: float) -> None:
+        """End the process if it has not ended by then: nothing stops a call into C."""
+        timer = threading.Timer(seconds, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+        self.timers.append(timer)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and tell where."""
@@ -72,6 +83,7 @@ class _Server(uvicorn.Server):
 
         async def end_them() -> None:
             await asyncio.sleep(self._served.settings.grace)
+            self.end_within(5 * _PATIENCE)
             await asyncio.to_thread(scheduler.close)
 
         ending = asyncio.create_task(end_them())
@@ -162,5 +174,7 @@ def serve(
             server.run()
         except SystemExit as error:  # uvicorn's, where it cannot listen
             raise _not_listening(settings, error.__context__) from None
+    for timer in server.timers:
+        timer.cancel()
     if not server.started:
         raise ResourceError("the server did not start")
