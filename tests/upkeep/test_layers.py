@@ -85,7 +85,9 @@ def test_only_llama_calls_llama_cpp() -> None:
         for node in ast.walk(tree):
             names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if any(imported.split(".")[0] == "llama_cpp" for imported in names):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                names += [a.value for a in node.args if isinstance(a, ast.Constant)]
+            if any(str(imported).split(".")[0] == "llama_cpp" for imported in names):
                 callers.add(name.split(".")[1])
                 assert node not in tree.body, f"{name}: imported before it is needed"
     assert callers == {"llama"}
