@@ -68,6 +68,26 @@ const Chunks *Engine::make_chunks() const {
         made->before = seams.removed ? twice[1].substr(0, twice[1].size() - 1) : std::string();
         made->images = seams.known && (!seams.marked || seams.removed);
         const auto front = alone[0].substr(0, alone[0].size() - 1);
+        // Whether a character beside a blank is what it is between letters.
+        const auto alike = [&](Chunks::Kind kind, const Chunks::Image &image, unsigned c) {
+            const std::string here(1, static_cast<char>(c));
+            const std::string spelled(image.bytes, image.size);
+            const std::string own = made->before + spelled;
+            const std::vector<std::string> apart = {twice[0], own, twice[1]};
+            switch (kind) {
+            case Chunks::BLANK:
+                return ask("x " + here + "x") == twice && ask("x" + here + " x") == twice;
+            case Chunks::SOLO:
+                return ask("x " + here + " x") == apart && ask("x " + here + "x") == apart &&
+                       ask("x" + here + " x") == apart;
+            case Chunks::WORD:
+                return ask("x " + here + " x") == apart &&
+                       ask("x " + here + "x") == std::vector{twice[0], own + letter} &&
+                       ask("x" + here + " x") == std::vector{twice[0] + spelled, twice[1]};
+            default:
+                return true;
+            }
+        };
         for (unsigned c = 1; c < 0x80; ++c) {
             if (!seams.free[c]) {
                 made->left[c] = seams.left[c] && seams.removed;
@@ -97,29 +117,12 @@ const Chunks *Engine::make_chunks() const {
                 set_image(std::string_view(words[1]).substr(0, words[1].size() - 1));
                 if (image.size != 0) made->kind[c] = Chunks::BLANK;
             }
-            if (seams.joins[c] && made->kind[c] != Chunks::WORD) made->kind[c] = Chunks::OTHER;
-            if (seams.removed && made->kind[c] != Chunks::OTHER) {
-                // Beside a blank it is what it is between letters: no step in between adds to it.
-                const std::string here(1, static_cast<char>(c));
-                const std::string spelled(image.bytes, image.size);
-                const auto own = made->before + spelled;
-                const bool solo = made->kind[c] == Chunks::SOLO;
-                using Words = std::vector<std::string>;
-                const auto is = [&](const std::string &text, const Words &expected) {
-                    return ask(text) == expected;
-                };
-                const bool same =
-                    made->kind[c] == Chunks::BLANK
-                        ? is("x " + here + "x", twice) && is("x" + here + " x", twice)
-                        : is("x " + here + " x", {twice[0], own, twice[1]}) &&
-                              is("x " + here + "x", solo ? Words{twice[0], own, twice[1]}
-                                                         : Words{twice[0], own + letter}) &&
-                              is("x" + here + " x", solo ? Words{twice[0], own, twice[1]}
-                                                         : Words{twice[0] + spelled, twice[1]});
-                if (!same) {
-                    made->kind[c] = Chunks::OTHER;
-                    image.size = 0;
-                }
+            // A mark may make a word's character of what cuts words; a step in between may add to
+            // what stands beside a blank: such a character asks for its neighbours.
+            const bool cuts = made->kind[c] == Chunks::SOLO || made->kind[c] == Chunks::BLANK;
+            if ((cuts && seams.joins[c]) || (seams.removed && !alike(made->kind[c], image, c))) {
+                made->kind[c] = Chunks::OTHER;
+                image.size = 0;
             }
             const bool known = made->kind[c] != Chunks::OTHER || (!seams.known && !words.empty());
             made->left[c] = seams.left[c] && known;

@@ -156,7 +156,15 @@ def test_a_mark_makes_another_character_of_what_cuts(
             for cutting, mark in itertools.product(
                 "=<>c-", ["\u0338", "\u0327", "\u0301", "\u05b0"]
             ):
-                for text in ("x{}{}", "x{}{} y", "x{}{}y", "a {}{}b", "{0}{0}{1}{0}"):
+                for text in (
+                    "x{}{}",
+                    "x{}{} y",
+                    "x{}{}y",
+                    "a {}{}b",
+                    "{0}{0}{1}{0}",
+                    "{}s>",
+                    "s{}s",
+                ):
                     both.same("encode_ids", text.format(cutting, mark))
 
 
