@@ -158,3 +158,10 @@ def test_merges_of_a_long_word_are_refused_at_once() -> None:
     with pytest.raises(ResourceError, match="at most 33554432 are traced"):
         trace(long, "b")
     compare(Pipeline(spec), "a" * 2000)
+
+
+def test_places_outside_a_word_of_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Affixes of a damaged file gave such places to byte tokens; it was an IndexError."""
+    model: Any = Pipeline(BUILT["SectionBPE"]).model
+    monkeypatch.setattr(model.bpe, "encode", lambda _: [(0, -7, -8), (1, 5, 9)])
+    assert [s[1:] for s in model.encode("ab abc")] == [(0, 1), (1, 2), (3, 4), (5, 6)]

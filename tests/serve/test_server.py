@@ -310,7 +310,7 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
             (["-np", "20", "-c", "4096", "--batch", "20"], 2, "--batch"),
             (["--batch", "2"], 2, "--batch: is 2, too few for 4 slots"),
             (["--grammar", "root ::= ("], 2, "grammar: does not parse"),
-            (["--json-schema", "{"], 2, "JSON schema: cannot be turned"),
+            (["--json-schema", "{"], 2, "JSON schema: is not JSON"),
             (["--logit-bias", "99999999=1"], 2, "99999999"),
             (["--draft", "x.gguf"], 2, "x.gguf"),
             (["--draft-max", "3"], 2, "--draft-max"),

@@ -65,8 +65,11 @@ class SectionBPE:
         if first == last:
             return
         for part in self.cut(Aligned.of(word[first:last])):
+            most = len(part.text) - 1
             for token_id, start, end in self.bpe.encode(part.text):
-                low, high = part.offsets(start, end)
+                # What an affix adds lies beyond the word; only damaged files have one here.
+                low = part.spans[min(max(start, 0), most)][0]
+                high = part.spans[min(max(end - 1, 0), most)][1]
                 yield token_id, first + low, first + high
 
     def _runs(self, word: str, first: int, last: int) -> Iterator[Symbol]:
