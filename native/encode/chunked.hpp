@@ -45,7 +45,9 @@ class Engine::Chunked {
             text = text.substr(0, at);
         }
         std::size_t start = 0;
-        if (!how_.first) {
+        // What joins the character in front of it has none at the beginning.
+        const bool joins = how_.clusters && static_cast<unsigned char>(text[0]) >= 0x80;
+        if (!how_.first || joins) {
             do {
                 ++start;
             } while (start < text.size() && !how_.firm_seam(text, start));

@@ -63,6 +63,7 @@ const Chunks *Engine::make_chunks() const {
         made->removed = seams.removed;
         made->first = seams.first;
         made->last = seams.last;
+        made->clusters = seams.clusters;
         made->head = seams.removed ? "x " : "x";
         made->tail = " x";
         made->before = seams.removed ? twice[1].substr(0, twice[1].size() - 1) : std::string();
