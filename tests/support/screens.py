@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -51,13 +52,17 @@ def screen(
         cwd=cwd,
         env={**known, "TERM": "xterm-256color", **no_color, **env},
     )
+    # The other end stays open until all was read: when its last user goes, a busy Linux may drop
+    # what was written last.
+    sent, ended = b"", False
+    while True:
+        ready, _, _ = select.select([master], [], [], 0.05)
+        if ready:
+            sent += os.read(master, 65536)
+        elif ended:
+            break
+        ended = ended or process.poll() is not None
     os.close(slave)
-    sent = b""
-    try:
-        while chunk := os.read(master, 65536):
-            sent += chunk
-    except OSError:  # Linux says so when the other end is closed
-        pass
     os.close(master)
     return Sent(sent.decode(), process.wait())
 
