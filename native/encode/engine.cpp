@@ -89,24 +89,33 @@ void Engine::encode(std::string_view text, const EncodeOptions &options, IdList 
     }
 }
 
+// What `make` gives takes the words of a text; where they have to be taken once more, with extents,
+// `undo` is called before.
+template <typename Make, typename Undo>
+void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                       const Make &make, const Undo &undo) const {
+    const auto valid = checked(text, options.valid, scratch);
+    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
+        try {
+            const Part whole{valid, nullptr, {0, 0}, true, true};
+            walk(whole, options.parse_special, scratch, make());
+            return;
+        } catch (const NeedsExtents &) {
+            if (!aligns()) throw Deferred();
+            undo();
+            scratch.arena.begin(text.size());
+        }
+    }
+    walk(aligned(valid, scratch), options.parse_special, scratch, make());
+}
+
 // The ids of a text with nothing around it.
 void Engine::one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                       IdList &out) const {
     out.append(prefix_);
-    const auto valid = checked(text, options.valid, scratch);
-    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
-        const std::size_t before = out.size();
-        try {
-            const Part whole{valid, nullptr, {0, 0}, true, true};
-            walk(whole, options.parse_special, scratch, Ids(*this, scratch, out));
-            return;
-        } catch (const NeedsExtents &) {
-            if (!aligns()) throw Deferred();
-            out.cut(before);
-            scratch.arena.begin(text.size());
-        }
-    }
-    walk(aligned(valid, scratch), options.parse_special, scratch, Ids(*this, scratch, out));
+    const std::size_t before = out.size();
+    walk_text(
+        text, options, scratch, [&] { return Ids(*this, scratch, out); }, [&] { out.cut(before); });
 }
 
 std::string_view Engine::checked(std::string_view text, bool known, Scratch &scratch) const {
@@ -176,18 +185,12 @@ void Engine::each_word(std::string_view text,
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = false;
-    const auto valid = checked(text, false, scratch);
-    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
-        try {
-            const Part whole{valid, nullptr, {0, 0}, true, true};
-            walk(whole, -1, scratch, Words{*this, scratch, put});
-            return;
-        } catch (const NeedsExtents &) {
-            if (!aligns()) throw Deferred();
-            scratch.arena.begin(text.size());
-        }
-    }
-    walk(aligned(valid, scratch), -1, scratch, Words{*this, scratch, put});
+    walk_text(
+        text, {}, scratch,
+        [&] {
+            return Words{*this, scratch, put};
+        },
+        [] {});
 }
 
 void Engine::encode_one(std::string_view word, bool part, std::vector<std::uint32_t> &out) const {

@@ -130,6 +130,9 @@ class Engine {
                    IdList &places) const;
     std::string_view checked(std::string_view text, bool valid, Scratch &scratch) const;
     static Part aligned(std::string_view text, Scratch &scratch);
+    template <typename Make, typename Undo>
+    void walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                   const Make &make, const Undo &undo) const;
     // The way of a text to its words; see walk.hpp.
     template <typename Sink>
     void walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const;

@@ -142,23 +142,28 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
         to = out_.room(WordCache::READ_IDS);
         limit = out_.limit() - WordCache::READ_IDS;
     };
+    const auto write = [&](const WordCache::Short &entry) {
+        std::memcpy(to, entry.ids, sizeof entry.ids);
+        to += entry.count();
+        if (to <= limit) [[likely]]
+            return;
+        out_.end_at(to);
+        resume();
+    };
+    const auto put_new = [&](std::string_view bytes, bool part) {
+        out_.end_at(to);
+        other(bytes, part);
+        resume();
+    };
     const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
         const auto *const bytes = reinterpret_cast<const char *>(from);
         const auto size = static_cast<std::size_t>(end - from);
-        if (size <= WordCache::SHORT) [[likely]] {
-            if (const auto *entry = cache.find(bytes, size, part)) [[likely]] {
-                std::memcpy(to, entry->ids, sizeof entry->ids);
-                to += entry->count();
-                if (to <= limit) [[likely]]
-                    return;
-                out_.end_at(to);
-                resume();
-                return;
-            }
-        }
-        out_.end_at(to);
-        other({bytes, size}, part);
-        resume();
+        const auto *const entry =
+            size <= WordCache::SHORT ? cache.find(bytes, size, part) : nullptr;
+        if (entry != nullptr) [[likely]]
+            write(*entry);
+        else
+            put_new({bytes, size}, part);
     };
 
     resume();
@@ -183,22 +188,14 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
                 const auto *const next = block + std::countr_zero(rest);
                 const auto size = static_cast<std::size_t>(next - word);
                 const auto *const entry = WordCache::Fast::find(asked[count++]);
+                const std::string_view found(reinterpret_cast<const char *>(word), size);
+                word = next;
                 if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
-                    std::memcpy(to, entry->ids, sizeof entry->ids);
-                    to += entry->count();
-                    word = next;
-                    if (to <= limit) [[likely]]
-                        continue;
-                    out_.end_at(to);
-                    resume();
+                    write(*entry);
                     continue;
                 }
-                out_.end_at(to);
-                const auto *const bytes = reinterpret_cast<const char *>(word);
-                other({bytes, size}, false);
-                word = next;
                 const auto before = cache;
-                resume();
+                put_new(found, false);
                 if (!(cache == before)) break; // what was asked for lies elsewhere
             }
             if (word != block) continue;

@@ -194,7 +194,7 @@ class WordCache {
       public:
         explicit Generation(std::size_t most_bytes)
             : most_slots_(std::bit_floor(most_bytes / 2 / sizeof(Slot))),
-              most_pooled_(most_bytes / 2) {}
+              most_pooled_(std::min<std::size_t>(most_bytes / 2, 1U << 30)) {} // places are u32
         const std::uint32_t *find(const Word &word, std::size_t &count) const {
             if (slots_.empty()) return nullptr;
             const auto &slot = slots_[place(word.hash_)];

@@ -11,9 +11,11 @@ from support import FIXTURES
 
 pytest.importorskip("mtkit._native")
 from mtkit import load
+from mtkit.base.record import replace
 from mtkit.conversion.convert import convert
 from mtkit.engine import Engine, load_engine, stored_tables
-from mtkit.errors import FormatError
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.formats import mtok
 from mtkit.formats.contract import WriteOptions
 
 if TYPE_CHECKING:
@@ -94,3 +96,13 @@ def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, mtkit: 
     assert done.returncode == 2
     assert said.encode() in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_words_that_no_tables_can_hold_are_refused(tmp_path: Path) -> None:
+    """Sampling is the pipeline's: written without tables, the corpus would be passed over."""
+    (tmp_path / "a.txt").write_text(CORPUS)
+    spec = load(FIXTURES / "spm-bpe/tokenizer.json").spec
+    spec = replace(spec, model=replace(spec.model, dropout=0.5))
+    corpus = (("seed_corpus", str(tmp_path / "a.txt")),)
+    with pytest.raises(UnsupportedError):
+        mtok.write(spec, WriteOptions(values=corpus))

@@ -43,7 +43,7 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
 
 
 def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping[str, bytes]:
-    """Return the engine's tables: "no" gives none, "yes" insists, else where they can be made."""
+    """Return the engine's tables: "no" gives none, "yes" and corpora insist, else if possible."""
     if choice == "no":
         return {}
     from mtkit.engine import stored_tables
@@ -51,7 +51,7 @@ def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping
     try:
         return stored_tables(spec, _texts(corpora))
     except (ImportError, UnsupportedError) as error:
-        if choice != "yes":
+        if choice != "yes" and not corpora:
             return {}
         if isinstance(error, UnsupportedError):
             raise
