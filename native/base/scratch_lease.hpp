@@ -5,10 +5,13 @@
 
 namespace mtkit {
 
-// Working memory for one call: from the pool, and back to it unless that is full.
+// Working memory for one call: what the last one left, or from the pool, and back again unless that
+// is full.
 class Engine::ScratchLease {
   public:
-    explicit ScratchLease(const Engine &engine) : engine_(engine) {
+    explicit ScratchLease(const Engine &engine)
+        : engine_(engine), scratch_(engine.spare_.exchange(nullptr, std::memory_order_acquire)) {
+        if (scratch_) return;
         {
             const std::lock_guard lock(engine.mutex_);
             if (!engine.pool_.empty()) {
@@ -22,11 +25,17 @@ class Engine::ScratchLease {
     ~ScratchLease() {
         scratch_->arena.reset();
         release_large();
+        Scratch *nothing = nullptr;
+        if (engine_.spare_.compare_exchange_strong(nothing, scratch_.get(),
+                                                   std::memory_order_acq_rel)) {
+            static_cast<void>(scratch_.release());
+            return;
+        }
         const std::size_t bytes = scratch_->cached();
         const std::lock_guard lock(engine_.mutex_);
         const bool fits = engine_.pool_.size() < POOL &&
                           engine_.pooled_ + bytes <= std::max(POOL_BYTES, 4 * engine_.cache_bytes_);
-        if (!fits && !engine_.pool_.empty()) return;
+        if (!fits) return;
         engine_.pool_.push_back(std::move(scratch_));
         engine_.pooled_ += bytes;
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <system_error>
 #include <thread>
@@ -154,19 +153,18 @@ Arrays encode_batch_packed(BoundEngine &engine, const Texts &texts, bool add_spe
                            Choice parse_special, std::size_t threads) {
     Batch batch(engine, texts, add_special_tokens, parse_special);
     batch.run(threads);
-    Column rows(batch.count() + 1);
-    std::int64_t end = 0;
-    rows.wide()[0] = end;
-    for (std::size_t i = 0; i < batch.count(); ++i)
-        rows.wide()[i + 1] = end += static_cast<std::int64_t>(batch.size(i).value_or(0));
     auto &whole = batch.shares().front().ids;
     for (std::size_t i = 1; i < batch.shares().size(); ++i) {
         auto &part = batch.shares()[i].ids;
         whole.append(part.ids());
-        std::free(part.release());
+        part.clear();
     }
-    return Arrays(
-        nb::make_tuple(Column::view(Column(whole)), Column::view(std::move(rows)), left_of(batch)));
+    const auto rows = Column::view(batch.count() + 1, [&](std::int64_t *row) {
+        *row = 0;
+        for (std::size_t i = 0; i < batch.count(); ++i, ++row)
+            row[1] = row[0] + static_cast<std::int64_t>(batch.size(i).value_or(0));
+    });
+    return Arrays(nb::make_tuple(Column::view(whole), rows, left_of(batch)));
 }
 
 } // namespace

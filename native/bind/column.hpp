@@ -6,10 +6,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <new>
-#include <utility>
 
 #include "encode/id_list.hpp"
 
@@ -20,80 +19,78 @@ class MemoryView : public nb::object {
     NB_OBJECT(MemoryView, nb::object, "memoryview", PyMemoryView_Check)
 };
 
-class Column {
-  public:
-    explicit Column(mtkit::IdList &ids)
-        : size_(static_cast<Py_ssize_t>(ids.size())), data_(ids.release()) {}
-    // `count` numbers of 64 bits, to be written by the caller.
-    explicit Column(std::size_t count)
-        : size_(static_cast<Py_ssize_t>(count)), wide_(true),
-          data_(std::malloc(count * sizeof(std::int64_t))) {
-        if (data_ == nullptr) throw std::bad_alloc();
+// An object that lends its memory: what follows it, or what it frees.
+struct Column {
+    PyObject_VAR_HEAD Py_ssize_t count;
+    bool wide;
+    void *owned;
+
+    // The numbers of a list, which is empty afterwards; many are not copied.
+    static MemoryView view(mtkit::IdList &ids) {
+        const auto count = static_cast<Py_ssize_t>(ids.size());
+        if (!ids.few()) return view(make(count, false, ids.release()));
+        Column *const column = make(count, false, nullptr);
+        std::copy_n(ids.data(), count, static_cast<std::uint32_t *>(column->data()));
+        return view(column);
     }
-    ~Column() { std::free(data_); }
-    Column(Column &&other) noexcept
-        : size_(other.size_), wide_(other.wide_), data_(std::exchange(other.data_, nullptr)) {}
-
-    [[nodiscard]] std::int64_t *wide() { return static_cast<std::int64_t *>(data_); }
-
-    // A view that keeps it.
-    static MemoryView view(Column column);
+    // `count` numbers of 64 bits, which `write` gets the place of.
+    template <typename Write> static MemoryView view(std::size_t count, const Write &write) {
+        Column *const column = make(static_cast<Py_ssize_t>(count), true, nullptr);
+        write(static_cast<std::int64_t *>(column->data()));
+        return view(column);
+    }
 
   private:
-    friend struct ColumnObject;
+    void *data() { return owned != nullptr ? owned : this + 1; }
+    [[nodiscard]] Py_ssize_t item() const {
+        return static_cast<Py_ssize_t>(wide ? sizeof(std::int64_t) : sizeof(std::int32_t));
+    }
 
-    Py_ssize_t size_;
-    bool wide_ = false;
-    void *data_;
-};
-
-// A column as an object that lends its memory.
-struct ColumnObject {
-    PyObject_HEAD Column column;
+    static Column *make(Py_ssize_t count, bool wide, void *owned) {
+        static PyTypeObject *const type = make_type();
+        const Py_ssize_t inside = owned != nullptr ? 0 : wide ? count : (count + 1) / 2;
+        auto *const column = PyObject_NewVar(Column, type, inside);
+        if (column == nullptr) nb::raise_python_error();
+        column->count = count;
+        column->wide = wide;
+        column->owned = owned;
+        return column;
+    }
+    static MemoryView view(Column *column) {
+        const nb::object kept = nb::steal(reinterpret_cast<PyObject *>(column));
+        PyObject *made = PyMemoryView_FromObject(kept.ptr());
+        if (made == nullptr) nb::raise_python_error();
+        return nb::steal<MemoryView>(made);
+    }
 
     static int get(PyObject *self, Py_buffer *view, int) {
         static char narrow[] = "i";
         static char wide[] = "q";
-        static std::uint32_t nothing = 0;
-        auto &column = reinterpret_cast<ColumnObject *>(self)->column;
+        auto &column = *reinterpret_cast<Column *>(self);
         *view = {};
-        view->itemsize = column.wide_ ? sizeof(std::int64_t) : sizeof(std::int32_t);
-        view->buf = column.data_ == nullptr ? &nothing : column.data_;
-        view->len = column.size_ * view->itemsize;
+        view->itemsize = column.item();
+        view->buf = column.data();
+        view->len = column.count * view->itemsize;
         view->ndim = 1;
-        view->format = column.wide_ ? wide : narrow;
-        view->shape = &column.size_;
-        view->strides = nullptr;
+        view->format = column.wide ? wide : narrow;
+        view->shape = &column.count;
         view->obj = Py_NewRef(self);
         return 0;
     }
-
     static void release(PyObject *self) {
         auto *const type = Py_TYPE(self);
-        reinterpret_cast<ColumnObject *>(self)->column.~Column();
+        std::free(reinterpret_cast<Column *>(self)->owned);
         PyObject_Free(self);
         Py_DECREF(type);
     }
-
     static PyTypeObject *make_type() {
         PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(&get)},
                                {Py_tp_dealloc, reinterpret_cast<void *>(&release)},
                                {0, nullptr}};
-        PyType_Spec spec = {"mtkit._native.Column", sizeof(ColumnObject), 0, Py_TPFLAGS_DEFAULT,
-                            slots};
+        PyType_Spec spec = {"mtkit._native.Column", sizeof(Column), sizeof(std::int64_t),
+                            Py_TPFLAGS_DEFAULT, slots};
         PyObject *made = PyType_FromSpec(&spec);
         if (made == nullptr) nb::raise_python_error();
         return reinterpret_cast<PyTypeObject *>(made);
     }
 };
-
-inline MemoryView Column::view(Column column) {
-    static PyTypeObject *const type = ColumnObject::make_type();
-    auto *const owner = PyObject_New(ColumnObject, type);
-    if (owner == nullptr) nb::raise_python_error();
-    new (&owner->column) Column(std::move(column));
-    const nb::object kept = nb::steal(reinterpret_cast<PyObject *>(owner));
-    PyObject *made = PyMemoryView_FromObject(kept.ptr());
-    if (made == nullptr) nb::raise_python_error();
-    return nb::steal<MemoryView>(made);
-}

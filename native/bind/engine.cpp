@@ -45,7 +45,7 @@ MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_sp
                          Choice parse_special) {
     mtkit::IdList ids;
     encode(engine, text, add_special_tokens, parse_special, ids);
-    return Column::view(Column(ids));
+    return Column::view(ids);
 }
 
 using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
@@ -60,7 +60,7 @@ IdsAndPlaces encode_places(const BoundEngine &engine, nb::handle text, bool add_
         const nb::gil_scoped_release unlocked;
         engine.engine().encode_places(argument.text(), options, ids, places);
     }
-    return IdsAndPlaces(nb::make_tuple(Column::view(Column(ids)), Column::view(Column(places))));
+    return IdsAndPlaces(nb::make_tuple(Column::view(ids), Column::view(places)));
 }
 
 using Texts = nb::typed<nb::list, nb::object>;

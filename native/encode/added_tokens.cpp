@@ -59,19 +59,24 @@ AddedTokens::AddedTokens(Reader &program, unsigned depth) {
 }
 
 void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> &out) const {
-    std::vector<Segment> pieces;
-    if (first_)
-        first_->cut(part, parse_special, pieces);
-    else
-        pieces.push_back({part, NONE});
     const bool parses = parse_special < 0 ? parses_ : parse_special > 0;
+    const auto put = [&](const Part &piece) {
+        if (match_ == Match::LONGEST_FIRST)
+            one_by_one(piece, parses, out);
+        else
+            split(piece, raw_, parses, out);
+    };
+    if (!first_) {
+        put(part);
+        return;
+    }
+    std::vector<Segment> pieces;
+    first_->cut(part, parse_special, pieces);
     for (const auto &piece : pieces) {
         if (piece.id != NONE)
             out.push_back(piece);
-        else if (match_ == Match::LONGEST_FIRST)
-            one_by_one(piece.part, parses, out);
         else
-            split(piece.part, raw_, parses, out);
+            put(piece.part);
     }
 }
 

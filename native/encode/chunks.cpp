@@ -74,17 +74,17 @@ const Chunks *Engine::make_chunks() const {
             const std::string here(1, static_cast<char>(c));
             const std::string spelled(image.bytes, image.size);
             const std::string own = made->before + spelled;
-            const std::vector<std::string> apart = {twice[0], own, twice[1]};
             switch (kind) {
             case Chunks::BLANK:
-                return ask("x " + here + "x") == twice && ask("x" + here + " x") == twice;
+                return ask("x " + here + "x" + here + " x") ==
+                       std::vector{twice[0], twice[1], twice[1]};
             case Chunks::SOLO:
-                return ask("x " + here + " x") == apart && ask("x " + here + "x") == apart &&
-                       ask("x" + here + " x") == apart;
+                return ask("x " + here + " x " + here + "x" + here + " x") ==
+                       std::vector{twice[0], own, twice[1], own, twice[1], own, twice[1]};
             case Chunks::WORD:
-                return ask("x " + here + " x") == apart &&
-                       ask("x " + here + "x") == std::vector{twice[0], own + letter} &&
-                       ask("x" + here + " x") == std::vector{twice[0] + spelled, twice[1]};
+                return ask("x " + here + " x " + here + "x x" + here + " x") ==
+                       std::vector{twice[0],           own,     twice[1], own + letter,
+                                   twice[1] + spelled, twice[1]};
             default:
                 return true;
             }

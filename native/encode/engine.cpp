@@ -16,7 +16,9 @@ Frame read_frame(Reader &program, const char *field) {
 
 } // namespace
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+    delete spare_.load();
+}
 
 Engine::Engine(Tables tables, std::size_t cache_bytes)
     : tables_(std::move(tables)), cache_bytes_(cache_bytes) {
@@ -55,6 +57,12 @@ Engine::Engine(Tables tables, std::size_t cache_bytes)
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
     if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
+}
+
+std::size_t Engine::cached_bytes() const {
+    ScratchLease lease(*this);
+    const std::lock_guard lock(mutex_);
+    return (*lease).cached() + pooled_;
 }
 
 bool Engine::Ids::chunks(const Part &part) {
@@ -147,12 +155,6 @@ const Borders *Engine::make_borders() const {
     return made_.get();
 }
 
-const Borders *Engine::find_borders(std::size_t size, Scratch &scratch) const {
-    if (const auto *ready = borders_.load(std::memory_order_acquire)) return ready;
-    scratch.wide += size;
-    return scratch.wide < WIDE ? nullptr : make_borders();
-}
-
 std::vector<std::uint8_t> Engine::own_words() const {
     if (!merges_bytes_) return {};
     ScratchLease lease(*this);
@@ -209,6 +211,7 @@ void Engine::encode_one(std::string_view word, bool part, std::vector<std::uint3
 
 void Engine::encode_word(std::string_view word, bool part, Scratch &scratch) const {
     scratch.model.part = part;
+    if (!part && may_cut(word) && (scratch.wide += word.size()) >= WIDE) make_borders();
     try {
         model_->encode(word, scratch.model, scratch.tokens);
     } catch (const NoToken &error) {

@@ -71,10 +71,7 @@ class Engine {
         return cut_.pattern != nullptr || chunks_.load() != nullptr;
     }
     // Bytes of the caches that no call has.
-    [[nodiscard]] std::size_t cached_bytes() const {
-        const std::lock_guard lock(mutex_);
-        return pooled_;
-    }
+    [[nodiscard]] std::size_t cached_bytes() const;
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const {
         if (in_chunks_) make_chunks();
@@ -104,7 +101,7 @@ class Engine {
         std::string chunk;
         std::vector<std::string_view> words;
         std::size_t seen = 0; // bytes that Chunks might have cut
-        std::size_t wide = 0; // bytes of words that Borders might have cut
+        std::size_t wide = 0; // bytes that were merged and that Borders might have cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
@@ -153,7 +150,7 @@ class Engine {
     // the word.
     template <typename Put>
     void parts(std::string_view word, Scratch &scratch, const Put &put) const {
-        const auto *borders = may_cut(word) ? find_borders(word.size(), scratch) : nullptr;
+        const auto *borders = may_cut(word) ? borders_.load(std::memory_order_acquire) : nullptr;
         if (borders == nullptr)
             put(0, word.size(), false);
         else if (scratch.model.whole_characters)
@@ -167,7 +164,6 @@ class Engine {
     const Chunks *make_chunks() const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     const Borders *make_borders() const;
-    [[nodiscard]] const Borders *find_borders(std::size_t size, Scratch &scratch) const;
     void encode_word(std::string_view word, bool part, Scratch &scratch) const;
 
     Tables tables_;
@@ -194,14 +190,15 @@ class Engine {
     mutable std::unique_ptr<Borders> made_;
     mutable std::atomic<const Borders *> borders_ = nullptr;
     // The same; null where a text is not to be cut at seams.
-    static constexpr std::size_t SOME = 4U << 10;
+    static constexpr std::size_t SOME = 1U << 8;
     mutable std::once_flag once_chunks_;
     mutable std::unique_ptr<Chunks> made_chunks_;
     mutable std::atomic<const Chunks *> chunks_ = nullptr;
     bool in_chunks_ = false; // whether there may be seams
 
     std::size_t cache_bytes_;
-    // Working memory that no call has.
+    // Working memory that no call has: the last one's, which is had without a lock, and others.
+    mutable std::atomic<Scratch *> spare_ = nullptr;
     static constexpr std::size_t POOL = 16;
     static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, beyond the first
     mutable std::mutex mutex_;

@@ -1,4 +1,5 @@
 // Ids on their way out: a vector that neither clears nor, where the system can, copies to grow.
+// A few need no memory but its own.
 #pragma once
 
 #include <algorithm>
@@ -6,14 +7,13 @@
 #include <cstdlib>
 #include <new>
 #include <span>
-#include <utility>
 
 namespace mtkit {
 
 class IdList {
   public:
     IdList() = default;
-    ~IdList() { std::free(ids_); }
+    ~IdList() { free(); }
     IdList(const IdList &) = delete;
     IdList &operator=(const IdList &) = delete;
 
@@ -48,26 +48,44 @@ class IdList {
         advance(count);
     }
     void cut(std::size_t size) { size_ = size; }
-    // Its memory, cut to size, for the caller to free; it is empty afterwards.
+    // Without the memory, too.
+    void clear() {
+        free();
+        begin();
+    }
+    // Whether they lie in the list itself.
+    [[nodiscard]] bool few() const { return ids_ == few_; }
+    // The memory of more than a few, cut to size, for the caller to free; it is empty afterwards.
     std::uint32_t *release() {
-        auto *ids = std::exchange(ids_, nullptr);
-        const std::size_t size = std::exchange(size_, 0);
-        capacity_ = 0;
-        void *exact = size == 0 ? nullptr : std::realloc(ids, size * sizeof *ids);
+        auto *const ids = ids_;
+        void *exact = size_ == 0 ? nullptr : std::realloc(ids, size_ * sizeof *ids);
+        begin();
         return exact == nullptr ? ids : static_cast<std::uint32_t *>(exact);
     }
 
   private:
+    void begin() {
+        ids_ = few_;
+        size_ = 0;
+        capacity_ = FEW;
+    }
+    void free() {
+        if (!few()) std::free(ids_);
+    }
     void grow(std::size_t count) {
-        capacity_ = std::max({size_ + count, 2 * capacity_, std::size_t{64}});
-        void *larger = std::realloc(ids_, capacity_ * sizeof *ids_);
+        const std::size_t capacity = std::max(size_ + count, 2 * capacity_);
+        void *larger = std::realloc(few() ? nullptr : ids_, capacity * sizeof *ids_);
         if (larger == nullptr) throw std::bad_alloc();
+        if (few()) std::copy_n(few_, size_, static_cast<std::uint32_t *>(larger));
         ids_ = static_cast<std::uint32_t *>(larger);
+        capacity_ = capacity;
     }
 
-    std::uint32_t *ids_ = nullptr;
+    static constexpr std::size_t FEW = 128;
+    std::uint32_t few_[FEW];
+    std::uint32_t *ids_ = few_;
     std::size_t size_ = 0;
-    std::size_t capacity_ = 0;
+    std::size_t capacity_ = FEW;
 };
 
 } // namespace mtkit

@@ -32,12 +32,13 @@ class Engine::Ids {
 
     // Take words from `start` on as long as that is easy; the place behind them.
     std::size_t words(std::string_view text, std::size_t start) {
-        const Pattern &pattern = *engine_.cut_.pattern;
-        if (text.size() - start >= MARGIN && !pattern.rows().empty)
-            start = simd() == Simd::SCALAR ? take<ScalarLane>(text, start)
-                                           : take<VectorLane>(text, start);
-        if (text.size() - start < MARGIN && all_ascii(text, start)) return take_end(text, start);
-        return start;
+        if (engine_.cut_.pattern->rows().empty) return start;
+        if (text.size() - start >= MARGIN) start = take(text, start, MARGIN, end_of(text));
+        const std::size_t size = text.size() - start;
+        if (size >= MARGIN) return start;
+        char end[2 * MARGIN] = {}; // the last bytes where more can be read
+        std::memcpy(end, text.data() + start, size);
+        return start + take({end, size}, 0, 1, std::end(end));
     }
 
   private:
@@ -46,35 +47,21 @@ class Engine::Ids {
     static constexpr std::size_t BLOCK = 64;
     static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
 
-    // Whether eight bytes are there, all of them ASCII: whether a block is worth looking at.
-    static bool all_ascii(std::string_view text, std::size_t start) {
-        return text.size() - start >= 8 && all_ascii(text.data() + start);
-    }
-    static bool all_ascii(const char *at) { return (load64(at) & 0x8080808080808080ULL) == 0; }
-
-    // The words of a text's last bytes, but for what its end has to say.
-    std::size_t take_end(std::string_view text, std::size_t start) {
-        const auto word_starts = engine_.word_starts_;
-        if (word_starts == nullptr) return start;
-        char end[MARGIN + BLOCK] = {}; // a block may begin at its last byte
-        const auto size = text.size() - start;
-        std::memcpy(end, text.data() + start, size);
-        std::size_t from = 0;
-        while (true) {
-            const auto *const at = reinterpret_cast<const unsigned char *>(end + from);
-            auto starts = word_starts(at, std::min(BLOCK, size - from)) & ~std::uint64_t{1};
-            if (starts == 0) return start + from;
-            for (std::size_t word = from; starts != 0; starts &= starts - 1) {
-                const auto next =
-                    at - reinterpret_cast<const unsigned char *>(end) + std::countr_zero(starts);
-                from = static_cast<std::size_t>(next);
-                put({end + word, from - word}, false, end + sizeof end);
-                word = from;
-            }
-        }
+    static const char *end_of(std::string_view text) { return text.data() + text.size(); }
+    // Eight bytes of ASCII: whether a block is worth looking at.
+    static bool all_ascii(const unsigned char *at) {
+        return (load64(reinterpret_cast<const char *>(at)) & 0x8080808080808080ULL) == 0;
     }
 
-    template <typename Lane> std::size_t take(std::string_view text, std::size_t start);
+    // Words that begin at `start` or later, `margin` bytes before the end at the latest.
+    std::size_t take(std::string_view text, std::size_t start, std::size_t margin,
+                     const char *readable) {
+        return simd() == Simd::SCALAR ? take<ScalarLane>(text, start, margin, readable)
+                                      : take<VectorLane>(text, start, margin, readable);
+    }
+    template <typename Lane>
+    std::size_t take(std::string_view text, std::size_t start, std::size_t margin,
+                     const char *readable);
 
     void put(std::string_view word, bool part, const char *readable) {
         const auto left = static_cast<std::size_t>(readable - word.data());
@@ -118,7 +105,9 @@ class Engine::Ids {
     IdList &out_;
 };
 
-template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, std::size_t start) {
+template <typename Lane>
+std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::size_t margin,
+                              const char *readable) {
     const Pattern &pattern = *engine_.cut_.pattern;
     const auto &walk = pattern.rows();
     const auto *const rows = walk.cells.data();
@@ -126,8 +115,8 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
     const auto *const blanks = rows + walk.blanks;
     const auto *const letters = rows + walk.letters;
     const auto *const begin = reinterpret_cast<const unsigned char *>(text.data());
-    const auto *const last = begin + text.size() - MARGIN;
-    const char *const readable = text.data() + text.size();
+    const auto *const stop = begin + text.size();
+    const auto *const last = stop - margin;
     const bool valid = scratch_.model.whole_characters;
     const auto word_starts = engine_.word_starts_;
 
@@ -170,9 +159,10 @@ template <typename Lane> std::size_t Engine::Ids::take(std::string_view text, st
     WordCache::Fast::Asked asked[BLOCK];
     const auto *word = begin + start;
     while (word <= last) {
-        if (word_starts != nullptr && all_ascii(reinterpret_cast<const char *>(word))) {
+        if (word_starts != nullptr && all_ascii(word)) {
             const auto *const block = word;
-            const auto starts = word_starts(block, BLOCK) & ~std::uint64_t{1};
+            const auto size_of_block = std::min(BLOCK, static_cast<std::size_t>(stop - block));
+            const auto starts = word_starts(block, size_of_block) & ~std::uint64_t{1};
             std::size_t count = 0;
             for (auto rest = starts; rest != 0; rest &= rest - 1) {
                 const auto *const next = block + std::countr_zero(rest);

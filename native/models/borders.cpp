@@ -16,7 +16,7 @@ constexpr std::size_t MOST_CELLS = 1U << 22;
 using Side = std::uint32_t;
 constexpr Side WHOLE = 3 * CHARACTERS;
 
-// Those of a character by their lengths.
+// Those of a character, the whole of it last.
 using Sides = std::array<Side, 3>;
 Sides ends(std::uint32_t c) {
     return {CHARACTERS | (c & 0x3F), 2 * CHARACTERS | (c & 0xFFF), WHOLE | c};
@@ -37,21 +37,36 @@ class Classes {
         if (numbers_[side] == 0) numbers_[side] = ++used_;
     }
     // The class of each character; 0: none of the sides.
-    std::vector<std::uint16_t> make(Sides (*sides_of)(std::uint32_t)) {
+    template <typename SidesOf> std::vector<std::uint16_t> make(const SidesOf &sides_of) {
         std::unordered_map<std::uint64_t, std::size_t> known;
         having_.resize(used_ + 1);
-        std::vector<std::uint16_t> out(CHARACTERS);
-        for (std::uint32_t c = 0; c < CHARACTERS; ++c) {
+        const auto class_of = [&](const Sides &sides) -> std::uint16_t {
             std::uint64_t key = 0;
-            const auto sides = sides_of(c);
             for (const auto side : sides) key = key << 21 | numbers_[side];
-            if (key == 0) continue;
+            if (key == 0) return 0;
             const auto [place, added] = known.try_emplace(key, count_);
             if (added) {
                 ++count_;
                 for (const auto side : sides) having_[numbers_[side]].push_back(place->second);
             }
-            out[c] = static_cast<std::uint16_t>(place->second);
+            return static_cast<std::uint16_t>(place->second);
+        };
+        // Of most, nobody asks for the whole: their class is that of their two bytes.
+        constexpr std::uint16_t UNKNOWN = 0xFFFF;
+        std::vector<std::uint16_t> of_two(CHARACTERS, UNKNOWN);
+        std::vector<std::uint16_t> out(CHARACTERS);
+        for (std::uint32_t c = 0; c < CHARACTERS; ++c) {
+            auto sides = sides_of(c);
+            if (numbers_[sides[2]] != 0) {
+                out[c] = class_of(sides);
+                continue;
+            }
+            auto &found = of_two[sides[1] - 2 * CHARACTERS];
+            if (found == UNKNOWN) {
+                sides[2] = 0; // no side
+                found = class_of(sides);
+            }
+            out[c] = found;
         }
         return out;
     }
