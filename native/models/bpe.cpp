@@ -80,14 +80,14 @@ class Bpe final : public Model {
         static_assert(SYMBOL_LIMIT <= NONE / FEW);
         std::uint32_t ids[FEW];
         std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
-        std::uint8_t before[FEW + 1];
+        std::uint8_t before[FEW + 1] = {};
         std::uint8_t behind[FEW];
         const auto count = static_cast<std::uint32_t>(word.size());
+        const auto may_merge = [&](std::uint32_t at) {
+            return filter == nullptr || filter->may_merge(ids[at], ids[behind[at]]);
+        };
         const auto number = [&](std::uint32_t at) {
-            const auto left = ids[at];
-            const auto right = ids[behind[at]];
-            if (filter != nullptr && !filter->may_merge(left, right)) return NONE;
-            const std::uint32_t rank = pairs_.rank(left, right);
+            const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
             return rank == NONE ? NONE : rank * FEW + at;
         };
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -95,7 +95,7 @@ class Bpe final : public Model {
             before[i + 1] = static_cast<std::uint8_t>(i);
             behind[i] = static_cast<std::uint8_t>(i + 1);
         }
-        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
+        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = may_merge(i) ? number(i) : NONE;
         merges[count - 1] = NONE;
         while (true) {
             const std::uint32_t best = *std::min_element(merges, merges + count);
@@ -107,8 +107,12 @@ class Bpe final : public Model {
             behind[at] = next;
             before[next] = static_cast<std::uint8_t>(at);
             merges[gone] = NONE;
-            merges[at] = next < count ? number(at) : NONE;
-            if (at > 0) merges[before[at]] = number(before[at]);
+            // The memory of both is asked for before either is waited for.
+            const std::uint32_t left = before[at];
+            const bool with_left = at > 0 && may_merge(left);
+            if (with_left) pairs_.prefetch(ids[left], ids[at]);
+            merges[at] = next < count && may_merge(at) ? number(at) : NONE;
+            if (at > 0) merges[left] = with_left ? number(left) : NONE;
         }
         for (std::uint32_t at = 0; at < count; at = behind[at])
             out.push_back({ids[at], at, behind[at]});

@@ -59,6 +59,10 @@ PairTable::PairTable(std::span<const std::uint64_t> slots, std::span<const std::
     : slots_(slots), made_(made) {
     if (!slots.empty() && !std::has_single_bit(slots.size()))
         throw FormatError("has " + std::to_string(slots.size()) + " slots", "PAIR");
+    if (made.empty()) return;
+    first_made_ = made[0];
+    in_order_ = std::ranges::all_of(
+        made, [next = first_made_](std::uint32_t id) mutable { return id == next++; });
 }
 
 PairFilter::PairFilter(const PairTable &pairs) {

@@ -155,11 +155,25 @@ class PairTable {
         return NONE;
     }
 
-    // Symbol that the merge of that rank makes.
-    [[nodiscard]] std::uint32_t made(std::uint32_t rank) const { return made_[rank]; }
+    // Let what the rank of two symbols lies in be on its way into the processor's cache.
+    void prefetch(std::uint32_t left, std::uint32_t right) const {
+#ifdef __GNUC__
+        if (slots_.empty()) return;
+        __builtin_prefetch(slots_.data() + (place(key(left, right)) & (slots_.size() - 1)));
+#endif
+    }
+
+    // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their
+    // ranks, and need not be read.
+    [[nodiscard]] std::uint32_t made(std::uint32_t rank) const {
+        return in_order_ ? first_made_ + rank : made_[rank];
+    }
 
   private:
     friend class PairFilter;
+
+    bool in_order_ = false;
+    std::uint32_t first_made_ = 0;
 
     std::span<const std::uint64_t> slots_;
     std::span<const std::uint32_t> made_;
