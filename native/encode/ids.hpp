@@ -155,40 +155,61 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             put_new({bytes, size}, part);
     };
 
+    // Words that certainly start in a block; where they lie is on its way into the processor's
+    // cache while those of the block in front are written.
+    struct Block {
+        explicit Block(const WordCache::Fast &asks) : cache(asks) {}
+        const unsigned char *begin = nullptr;
+        const unsigned char *end = nullptr; // of the last of them
+        std::uint64_t starts = 0;
+        WordCache::Fast cache;
+        WordCache::Fast::Asked asked[BLOCK];
+    };
+    const auto ask = [&](Block &block, const unsigned char *from) {
+        block.begin = block.end = from;
+        block.starts = 0;
+        block.cache = cache;
+        if (from > last || !all_ascii(from)) return;
+        const auto size_of_block = std::min(BLOCK, static_cast<std::size_t>(stop - from));
+        block.starts = word_starts(from, size_of_block) & ~std::uint64_t{1};
+        auto *asked = block.asked;
+        for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
+            const auto *const next = from + std::countr_zero(rest);
+            const auto size = static_cast<std::size_t>(next - block.end);
+            // A long one has the key of another, and is not looked for.
+            *asked++ = cache.ask(reinterpret_cast<const char *>(block.end),
+                                 std::min(size, WordCache::SHORT), false);
+            block.end = next;
+        }
+    };
+
     resume();
-    WordCache::Fast::Asked asked[BLOCK];
+    Block blocks[2] = {Block(cache), Block(cache)};
+    std::size_t turn = 0;
     const auto *word = begin + start;
     while (word <= last) {
         if (word_starts != nullptr && all_ascii(word)) {
-            const auto *const block = word;
-            const auto size_of_block = std::min(BLOCK, static_cast<std::size_t>(stop - block));
-            const auto starts = word_starts(block, size_of_block) & ~std::uint64_t{1};
-            std::size_t count = 0;
-            for (auto rest = starts; rest != 0; rest &= rest - 1) {
-                const auto *const next = block + std::countr_zero(rest);
-                const auto size = static_cast<std::size_t>(next - word);
-                // A long one has the key of another, and is not looked for.
-                asked[count++] = cache.ask(reinterpret_cast<const char *>(word),
-                                           std::min(size, WordCache::SHORT), false);
-                word = next;
+            auto &block = blocks[turn];
+            if (block.begin != word || !(block.cache == cache)) ask(block, word);
+            if (block.starts != 0) {
+                turn ^= 1;
+                ask(blocks[turn], block.end);
             }
-            word = block;
-            count = 0;
-            for (auto rest = starts; rest != 0; rest &= rest - 1) {
-                const auto *const next = block + std::countr_zero(rest);
+            const auto *asked = block.asked;
+            for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
+                const auto *const next = block.begin + std::countr_zero(rest);
                 const auto size = static_cast<std::size_t>(next - word);
-                const auto *const entry = WordCache::Fast::find(asked[count++]);
+                const auto *const entry = WordCache::Fast::find(*asked++);
                 const std::string_view found(reinterpret_cast<const char *>(word), size);
                 word = next;
                 if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
                     write(*entry);
                     continue;
                 }
-                const auto before = cache;
                 put_new(found, false);
-                if (!(cache == before)) break; // what was asked for lies elsewhere
+                if (!(cache == block.cache)) break; // what was asked for lies elsewhere
             }
-            if (word != block) continue;
+            if (block.starts != 0) continue;
         }
         const auto *at = word;
         const auto *row = first;
