@@ -299,7 +299,8 @@ class WordCache {
 
     // What came first is what comes often: it stays where it is found first.
     void insert(const Short &entry, std::uint64_t hash) {
-        auto *const own = short_.data()->slots + place(hash);
+        Short *const slots = short_.data()->slots; // of all groups, end to end
+        auto *const own = slots + place(hash);
         auto *const other = beside(own);
         for (auto *slot : {own, own + 1, other, other + 1}) {
             if (slot->key.high != 0) continue;
