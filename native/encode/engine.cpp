@@ -51,6 +51,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes)
     if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
+    cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !(pre_tokenizer_ && pre_tokenizer_->needs_extents());
     prefix_ = read_numbers(program, "prefix_ids");
@@ -149,7 +150,7 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
 
 const Borders *Engine::make_borders() const {
     std::call_once(once_, [this] {
-        made_ = std::make_unique<Borders>(vocabulary_);
+        made_ = std::make_unique<Borders>(vocabulary_, !merges_bytes_);
         borders_.store(made_.get(), std::memory_order_release);
     });
     return made_.get();

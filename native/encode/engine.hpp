@@ -75,7 +75,7 @@ class Engine {
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const {
         if (in_chunks_) make_chunks();
-        return merges_bytes_ && make_borders() != nullptr;
+        return cuts_at_borders_ && make_borders() != nullptr;
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
@@ -143,8 +143,10 @@ class Engine {
     }
     // Whether there may be borders in a word.
     [[nodiscard]] bool may_cut(std::string_view word) const {
+        if (!cuts_at_borders_) return false;
+        if (word.starts_with(MARK)) word.remove_prefix(MARK.size());
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(word[i]); };
-        return word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0) && merges_bytes_;
+        return word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0);
     }
     // Put start and end of what the model is asked for one by one, and whether it is less than
     // the word.
@@ -155,8 +157,10 @@ class Engine {
             put(0, word.size(), false);
         else if (scratch.model.whole_characters)
             borders->parts<true>(word, put);
-        else
+        else if (merges_bytes_)
             borders->parts<false>(word, put);
+        else
+            put(0, word.size(), false);
     }
     // Put the words of a text without added tokens.
     template <typename Put>
@@ -180,6 +184,7 @@ class Engine {
     WordCache::Seeds seeds_;
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
+    bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text
     Frame plain_;   // the same without special tokens

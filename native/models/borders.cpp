@@ -125,10 +125,17 @@ void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
 
 } // namespace
 
-Borders::Borders(const Vocabulary &vocabulary) {
+Borders::Borders(const Vocabulary &vocabulary, bool named) {
+    constexpr std::string_view NAME = "<0x00>";
     std::vector<Pair> pairs;
-    for (std::size_t i = 0; i < vocabulary.words.count(); ++i)
-        add_pairs(vocabulary.words[i], pairs);
+    bool spelled = true;
+    for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
+        const auto word = vocabulary.words[i];
+        add_pairs(word, pairs);
+        // It may be made of bytes, which it does not spell.
+        const bool longer = named && word.size() > NAME.size();
+        spelled = spelled && !(longer && word.find(NAME.substr(0, 3)) != word.npos);
+    }
     const auto is_whole = [](const Pair &pair) {
         return pair.left >= WHOLE && pair.right >= WHOLE;
     };
@@ -149,8 +156,9 @@ Borders::Borders(const Vocabulary &vocabulary) {
     whole_.resize(std::bit_ceil(whole + 1) / 2 + 1); // 32 bits and more for each
     whole_.resize(std::bit_ceil(whole_.size()));
     bits_ = 64 * whole_.size() - 1;
-    if (std::max(columns_, lefts.count()) > PAIRED || columns_ * lefts.count() > MOST_CELLS) {
-        // No vocabulary that is made of texts: every border may be crossed.
+    const bool few =
+        std::max(columns_, lefts.count()) <= PAIRED && columns_ * lefts.count() <= MOST_CELLS;
+    if (!few || !spelled) { // no vocabulary that is made of texts: every border may be crossed
         left_.assign(CHARACTERS, 1);
         right_.assign(CHARACTERS, 1);
         cells_.assign(columns_ + 2, 1);

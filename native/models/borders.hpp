@@ -1,4 +1,4 @@
-// Where merges of bytes cannot reach over the border between two characters.
+// Where merges cannot reach over the border between two characters.
 //
 // Merging builds nothing but symbols. Where no symbol has the end of one character and the
 // beginning of the next side by side, what stands before the border and what stands behind it merge
@@ -16,8 +16,8 @@ namespace mtkit {
 
 class Borders {
   public:
-    // Looks through all symbols once.
-    explicit Borders(const Vocabulary &vocabulary);
+    // Looks through all symbols once; `named`: there are some for bytes, called <0xHH>.
+    Borders(const Vocabulary &vocabulary, bool named);
 
     // Put start and end of each part of a word, and whether it is less than the word.
     // `Valid`: it is UTF-8.

@@ -69,6 +69,10 @@ class Bpe final : public Model {
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
+    [[nodiscard]] bool cuts_at_borders() const override {
+        return bytes_alone_ || (!vocabulary_.raw && !after_ && byte_fallback_ && prefix_.empty() &&
+                                suffix_.empty() && named_.complete());
+    }
 
   private:
     static constexpr std::uint32_t FEW = 32;

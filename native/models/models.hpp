@@ -75,8 +75,11 @@ class Model {
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
 
-    // Whether it merges bytes, symbols that spell what they cover: words may be cut at Borders.
+    // Whether it merges bytes, symbols that spell what they cover.
     [[nodiscard]] virtual bool merges_bytes() const { return false; }
+    // Whether it merges these or characters, where each byte of those without a token has one, and
+    // nothing else depends on what stands around: words may be cut at Borders.
+    [[nodiscard]] virtual bool cuts_at_borders() const { return merges_bytes(); }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }

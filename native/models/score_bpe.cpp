@@ -54,6 +54,9 @@ class ScoreBpe final : public Model {
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
+    [[nodiscard]] bool cuts_at_borders() const override {
+        return !vocabulary_.raw && !has_unused_ && byte_fallback_ && bytes_.complete();
+    }
 
   private:
     // Union that is an UNUSED piece -> bytes of its left half, as last found.

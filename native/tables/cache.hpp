@@ -153,16 +153,19 @@ class WordCache {
         return std::as_bytes(std::span(short_));
     }
 
-    // Ids of a word, in place until the next put(); null when it is not known.
-    const std::uint32_t *find(const Word &word, std::size_t &count) const {
+    // Ids of a word, in place until the next find() or put(); null when it is not known.
+    const std::uint32_t *find(const Word &word, std::size_t &count) {
         if (word.is_short()) {
             if (const auto *entry = find_key(pairs_, shift_, word.key_, word.hash_)) {
                 count = entry->count();
                 return entry->ids;
             }
         }
-        const auto *found = young_.find(word, count);
-        return found != nullptr ? found : old_.find(word, count);
+        if (const auto *found = young_.find(word, count)) return found;
+        const auto *const found = old_.find(word, count);
+        // What is asked for again stays when the old ones go.
+        if (found != nullptr && !young_.full()) young_.put(word, found, count);
+        return found;
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
@@ -197,13 +200,17 @@ class WordCache {
               most_pooled_(std::min<std::size_t>(most_bytes / 2, 1U << 30)) {} // places are u32
         const std::uint32_t *find(const Word &word, std::size_t &count) const {
             if (slots_.empty()) return nullptr;
-            const auto &slot = slots_[place(word.hash_)];
-            if (slot.hash != word.hash_ || slot.size != word.text_.size() || slot.count == 0 ||
-                slot.part != word.part_ ||
-                std::memcmp(bytes_.data() + slot.bytes, word.text_.data(), slot.size) != 0)
-                return nullptr;
-            count = slot.count;
-            return ids_.data() + slot.ids;
+            for (std::size_t way = 0; way < WAYS; ++way) {
+                const auto &slot = slots_[place(word.hash_, way)];
+                if (slot.count == 0) return nullptr;
+                if (slot.hash != word.hash_ || slot.size != word.text_.size() ||
+                    slot.part != word.part_ ||
+                    std::memcmp(bytes_.data() + slot.bytes, word.text_.data(), slot.size) != 0)
+                    continue;
+                count = slot.count;
+                return ids_.data() + slot.ids;
+            }
+            return nullptr;
         }
         [[nodiscard]] bool full() const { return bytes_.size() + 4 * ids_.size() > most_pooled_; }
         void clear() {
@@ -219,15 +226,15 @@ class WordCache {
                     std::min(std::max(FIRST_SLOTS, 4 * slots_.size()), most_slots_));
                 before.swap(slots_);
                 for (const auto &slot : before)
-                    if (slot.count != 0) slots_[place(slot.hash)] = slot;
+                    if (slot.count != 0) room(slot.hash) = slot;
             }
             ++kept_;
-            slots_[place(word.hash_)] = {word.hash_,
-                                         static_cast<std::uint32_t>(bytes_.size()),
-                                         static_cast<std::uint32_t>(ids_.size()),
-                                         static_cast<std::uint32_t>(count),
-                                         static_cast<std::uint16_t>(word.text_.size()),
-                                         word.part_};
+            room(word.hash_) = {word.hash_,
+                                static_cast<std::uint32_t>(bytes_.size()),
+                                static_cast<std::uint32_t>(ids_.size()),
+                                static_cast<std::uint32_t>(count),
+                                static_cast<std::uint16_t>(word.text_.size()),
+                                word.part_};
             bytes_.append(word.text_);
             ids_.insert(ids_.end(), ids, ids + count);
         }
@@ -236,10 +243,11 @@ class WordCache {
         }
 
       private:
-        // Of the upper bits, which all others change.
-        [[nodiscard]] std::size_t place(std::uint64_t hash) const {
-            return hash >> 40 & (slots_.size() - 1);
+        // Where a word may lie; the first of the upper bits, which all others change.
+        [[nodiscard]] std::size_t place(std::uint64_t hash, std::size_t way) const {
+            return ((hash >> 40) + way) & (slots_.size() - 1);
         }
+        static constexpr std::size_t WAYS = 4;
 
         static constexpr std::size_t FIRST_SLOTS = 1U << 8;
         struct Slot {
@@ -250,6 +258,13 @@ class WordCache {
             std::uint16_t size;
             bool part;
         };
+        // The first of a word's places that is free, or the first.
+        Slot &room(std::uint64_t hash) {
+            for (std::size_t way = 0; way < WAYS; ++way)
+                if (auto &slot = slots_[place(hash, way)]; slot.count == 0) return slot;
+            return slots_[place(hash, 0)];
+        }
+
         std::size_t most_slots_;
         std::size_t most_pooled_;
         std::vector<Slot> slots_;

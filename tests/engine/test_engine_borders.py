@@ -1,4 +1,4 @@
-"""Merges of bytes are cut where no symbol reaches over a border; ids stay those of whole words."""
+"""Merges are cut where no symbol reaches over a border; ids stay those of whole words."""
 
 from __future__ import annotations
 
@@ -94,6 +94,91 @@ def test_cutting_everywhere_would_be_seen() -> None:
             crossed, kept = crossed + (not same), kept + same
     assert crossed > 20
     assert kept > 200
+
+
+def drawn_of_characters(rng: random.Random, scored: bool, named: bool) -> TokenizerSpec:
+    """Draw a model that merges characters and has a token for each byte of the others.
+
+    Where ``named``, bytes merge, too: what that makes does not spell what it stands for.
+    """
+    known = [letter for letter in LETTERS if rng.random() < 0.8]
+    symbols = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *known]
+    pairs: list[int] = []
+    for _ in range(40):
+        parts = rng.choices(range(257, len(symbols)), k=2)
+        if named and rng.random() < 0.3:
+            parts = [1 + byte for byte in rng.choice("的한é").encode()[:2]]
+        joined = symbols[parts[0]] + symbols[parts[1]]
+        if joined not in symbols:
+            symbols.append(joined)
+            pairs += parts
+    types = [TokenType.UNKNOWN, *[TokenType.BYTE] * 256, *[TokenType.NORMAL] * len(symbols)]
+    vocabulary = Vocabulary(
+        Pieces.of([symbol.encode() for symbol in symbols]),
+        Numbers.of("B", types[: len(symbols)]),
+        Numbers.of("f", [rng.choice([-1.0, -2.0, -3.0, -4.5]) for _ in symbols]),
+    )
+    if scored:
+        before = named or rng.random() < 0.5  # as llama2.c, else as SentencePiece
+        model = models.ScoreBPE(
+            unk=0, byte_fallback=True, mergeable="any" if before else "listed", whole=not before,
+            symbols="first_byte", missing="before" if before else "after", score_above=None,
+        )  # fmt: skip
+        return TokenizerSpec(vocabulary, model)
+    merges = models.Merges(Numbers.of("I", pairs), Pieces.of([]))
+    return TokenizerSpec(vocabulary, models.BPE(merges, unk=0, byte_fallback=True))
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_models_of_characters(seed: int, scored: bool, named: bool) -> None:
+    rng = random.Random(f"{seed} {scored} {named}")
+    spec = drawn_of_characters(rng, scored, named)
+    words = [
+        "".join(rng.choices(LETTERS + "\u2581<0xE4>", k=rng.randint(1, 12))) for _ in range(20)
+    ]
+    texts = words + ["".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(20)]
+    with Both(spec) as both:
+        for text in texts[::3]:
+            both.same("encode_ids", text)
+        assert both.engine._native.warm()
+        for text in texts:
+            both.same("encode_ids", text)
+            both.same("encode", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("llama-2", "tokenizer.json"), ("llama-2", "tokenizer.model"),
+     ("chinese-llama-2", "tokenizer.model"), ("mistral-v0.3", "tokenizer.json")],
+)  # fmt: skip
+def test_published_models_of_characters(name: str, file: str) -> None:
+    """Against the library whose file it is."""
+    path = shared_tokenizer(name) / file
+    engine = load(path).engine
+    assert isinstance(engine, Engine)
+    rng = random.Random(name)
+    letters = "的一是不了人我在有他这中大来上们国家かなカ한글，。 a的一是在中国人们大家\U0001f389"
+    texts = ["".join(rng.choices(letters, k=rng.choice([3, 30, 300]))) for _ in range(200)]
+    texts.append("".join(texts))
+    if path.suffix == ".model":
+        from sentencepiece import SentencePieceProcessor
+
+        encode = SentencePieceProcessor(model_file=str(path)).encode
+    else:
+        from tokenizers import Tokenizer
+
+        library = Tokenizer.from_file(str(path))
+
+        def encode(text: str) -> list[int]:
+            ids: list[int] = library.encode(text, add_special_tokens=False).ids
+            return ids
+
+    wanted = [encode(text) for text in texts]
+    for _ in range(2):
+        assert [engine.encode_ids(text, add_special_tokens=False) for text in texts] == wanted
+        assert engine._native.warm()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "cl100k_base", "o200k_base"])
