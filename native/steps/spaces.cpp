@@ -110,6 +110,15 @@ class Spaces final : public Normalizer {
         return {c.size, text.substr(at, c.size)};
     }
 
+    // How many bytes from `at` on are characters that nothing is done to.
+    [[nodiscard]] std::size_t unchanged(std::string_view text, std::size_t at) const {
+        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+        std::size_t end = at;
+        while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
+        // What joins the last one may change it.
+        return end - at - (end > at && end < text.size() && byte(end) >= 0x80 ? 1 : 0);
+    }
+
     void text_rule(std::string_view text, std::string &out, Places *places,
                    const Arena &arena) const {
         std::size_t at = 0;
@@ -124,6 +133,12 @@ class Spaces final : public Normalizer {
         bool after_space = remove_;
         while (at < text.size()) {
             const std::size_t place = at;
+            if (const auto size = places == nullptr ? unchanged(text, at) : 0; size != 0) {
+                out += text.substr(at, size);
+                at += size;
+                after_space = false;
+                continue;
+            }
             const auto next = step(text, at);
             at += next.size;
             auto piece = next.written;
