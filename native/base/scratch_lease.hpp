@@ -5,8 +5,7 @@
 
 namespace mtkit {
 
-// Working memory for one call: what the last one left, or from the pool, and back again unless that
-// is full.
+// Working memory for one call: what the last one left, or from the pool.
 class Engine::ScratchLease {
   public:
     explicit ScratchLease(const Engine &engine)
@@ -25,12 +24,9 @@ class Engine::ScratchLease {
     ~ScratchLease() {
         scratch_->arena.reset();
         release_large();
-        Scratch *nothing = nullptr;
-        if (engine_.spare_.compare_exchange_strong(nothing, scratch_.get(),
-                                                   std::memory_order_acq_rel)) {
-            static_cast<void>(scratch_.release());
-            return;
-        }
+        // The one that was used last knows most of what comes next.
+        scratch_.reset(engine_.spare_.exchange(scratch_.release(), std::memory_order_acq_rel));
+        if (!scratch_) return;
         const std::size_t bytes = scratch_->cached();
         const std::lock_guard lock(engine_.mutex_);
         const bool fits = engine_.pool_.size() < POOL &&
