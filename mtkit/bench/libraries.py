@@ -69,6 +69,9 @@ class _Mtkit(Library):
         found: list[int] = loaded.encode_ids(text, add_special_tokens=False)
         return found
 
+    def batch(self, loaded: Any, texts: list[str], threads: int) -> object:
+        return loaded.encode_batch_arrays(texts, threads=threads, add_special_tokens=False)
+
     def decode(self, loaded: Any, ids: list[int]) -> object:
         return loaded.decode(ids, skip_special_tokens=False)
 
