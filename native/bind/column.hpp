@@ -22,38 +22,39 @@ class MemoryView : public nb::object {
 // An object that lends its memory: what follows it, or what it frees.
 struct Column {
     PyObject_VAR_HEAD Py_ssize_t count;
-    bool wide;
+    Py_ssize_t item; // bytes of each: 4 or 8
     void *owned;
 
     // The numbers of a list, which is empty afterwards; many are not copied.
     static MemoryView view(mtkit::IdList &ids) {
         const auto count = static_cast<Py_ssize_t>(ids.size());
-        if (!ids.few()) return view(make(count, false, ids.release()));
-        Column *const column = make(count, false, nullptr);
-        std::copy_n(ids.data(), count, static_cast<std::uint32_t *>(column->data()));
+        Column *const column = make(count, sizeof(std::int32_t), ids.few());
+        if (ids.few())
+            std::copy_n(ids.data(), count, static_cast<std::uint32_t *>(column->data()));
+        else
+            column->owned = ids.release();
         return view(column);
     }
     // `count` numbers of 64 bits, which `write` gets the place of.
     template <typename Write> static MemoryView view(std::size_t count, const Write &write) {
-        Column *const column = make(static_cast<Py_ssize_t>(count), true, nullptr);
+        Column *const column = make(static_cast<Py_ssize_t>(count), sizeof(std::int64_t), true);
         write(static_cast<std::int64_t *>(column->data()));
         return view(column);
     }
 
   private:
     void *data() { return owned != nullptr ? owned : this + 1; }
-    [[nodiscard]] Py_ssize_t item() const {
-        return static_cast<Py_ssize_t>(wide ? sizeof(std::int64_t) : sizeof(std::int32_t));
-    }
-
-    static Column *make(Py_ssize_t count, bool wide, void *owned) {
+    // `inside`: with room for the numbers.
+    static Column *make(Py_ssize_t count, std::size_t size, bool inside) {
         static PyTypeObject *const type = make_type();
-        const Py_ssize_t inside = owned != nullptr ? 0 : wide ? count : (count + 1) / 2;
-        auto *const column = PyObject_NewVar(Column, type, inside);
+        const auto item = static_cast<Py_ssize_t>(size);
+        constexpr Py_ssize_t UNIT = sizeof(std::int64_t);
+        auto *const column =
+            PyObject_NewVar(Column, type, inside ? (count * item + UNIT - 1) / UNIT : 0);
         if (column == nullptr) nb::raise_python_error();
         column->count = count;
-        column->wide = wide;
-        column->owned = owned;
+        column->item = item;
+        column->owned = nullptr;
         return column;
     }
     static MemoryView view(Column *column) {
@@ -68,11 +69,11 @@ struct Column {
         static char wide[] = "q";
         auto &column = *reinterpret_cast<Column *>(self);
         *view = {};
-        view->itemsize = column.item();
+        view->itemsize = column.item;
         view->buf = column.data();
         view->len = column.count * view->itemsize;
         view->ndim = 1;
-        view->format = column.wide ? wide : narrow;
+        view->format = column.item == sizeof(std::int64_t) ? wide : narrow;
         view->shape = &column.count;
         view->obj = Py_NewRef(self);
         return 0;

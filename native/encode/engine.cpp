@@ -150,7 +150,7 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
 
 const Borders *Engine::make_borders() const {
     std::call_once(once_, [this] {
-        made_ = std::make_unique<Borders>(vocabulary_, !merges_bytes_);
+        made_ = std::make_unique<Borders>(vocabulary_, model_->merges_byte_names());
         borders_.store(made_.get(), std::memory_order_release);
     });
     return made_.get();

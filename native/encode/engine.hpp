@@ -1,7 +1,7 @@
 // The engine: text to ids as the program says, with the tables.
 //
-// An engine does not change after it is made; any number of threads may use it. Each call borrows
-// working memory, with a cache of words, from a pool.
+// What an engine answers does not change after it is made; any number of threads may use it. Each
+// call borrows working memory, with a cache of words: that of the call before, or from a pool.
 #pragma once
 
 #include <atomic>
@@ -70,12 +70,12 @@ class Engine {
     [[nodiscard]] bool cuts_at_pattern() const {
         return cut_.pattern != nullptr || chunks_.load() != nullptr;
     }
-    // Bytes of the caches that no call has.
+    // Bytes of the caches that no call has; borrows the one used last to ask it.
     [[nodiscard]] std::size_t cached_bytes() const;
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const {
         if (in_chunks_) make_chunks();
-        return cuts_at_borders_ && make_borders() != nullptr;
+        return cuts_at_borders_ && make_borders()->any();
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
@@ -101,7 +101,7 @@ class Engine {
         std::string chunk;
         std::vector<std::string_view> words;
         std::size_t seen = 0; // bytes that Chunks might have cut
-        std::size_t wide = 0; // bytes that were merged and that Borders might have cut
+        std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
@@ -152,15 +152,15 @@ class Engine {
     // the word.
     template <typename Put>
     void parts(std::string_view word, Scratch &scratch, const Put &put) const {
-        const auto *borders = may_cut(word) ? borders_.load(std::memory_order_acquire) : nullptr;
+        const bool valid = scratch.model.whole_characters;
+        const bool cut = may_cut(word) && (valid || merges_bytes_);
+        const auto *borders = cut ? borders_.load(std::memory_order_acquire) : nullptr;
         if (borders == nullptr)
             put(0, word.size(), false);
-        else if (scratch.model.whole_characters)
+        else if (valid)
             borders->parts<true>(word, put);
-        else if (merges_bytes_)
-            borders->parts<false>(word, put);
         else
-            put(0, word.size(), false);
+            borders->parts<false>(word, put);
     }
     // Put the words of a text without added tokens.
     template <typename Put>
@@ -202,10 +202,10 @@ class Engine {
     bool in_chunks_ = false; // whether there may be seams
 
     std::size_t cache_bytes_;
-    // Working memory that no call has: the last one's, which is had without a lock, and others.
+    // Working memory that no call has: that of the last one, taken without a lock, and others.
     mutable std::atomic<Scratch *> spare_ = nullptr;
     static constexpr std::size_t POOL = 16;
-    static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, beyond the first
+    static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, or four full ones
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Scratch>> pool_;
     mutable std::size_t pooled_ = 0; // bytes of their caches

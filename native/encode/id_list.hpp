@@ -55,7 +55,8 @@ class IdList {
     }
     // Whether they lie in the list itself.
     [[nodiscard]] bool few() const { return ids_ == few_; }
-    // The memory of more than a few, cut to size, for the caller to free; it is empty afterwards.
+    // The memory, cut to size, for the caller to free; the list is empty afterwards. It must not
+    // be few().
     std::uint32_t *release() {
         auto *const ids = ids_;
         void *exact = size_ == 0 ? nullptr : std::realloc(ids, size_ * sizeof *ids);

@@ -35,7 +35,7 @@ class Engine::Ids {
         if (engine_.cut_.pattern->rows().empty) return start;
         if (text.size() - start >= MARGIN) start = take(text, start, MARGIN, end_of(text));
         const std::size_t size = text.size() - start;
-        if (size >= MARGIN) return start;
+        if (size == 0 || size >= MARGIN) return start;
         char end[2 * MARGIN] = {}; // the last bytes where more can be read
         std::memcpy(end, text.data() + start, size);
         return start + take({end, size}, 0, 1, std::end(end));
@@ -246,7 +246,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 at += c.size;
                 before = row;
                 row = rows + cell;
-                if (c.size == 3 && row >= letters && engine_.merges_bytes_) {
+                if (c.size == 3 && row >= letters && engine_.cuts_at_borders_) {
                     easy = borders != nullptr; // they are made when they are worth it
                     if (!easy) break;
                     // Characters of the same class go on; they are cut where nothing reaches over.

@@ -14,7 +14,8 @@ namespace mtkit {
 
 class SeedCounter {
   public:
-    explicit SeedCounter(const Engine &engine) : engine_(engine) {}
+    // Words are counted as an engine cuts them that has seen much text.
+    explicit SeedCounter(const Engine &engine) : engine_(engine) { engine.warm(); }
 
     // Count the short words of a text.
     void add(std::string_view text);

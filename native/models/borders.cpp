@@ -123,18 +123,25 @@ void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
     }
 }
 
+// Whether a symbol is longer than the name of a byte, <0xHH>, which is part of it.
+bool has_name(std::string_view symbol) {
+    constexpr std::string_view FRONT = "<0x";
+    constexpr std::size_t SIZE = 6;
+    if (symbol.size() <= SIZE) return false;
+    for (auto at = symbol.find(FRONT); at != symbol.npos; at = symbol.find(FRONT, at + 1))
+        if (at + SIZE <= symbol.size() && symbol[at + SIZE - 1] == '>') return true;
+    return false;
+}
+
 } // namespace
 
 Borders::Borders(const Vocabulary &vocabulary, bool named) {
-    constexpr std::string_view NAME = "<0x00>";
     std::vector<Pair> pairs;
-    bool spelled = true;
+    bool spelled = true; // each symbol spells what it covers
     for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
         const auto word = vocabulary.words[i];
         add_pairs(word, pairs);
-        // It may be made of bytes, which it does not spell.
-        const bool longer = named && word.size() > NAME.size();
-        spelled = spelled && !(longer && word.find(NAME.substr(0, 3)) != word.npos);
+        spelled = spelled && !(named && has_name(word));
     }
     const auto is_whole = [](const Pair &pair) {
         return pair.left >= WHOLE && pair.right >= WHOLE;
@@ -158,7 +165,8 @@ Borders::Borders(const Vocabulary &vocabulary, bool named) {
     bits_ = 64 * whole_.size() - 1;
     const bool few =
         std::max(columns_, lefts.count()) <= PAIRED && columns_ * lefts.count() <= MOST_CELLS;
-    if (!few || !spelled) { // no vocabulary that is made of texts: every border may be crossed
+    any_ = few && spelled;
+    if (!any_) { // more than a vocabulary made of texts has, or other symbols: all may be crossed
         left_.assign(CHARACTERS, 1);
         right_.assign(CHARACTERS, 1);
         cells_.assign(columns_ + 2, 1);

@@ -16,8 +16,11 @@ namespace mtkit {
 
 class Borders {
   public:
-    // Looks through all symbols once; `named`: there are some for bytes, called <0xHH>.
+    // Looks through all symbols once. `Named`: those of bytes merge by their names, <0xHH>.
     Borders(const Vocabulary &vocabulary, bool named);
+
+    // Whether there is any to cut at.
+    [[nodiscard]] bool any() const { return any_; }
 
     // Put start and end of each part of a word, and whether it is less than the word.
     // `Valid`: it is UTF-8.
@@ -64,6 +67,7 @@ class Borders {
         return ((left << 16 | right) * 0x9E3779B97F4A7C15ULL) >> 32 & bits_;
     }
 
+    bool any_ = false;
     // Pairs of whole characters, hashed: one that is not meant costs a cut and nothing else.
     std::vector<std::uint64_t> whole_;
     std::uint64_t bits_ = 0; // mask of their numbers

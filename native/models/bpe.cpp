@@ -73,6 +73,9 @@ class Bpe final : public Model {
         return bytes_alone_ || (!vocabulary_.raw && !after_ && byte_fallback_ && prefix_.empty() &&
                                 suffix_.empty() && named_.complete());
     }
+    [[nodiscard]] bool merges_byte_names() const override {
+        return byte_fallback_ && !bytes_alone_;
+    }
 
   private:
     static constexpr std::uint32_t FEW = 32;

@@ -77,9 +77,12 @@ class Model {
 
     // Whether it merges bytes, symbols that spell what they cover.
     [[nodiscard]] virtual bool merges_bytes() const { return false; }
-    // Whether it merges these or characters, where each byte of those without a token has one, and
-    // nothing else depends on what stands around: words may be cut at Borders.
+    // Whether what it does to a character depends on its neighbours through merges alone, for words
+    // to be cut at Borders: it merges bytes, or characters where those without a token become a
+    // token for each of their bytes.
     [[nodiscard]] virtual bool cuts_at_borders() const { return merges_bytes(); }
+    // Whether it merges tokens of bytes by their names, <0xHH>: what that makes spells the names.
+    [[nodiscard]] virtual bool merges_byte_names() const { return false; }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }

@@ -57,6 +57,7 @@ class ScoreBpe final : public Model {
     [[nodiscard]] bool cuts_at_borders() const override {
         return !vocabulary_.raw && !has_unused_ && byte_fallback_ && bytes_.complete();
     }
+    [[nodiscard]] bool merges_byte_names() const override { return before_; }
 
   private:
     // Union that is an UNUSED piece -> bytes of its left half, as last found.

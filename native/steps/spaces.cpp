@@ -115,8 +115,9 @@ class Spaces final : public Normalizer {
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
         std::size_t end = at;
         while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
-        // What joins the last one may change it.
-        return end - at - (end > at && end < text.size() && byte(end) >= 0x80 ? 1 : 0);
+        // An entry of the map may begin with the last one and a mark behind it.
+        if (end > at && end < text.size() && byte(end) >= 0x80) --end;
+        return end - at;
     }
 
     void text_rule(std::string_view text, std::string &out, Places *places,

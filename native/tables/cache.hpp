@@ -3,7 +3,8 @@
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
 // grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
 // beside; where that is full, too, it takes the place of another, which goes to the others. These
-// lie in two generations: when the younger is full, the older goes.
+// have four places each, in two generations: when the younger is full, the older goes, but for what
+// was asked for again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -163,7 +164,7 @@ class WordCache {
         }
         if (const auto *found = young_.find(word, count)) return found;
         const auto *const found = old_.find(word, count);
-        // What is asked for again stays when the old ones go.
+        // What is asked for again is young again, as far as there is room.
         if (found != nullptr && !young_.full()) young_.put(word, found, count);
         return found;
     }
@@ -228,13 +229,14 @@ class WordCache {
                 for (const auto &slot : before)
                     if (slot.count != 0) room(slot.hash) = slot;
             }
-            ++kept_;
-            room(word.hash_) = {word.hash_,
-                                static_cast<std::uint32_t>(bytes_.size()),
-                                static_cast<std::uint32_t>(ids_.size()),
-                                static_cast<std::uint32_t>(count),
-                                static_cast<std::uint16_t>(word.text_.size()),
-                                word.part_};
+            auto &slot = room(word.hash_);
+            if (slot.count == 0) ++kept_;
+            slot = {word.hash_,
+                    static_cast<std::uint32_t>(bytes_.size()),
+                    static_cast<std::uint32_t>(ids_.size()),
+                    static_cast<std::uint32_t>(count),
+                    static_cast<std::uint16_t>(word.text_.size()),
+                    word.part_};
             bytes_.append(word.text_);
             ids_.insert(ids_.end(), ids, ids + count);
         }

@@ -155,7 +155,7 @@ class PairTable {
         return NONE;
     }
 
-    // Let what the rank of two symbols lies in be on its way into the processor's cache.
+    // Prefetch the slot of a pair.
     void prefetch(std::uint32_t left, std::uint32_t right) const {
 #ifdef __GNUC__
         if (slots_.empty()) return;

@@ -113,6 +113,11 @@ def drawn_of_characters(rng: random.Random, scored: bool, named: bool) -> Tokeni
             symbols.append(joined)
             pairs += parts
     types = [TokenType.UNKNOWN, *[TokenType.BYTE] * 256, *[TokenType.NORMAL] * len(symbols)]
+    if scored and rng.random() < 0.3:  # SentencePiece takes them whole, and nothing merges them
+        at = rng.randrange(257 + len(known), len(symbols))
+        types[at] = TokenType.USER_DEFINED
+    if scored and rng.random() < 0.2:  # SentencePiece takes them apart again as they were merged
+        types[rng.randrange(257 + len(known), len(symbols))] = TokenType.UNUSED
     vocabulary = Vocabulary(
         Pieces.of([symbol.encode() for symbol in symbols]),
         Numbers.of("B", types[: len(symbols)]),
@@ -126,7 +131,14 @@ def drawn_of_characters(rng: random.Random, scored: bool, named: bool) -> Tokeni
         )  # fmt: skip
         return TokenizerSpec(vocabulary, model)
     merges = models.Merges(Numbers.of("I", pairs), Pieces.of([]))
-    return TokenizerSpec(vocabulary, models.BPE(merges, unk=0, byte_fallback=True))
+    return TokenizerSpec(
+        vocabulary,
+        models.BPE(
+            merges, unk=0, byte_fallback=True,
+            fuse_unk=rng.random() < 0.5, ignore_merges=rng.random() < 0.3,
+        ),
+        invalid_utf8=rng.choice(["error", "replace", "keep"]),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -139,13 +151,17 @@ def test_drawn_models_of_characters(seed: int, scored: bool, named: bool) -> Non
         "".join(rng.choices(LETTERS + "\u2581<0xE4>", k=rng.randint(1, 12))) for _ in range(20)
     ]
     texts = words + ["".join(rng.choices(words, k=rng.randint(1, 8))) for _ in range(20)]
+    model = spec.model
+    after = isinstance(model, models.ScoreBPE) and model.missing == "after"
+    whole = named or (after and TokenType.UNUSED in bytes(spec.vocabulary.types))
     with Both(spec) as both:
         for text in texts[::3]:
             both.same("encode_ids", text)
-        assert both.engine._native.warm()
+        assert both.engine._native.warm() is not whole
         for text in texts:
             both.same("encode_ids", text)
             both.same("encode", text)
+            both.same("encode_ids", text.encode()[:-1])
 
 
 @pytest.mark.parametrize(

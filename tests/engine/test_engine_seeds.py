@@ -55,6 +55,16 @@ def test_the_first_text_finds_them() -> None:
     assert engine.encode_ids("a kernel") == [ids[0], 7]
 
 
+def test_parts_of_words_are_known() -> None:
+    """Runs of Han are cut where merges cannot reach over; what lies between is a word of its own.
+
+    Its kind stands above its size in the last byte of the key.
+    """
+    spec = load(FIXTURES / NAMES[0]).spec
+    table = stored_tables(spec, ["\u6587\u4ef6\u7cfb\u7edf\u6587".encode() * 3])["SEED"]
+    assert any(table[at + 15] >> 4 for at in range(0, len(table), 32))
+
+
 def test_rare_words_are_left_out() -> None:
     spec = load(FIXTURES / NAMES[0]).spec
     assert "SEED" not in stored_tables(spec, [b"each word comes only once"])
