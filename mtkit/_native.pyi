@@ -15,8 +15,8 @@ def build_words(
 
 def build_pairs(
     merges: object, sections: dict[str, object], prefix: int, by_text: bool
-) -> tuple[bytes, bytes]:
-    """The tables pair -> rank and rank -> symbol."""
+) -> tuple[bytes, bytes, bytes]:
+    """The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge."""
 
 def build_trie(blob: object, ends: object, listed: object) -> bytes:
     """The trie of the pieces; `listed`: u8 each whether it counts, empty: all."""

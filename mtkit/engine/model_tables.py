@@ -52,7 +52,7 @@ def loose_bpe(vocabulary: Vocabulary, model: models.LooseBPE, sections: Sections
         if left in found and right in found:
             pairs += left, right
             ranks.append(order[rank])
-    sections["PAIR"], sections["MRGD"] = native.build_pairs(
+    sections["PAIR"], sections["MRGD"], sections["PBIT"] = native.build_pairs(
         struct.pack(f"<{len(pairs)}I", *pairs), dict[str, object](sections), 0, True
     )
     sections["RANK"] = struct.pack(f"<{len(ranks)}I", *ranks)

@@ -324,12 +324,13 @@ class _Model:
                 blob, ends = bytes(unlisted.blob), bytes(unlisted.ends.data)
             self.sections["XTRB"], self.sections["XTRE"] = blob, ends
         self._words(self.listed)
-        self.sections["PAIR"], self.sections["MRGD"] = native.build_pairs(
+        pairs = native.build_pairs(
             model.merges.pairs.data,
             dict[str, object](self.sections),
             len(to_bytes(prefix)),
             model.missing == "after",
         )
+        self.sections["PAIR"], self.sections["MRGD"], self.sections["PBIT"] = pairs
         return b"".join(
             [
                 u8(ModelKind.BPE),

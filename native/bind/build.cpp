@@ -19,7 +19,6 @@ using namespace nb::literals;
 namespace {
 
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
-using Pair = nb::typed<nb::tuple, nb::bytes, nb::bytes>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
 using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
@@ -47,7 +46,7 @@ nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
                                        {views[2].text(), views[3].numbers()}, marks_of(views[4])));
 }
 
-Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
+Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
     const Buffer merge_view(merges);
     std::vector<std::unique_ptr<Buffer>> buffers;
     mtkit::Tables tables;
@@ -60,7 +59,7 @@ Pair build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix
     const mtkit::WordTable words(tables.numbers<std::uint64_t>("WORD"), pieces, extra);
     const auto pairs = mtkit::build_pairs(merge_view.numbers(), words, pieces.size() + extra.size(),
                                           prefix, by_text);
-    return Pair(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made)));
+    return Pair3(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made), to_bytes(pairs.bits)));
 }
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
@@ -123,7 +122,7 @@ void bind_build(nb::module_ &m) {
     m.def("build_words", &build_words, "blob"_a, "ends"_a, "extra_blob"_a, "extra_ends"_a,
           "listed"_a, "The table piece -> id; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
-          "The tables pair -> rank and rank -> symbol.");
+          "The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge.");
     m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
           "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),

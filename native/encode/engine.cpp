@@ -51,6 +51,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes)
     if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
+    looks_words_up_ = model_->looks_words_up();
     cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !(pre_tokenizer_ && pre_tokenizer_->needs_extents());

@@ -184,6 +184,7 @@ class Engine {
     WordCache::Seeds seeds_;
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
+    bool looks_words_up_ = false;
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

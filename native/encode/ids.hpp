@@ -75,16 +75,17 @@ class Engine::Ids {
         other(word, part);
     }
 
-    [[gnu::noinline]] void other(std::string_view word, bool part) {
+    // Whether it is a word that was met before.
+    [[gnu::noinline]] bool other(std::string_view word, bool part) {
         if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
             encode(word, part);
-            return;
+            return false;
         }
         const WordCache::Word asked(word, part);
         std::size_t count = 0;
         if (const auto *ids = scratch_.cache.find(asked, count)) {
             out_.append({ids, count});
-            return;
+            return true;
         }
         const std::size_t before = out_.size();
         if (const auto *seed = engine_.seeds_.find(asked))
@@ -93,6 +94,23 @@ class Engine::Ids {
             encode(word, part);
         const auto ids = out_.ids().subspan(before);
         scratch_.cache.put(asked, ids.data(), ids.size());
+        return false;
+    }
+    // The vocabulary is asked for words that the cache does not know: where it has them is on its
+    // way for all words of a block together. `Starts` has a bit for where each of them ends.
+    [[gnu::noinline]] void prefetch_unknown(const unsigned char *block, std::uint64_t starts,
+                                            const WordCache::Fast::Asked *asked) const {
+        std::string_view unknown[BLOCK];
+        std::size_t count = 0;
+        const auto *from = reinterpret_cast<const char *>(block);
+        for (; starts != 0; starts &= starts - 1) {
+            const auto *const next =
+                reinterpret_cast<const char *>(block) + std::countr_zero(starts);
+            if (WordCache::Fast::find(*asked++) == nullptr)
+                unknown[count++] = {from, static_cast<std::size_t>(next - from)};
+            from = next;
+        }
+        engine_.vocabulary_.words.prefetch({unknown, count});
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
@@ -139,10 +157,11 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         out_.end_at(to);
         resume();
     };
-    const auto put_new = [&](std::string_view bytes, bool part) {
+    const auto put_new = [&](std::string_view bytes, bool part) { // whether it is new
         out_.end_at(to);
-        other(bytes, part);
+        const bool met = other(bytes, part);
         resume();
+        return !met;
     };
     const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
         const auto *const bytes = reinterpret_cast<const char *>(from);
@@ -183,6 +202,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         }
     };
 
+    bool fresh = true; // there were new words in the block before
+
     resume();
     Block blocks[2] = {Block(cache), Block(cache)};
     std::size_t turn = 0;
@@ -195,6 +216,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 turn ^= 1;
                 ask(blocks[turn], block.end);
             }
+            if (fresh && engine_.looks_words_up_)
+                prefetch_unknown(block.begin, block.starts, block.asked);
+            fresh = false;
             const auto *asked = block.asked;
             for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
                 const auto *const next = block.begin + std::countr_zero(rest);
@@ -206,7 +230,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                put_new(found, false);
+                if (put_new(found, false)) fresh = true;
                 if (!(cache == block.cache)) break; // what was asked for lies elsewhere
             }
             if (block.starts != 0) continue;

@@ -2,9 +2,6 @@
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
 // byte_pair_merge.
-#include <atomic>
-#include <mutex>
-
 #include "models/merging.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -22,9 +19,8 @@ bool only_newlines(std::string_view word) {
 class Bpe final : public Model {
   public:
     Bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary)
-        : vocabulary_(vocabulary),
-          pairs_(tables.numbers<std::uint64_t>("PAIR"), tables.numbers<std::uint32_t>("MRGD")),
-          unk_(read_id(program, "unk")), fuse_unk_(read_flag(program, "fuse_unk")),
+        : vocabulary_(vocabulary), pairs_(tables), unk_(read_id(program, "unk")),
+          fuse_unk_(read_flag(program, "fuse_unk")),
           byte_fallback_(read_flag(program, "byte_fallback")),
           ignore_merges_(read_flag(program, "ignore_merges")),
           after_(read_flag(program, "missing")),
@@ -51,7 +47,7 @@ class Bpe final : public Model {
             }
         }
         if (word.size() <= FEW && bytes_alone_) {
-            merge_few(word, scratch, out);
+            merge_few(word, out);
             return;
         }
         scratch.begin(word.size());
@@ -69,6 +65,9 @@ class Bpe final : public Model {
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
+    [[nodiscard]] bool looks_words_up() const override {
+        return ignore_merges_ || !vocabulary_.own_words.empty();
+    }
     [[nodiscard]] bool cuts_at_borders() const override {
         return bytes_alone_ || (!vocabulary_.raw && !after_ && byte_fallback_ && prefix_.empty() &&
                                 suffix_.empty() && named_.complete());
@@ -82,17 +81,13 @@ class Bpe final : public Model {
 
     // A short word in which every byte is a symbol; as merge_by_scan. Symbols stay where their
     // first byte is; the least of their numbers is the leftmost of the lowest ranks.
-    void merge_few(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
-        const PairFilter *const filter = find_filter(scratch);
+    void merge_few(std::string_view word, std::vector<Token> &out) const {
         static_assert(SYMBOL_LIMIT <= NONE / FEW);
         std::uint32_t ids[FEW];
         std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
         std::uint8_t before[FEW + 1] = {};
         std::uint8_t behind[FEW];
         const auto count = static_cast<std::uint32_t>(word.size());
-        const auto may_merge = [&](std::uint32_t at) {
-            return filter == nullptr || filter->may_merge(ids[at], ids[behind[at]]);
-        };
         const auto number = [&](std::uint32_t at) {
             const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
             return rank == NONE ? NONE : rank * FEW + at;
@@ -102,7 +97,7 @@ class Bpe final : public Model {
             before[i + 1] = static_cast<std::uint8_t>(i);
             behind[i] = static_cast<std::uint8_t>(i + 1);
         }
-        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = may_merge(i) ? number(i) : NONE;
+        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
         merges[count - 1] = NONE;
         while (true) {
             const std::uint32_t best = *std::min_element(merges, merges + count);
@@ -116,25 +111,12 @@ class Bpe final : public Model {
             merges[gone] = NONE;
             // The memory of both is asked for before either is waited for.
             const std::uint32_t left = before[at];
-            const bool with_left = at > 0 && may_merge(left);
-            if (with_left) pairs_.prefetch(ids[left], ids[at]);
-            merges[at] = next < count && may_merge(at) ? number(at) : NONE;
-            if (at > 0) merges[left] = with_left ? number(left) : NONE;
+            if (at > 0 && pairs_.may_merge(ids[left], ids[at])) pairs_.prefetch(ids[left], ids[at]);
+            merges[at] = next < count ? number(at) : NONE;
+            if (at > 0) merges[left] = number(left);
         }
         for (std::uint32_t at = 0; at < count; at = behind[at])
             out.push_back({ids[at], at, behind[at]});
-    }
-
-    // Made when that many words were merged; null before.
-    static constexpr std::size_t SEVERAL = 256;
-    const PairFilter *find_filter(ModelScratch &scratch) const {
-        if (const auto *ready = filter_.load(std::memory_order_acquire)) return ready;
-        if (++scratch.merged < SEVERAL) return nullptr;
-        std::call_once(once_, [this] {
-            made_ = std::make_unique<PairFilter>(pairs_);
-            filter_.store(made_.get(), std::memory_order_release);
-        });
-        return made_.get();
     }
 
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
@@ -233,9 +215,6 @@ class Bpe final : public Model {
 
     Vocabulary vocabulary_;
     PairTable pairs_;
-    mutable std::once_flag once_;
-    mutable std::unique_ptr<PairFilter> made_;
-    mutable std::atomic<const PairFilter *> filter_ = nullptr;
     std::uint32_t unk_;
     bool fuse_unk_;
     bool byte_fallback_;

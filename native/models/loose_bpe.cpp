@@ -13,9 +13,8 @@ using Symbol = ModelScratch::Symbol;
 class LooseBpe final : public Model {
   public:
     LooseBpe(Tables &tables, const Vocabulary &vocabulary)
-        : vocabulary_(vocabulary),
-          pairs_(tables.numbers<std::uint64_t>("PAIR"), tables.numbers<std::uint32_t>("MRGD")),
-          ranks_(tables.numbers<std::uint32_t>("RANK")), named_(ByteIds::named(vocabulary)) {}
+        : vocabulary_(vocabulary), pairs_(tables), ranks_(tables.numbers<std::uint32_t>("RANK")),
+          named_(ByteIds::named(vocabulary)) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {

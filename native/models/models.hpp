@@ -54,7 +54,6 @@ struct ModelScratch {
     std::string key;
     std::vector<std::uint32_t> ids;
     WordCache segments;            // of Unigram: how sure each is, its tokens
-    std::size_t merged = 0;        // words, before pairs are filtered
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8
     bool part = false;             // what is encoded is less than a word, see borders.hpp
@@ -83,6 +82,9 @@ class Model {
     [[nodiscard]] virtual bool cuts_at_borders() const { return merges_bytes(); }
     // Whether it merges tokens of bytes by their names, <0xHH>: what that makes spells the names.
     [[nodiscard]] virtual bool merges_byte_names() const { return false; }
+
+    // Whether it looks a word up in the vocabulary first.
+    [[nodiscard]] virtual bool looks_words_up() const { return false; }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }

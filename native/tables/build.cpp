@@ -34,10 +34,19 @@ RawPieces raw_pieces(const PieceTable &pieces) {
     return out;
 }
 
+namespace {
+
+// A third of them is free at least: the tables of most are larger than the processor's caches.
+std::size_t slots_for(std::size_t entries) {
+    return std::bit_ceil(entries + entries / 2 + 1);
+}
+
+} // namespace
+
 std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
                                        const std::vector<bool> &listed) {
     const std::size_t count = pieces.size() + extra.size();
-    const std::size_t size = std::bit_ceil(2 * count + 1);
+    const std::size_t size = slots_for(count);
     const std::size_t mask = size - 1;
     std::vector<std::uint64_t> out(size + 1);
     const auto slots = std::span(out).subspan(1);
@@ -66,10 +75,14 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
     const std::size_t count = merges.size() / 2;
     if (count >= SYMBOL_LIMIT || symbols >= SYMBOL_LIMIT)
         throw UnsupportedError("the native core takes less than 2^21 symbols and merges");
-    const std::size_t size = std::bit_ceil(2 * count + 1);
+    const std::size_t size = slots_for(count);
     const std::size_t mask = size - 1;
+    constexpr std::size_t WORD = 64;
+    const std::size_t words_of_bits = std::max<std::size_t>(1, 4 * size / WORD);
+    const unsigned shift = PairTable::bit_shift(WORD * words_of_bits);
     PairSlots out{std::vector<std::uint64_t>(size, ~std::uint64_t{0}),
-                  std::vector<std::uint32_t>(count, NONE)};
+                  std::vector<std::uint32_t>(count, NONE),
+                  std::vector<std::uint64_t>(words_of_bits)};
     std::string joined;
     for (std::size_t rank = 0; rank < count; ++rank) {
         std::uint32_t left = merges[2 * rank];
@@ -92,7 +105,10 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
             continue;
         }
         const std::uint64_t key = PairTable::key(left, right);
-        std::size_t at = PairTable::place(key) & mask;
+        const std::uint64_t place = PairTable::place(key);
+        const std::uint64_t bit = place >> shift;
+        out.bits[bit / WORD] |= std::uint64_t{1} << (bit % WORD);
+        std::size_t at = place & mask;
         while (out.slots[at] != ~std::uint64_t{0} && out.slots[at] >> SYMBOL_BITS != key)
             at = (at + 1) & mask;
         if (out.slots[at] == ~std::uint64_t{0} || !by_text)

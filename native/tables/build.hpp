@@ -28,6 +28,7 @@ std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTabl
 struct PairSlots {
     std::vector<std::uint64_t> slots;
     std::vector<std::uint32_t> made;
+    std::vector<std::uint64_t> bits; // of pairs that may merge
 };
 
 // A PairTable from merges (left, right, left, right ...). The symbol made is the piece that reads

@@ -65,9 +65,7 @@ class WordCache {
             const auto &[low, high, kind] = MASKS[size + (part ? SHORT + 1 : 0)];
             const Key key{load64(word) & low, (load64(word + 8) & high) | kind};
             const auto *const pair = pairs_ + (hash_of(key) >> shift_ << 1);
-#ifdef __GNUC__
-            __builtin_prefetch(pair);
-#endif
+            prefetch(pair);
             return {key, pair};
         }
         // Null: the word is to be asked for in full.
@@ -299,9 +297,7 @@ class WordCache {
         return (key.low ^ (key.high * 0x9E3779B97F4A7C15ULL)) * 0xE7037ED1A0B428DBULL;
     }
     // The first slot of the pair for a short word: by the upper bits, which all others change.
-    [[nodiscard]] std::size_t place(std::uint64_t hash) const {
-        return hash >> shift_ << 1;
-    }
+    [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
 
     [[nodiscard]] static const Short *find_key(const Short *pairs, unsigned shift, const Key &key,
                                                std::uint64_t hash) {

@@ -55,25 +55,42 @@ std::uint32_t WordTable::find(std::string_view word) const {
     return NONE;
 }
 
-PairTable::PairTable(std::span<const std::uint64_t> slots, std::span<const std::uint32_t> made)
-    : slots_(slots), made_(made) {
-    if (!slots.empty() && !std::has_single_bit(slots.size()))
-        throw FormatError("has " + std::to_string(slots.size()) + " slots", "PAIR");
-    if (made.empty()) return;
-    first_made_ = made[0];
-    in_order_ = std::ranges::all_of(
-        made, [next = first_made_](std::uint32_t id) mutable { return id == next++; });
+void WordTable::prefetch(std::span<const std::string_view> words) const {
+    if (slots_.empty()) return;
+    std::uint64_t hashes[TOGETHER];
+    std::uint32_t numbers[TOGETHER];
+    const std::size_t count = std::min(words.size(), TOGETHER);
+    const auto slot_of = [this](std::uint64_t hash) -> const std::uint64_t & {
+        return slots_[hash & (slots_.size() - 1)];
+    };
+    // Each round reads what the one before has asked for.
+    for (std::size_t i = 0; i < count; ++i) {
+        hashes[i] = hash_bytes(words[i]);
+        mtkit::prefetch(&slot_of(hashes[i]));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t slot = slot_of(hashes[i]);
+        numbers[i] = slot >> 32 == hashes[i] >> 32 ? static_cast<std::uint32_t>(slot) - 1 : NONE;
+        pieces_.prefetch_end(numbers[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) pieces_.prefetch_piece(numbers[i]);
 }
 
-PairFilter::PairFilter(const PairTable &pairs) {
-    const std::size_t count = std::max<std::size_t>(64, 4 * pairs.slots_.size());
-    bits_.resize(count / 64);
-    shift_ = static_cast<unsigned>(64 - std::countr_zero(count));
-    for (const auto slot : pairs.slots_) {
-        if (slot == ~std::uint64_t{0}) continue;
-        const std::uint64_t bit = PairTable::place(slot >> SYMBOL_BITS) >> shift_;
-        bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+PairTable::PairTable(Tables &tables)
+    : slots_(tables.numbers<std::uint64_t>("PAIR")), made_(tables.numbers<std::uint32_t>("MRGD")) {
+    if (!slots_.empty() && !std::has_single_bit(slots_.size()))
+        throw FormatError("has " + std::to_string(slots_.size()) + " slots", "PAIR");
+    const auto bits = tables.numbers<std::uint64_t>("PBIT");
+    if (!bits.empty()) {
+        if (!std::has_single_bit(bits.size()))
+            throw FormatError("has " + std::to_string(bits.size()) + " words", "PBIT");
+        bits_ = bits;
     }
+    bit_shift_ = bit_shift(64 * bits_.size());
+    if (made_.empty()) return;
+    first_made_ = made_[0];
+    in_order_ = std::ranges::all_of(
+        made_, [next = first_made_](std::uint32_t id) mutable { return id == next++; });
 }
 
 } // namespace mtkit

@@ -8,7 +8,8 @@
 //   PCSB PCSE       pieces: bytes, and u32 end of each
 //   XTRB XTRE       parts of merges that are not token: they are symbols behind the pieces
 //   WORD            u64 slots, a power of two: piece -> id; see WordTable
-//   PAIR MRGD       u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank
+//   PAIR MRGD PBIT  u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank; a
+//                   bit for pairs that may merge, none: all; see PairTable
 //   OWNW            a bit for each piece that is encoded as itself; none: nobody has looked
 //   SEED            words with their ids, see WordCache::Seeds
 //   KIND            u8 type of each piece
@@ -21,6 +22,7 @@
 //   DECO            the way back, see decoder.hpp
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -31,6 +33,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/hash.hpp"
 #include "tables/opcodes.hpp"
 
 namespace mtkit {
@@ -86,6 +89,12 @@ class PieceTable {
         return blob_.substr(start, end - start);
     }
 
+    // Prefetch where a piece ends, and, once that is there, the piece.
+    void prefetch_end(std::size_t index) const {
+        if (index < ends_.size()) prefetch(ends_.data() + index);
+    }
+    void prefetch_piece(std::size_t index) const { prefetch((*this)[index].data()); }
+
   private:
     std::string_view blob_;
     std::span<const std::uint32_t> ends_;
@@ -100,6 +109,9 @@ class WordTable {
     WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra);
 
     [[nodiscard]] std::uint32_t find(std::string_view word) const;
+    // Prefetch what it takes to find words, TOGETHER at most.
+    static constexpr std::size_t TOGETHER = 64;
+    void prefetch(std::span<const std::string_view> words) const;
 
     // Length of the longest piece, for bounding searches.
     [[nodiscard]] std::size_t longest() const { return longest_; }
@@ -125,10 +137,11 @@ inline constexpr std::uint32_t SYMBOL_LIMIT = (1U << SYMBOL_BITS) - 1;
 // Pair of symbols -> rank of its merge, and rank -> symbol made.
 //
 // Slot: left, right, rank, 21 bits each from the top; all ones: free.
+// Most pairs do not merge: their bits, a power of two of them, stay in the processor's cache where
+// the slots do not fit.
 class PairTable {
   public:
-    PairTable() = default;
-    PairTable(std::span<const std::uint64_t> slots, std::span<const std::uint32_t> made);
+    explicit PairTable(Tables &tables);
 
     static std::uint64_t key(std::uint32_t left, std::uint32_t right) {
         return (static_cast<std::uint64_t>(left) << SYMBOL_BITS) | right;
@@ -138,8 +151,18 @@ class PairTable {
         return key ^ (key >> 32);
     }
 
+    // Shift of place() to the bit of a pair, of so many.
+    static unsigned bit_shift(std::size_t bits) {
+        return static_cast<unsigned>(64 - std::countr_zero(bits));
+    }
+    [[nodiscard]] bool may_merge(std::uint32_t left, std::uint32_t right) const {
+        const std::uint64_t bit = place(key(left, right)) >> bit_shift_;
+        return (bits_[bit / 64] >> (bit % 64) & 1) != 0;
+    }
+
     // Rank of the merge of two symbols, NONE where there is none.
     [[nodiscard]] std::uint32_t rank(std::uint32_t left, std::uint32_t right) const {
+        if (!may_merge(left, right)) return NONE;
         if (slots_.empty() || left >= SYMBOL_LIMIT || right >= SYMBOL_LIMIT) return NONE;
         const std::uint64_t wanted = key(left, right);
         const std::size_t mask = slots_.size() - 1;
@@ -157,10 +180,8 @@ class PairTable {
 
     // Prefetch the slot of a pair.
     void prefetch(std::uint32_t left, std::uint32_t right) const {
-#ifdef __GNUC__
         if (slots_.empty()) return;
-        __builtin_prefetch(slots_.data() + (place(key(left, right)) & (slots_.size() - 1)));
-#endif
+        mtkit::prefetch(slots_.data() + (place(key(left, right)) & (slots_.size() - 1)));
     }
 
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their
@@ -170,29 +191,15 @@ class PairTable {
     }
 
   private:
-    friend class PairFilter;
+    static constexpr std::uint64_t ALL[] = {~std::uint64_t{0}};
 
     bool in_order_ = false;
     std::uint32_t first_made_ = 0;
 
     std::span<const std::uint64_t> slots_;
     std::span<const std::uint32_t> made_;
-};
-
-// A bit for pairs that may merge: most do not, and these bits stay in the processor's cache where
-// the table does not fit.
-class PairFilter {
-  public:
-    explicit PairFilter(const PairTable &pairs);
-
-    [[nodiscard]] bool may_merge(std::uint32_t left, std::uint32_t right) const {
-        const std::uint64_t bit = PairTable::place(PairTable::key(left, right)) >> shift_;
-        return (bits_[bit / 64] >> (bit % 64) & 1) != 0;
-    }
-
-  private:
-    std::vector<std::uint64_t> bits_;
-    unsigned shift_;
+    std::span<const std::uint64_t> bits_ = ALL;
+    unsigned bit_shift_;
 };
 
 } // namespace mtkit
