@@ -15,12 +15,17 @@ constexpr std::uint8_t ABSENT = 255;
 
 std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const double *floor) {
     std::vector<double> order(scores.begin(), scores.end());
-    std::sort(order.begin(), order.end(), std::greater<>());
+    // Pieces mostly are in the order of their scores.
+    if (!std::is_sorted(order.begin(), order.end(), std::greater<>()))
+        std::sort(order.begin(), order.end(), std::greater<>());
     order.erase(std::unique(order.begin(), order.end()), order.end());
     std::vector<std::uint32_t> out;
     out.reserve(scores.size());
+    auto at = order.begin();
     for (const double score : scores) {
-        const auto at = std::lower_bound(order.begin(), order.end(), score, std::greater<>());
+        if (*at > score) ++at;
+        if (at == order.end() || *at != score)
+            at = std::lower_bound(order.begin(), order.end(), score, std::greater<>());
         const bool made = floor == nullptr || score > *floor;
         out.push_back(made ? static_cast<std::uint32_t>(at - order.begin()) : NONE);
     }

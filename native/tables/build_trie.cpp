@@ -7,7 +7,21 @@ namespace mtkit {
 
 namespace {
 
-using Piece = std::pair<std::string_view, std::uint32_t>;
+struct Piece {
+    std::uint64_t head; // its first eight bytes in their order, which are told apart at once
+    std::string_view text;
+    std::uint32_t id;
+
+    Piece(std::string_view piece, std::uint32_t number) : head(0), text(piece), id(number) {
+        for (std::size_t i = 0; i < sizeof head; ++i)
+            head = head << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0U);
+    }
+    bool operator<(const Piece &other) const {
+        if (head != other.head) return head < other.head;
+        const int order = text.compare(other.text);
+        return order != 0 ? order < 0 : id < other.id;
+    }
+};
 
 // Lays out the nodes of sorted pieces, parents before children, each at the first place that fits.
 class Builder {
@@ -39,33 +53,34 @@ class Builder {
     static constexpr std::size_t TRIES = 64; // then a new block is begun
 
     void place_children(Node node, std::vector<Node> &open) {
-        if (node.first < node.last && pieces_[node.first].first.size() == node.depth) {
+        if (node.first < node.last && pieces_[node.first].text.size() == node.depth) {
             auto &unit = units_[node.unit];
             unit = (unit & ~(TrieTable::NO_PIECE << TrieTable::ID_SHIFT)) |
-                   static_cast<std::uint64_t>(pieces_[node.first].second) << TrieTable::ID_SHIFT;
-            while (node.first < node.last && pieces_[node.first].first.size() == node.depth)
+                   static_cast<std::uint64_t>(pieces_[node.first].id) << TrieTable::ID_SHIFT;
+            while (node.first < node.last && pieces_[node.first].text.size() == node.depth)
                 ++node.first;
         }
         if (node.first == node.last) return;
-        std::vector<Node> children;
-        std::vector<unsigned char> bytes;
+        auto &bytes = bytes_;
+        bytes.clear();
+        const std::size_t children = open.size();
         for (std::size_t at = node.first; at < node.last; ++at) {
-            const auto byte = static_cast<unsigned char>(pieces_[at].first[node.depth]);
+            const auto byte = static_cast<unsigned char>(pieces_[at].text[node.depth]);
             if (bytes.empty() || bytes.back() != byte) {
                 bytes.push_back(byte);
-                children.push_back({0, node.depth + 1, at, at});
+                open.push_back({0, node.depth + 1, at, at});
             }
-            children.back().last = at + 1;
+            open.back().last = at + 1;
         }
         const std::size_t base = free_base(bytes);
         used_[base] = true;
         units_[node.unit] |= static_cast<std::uint64_t>(base) << TrieTable::BASE_SHIFT;
         for (std::size_t i = 0; i < bytes.size(); ++i) {
-            children[i].unit = base ^ bytes[i];
-            take(children[i].unit);
-            units_[children[i].unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | bytes[i];
+            const std::size_t unit = base ^ bytes[i];
+            take(unit);
+            units_[unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | bytes[i];
+            open[children + i].unit = unit;
         }
-        open.insert(open.end(), children.begin(), children.end());
     }
 
     std::size_t free_base(const std::vector<unsigned char> &bytes) {
@@ -124,6 +139,7 @@ class Builder {
     }
 
     std::vector<Piece> pieces_;
+    std::vector<unsigned char> bytes_; // of a node's children
     std::vector<std::uint64_t> units_;
     std::vector<bool> taken_;
     std::vector<bool> used_; // as a base

@@ -14,6 +14,8 @@ import termios
 from typing import NamedTuple
 
 COLUMNS = (60, 80, 120)
+_PROGRESS = re.compile(r"(\r[^\r\n\x1b]*\x1b\[K)*\r\x1b\[K")
+"""Of what takes long on a slow machine: lines that were drawn one over the other, and erased."""
 _SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -64,7 +66,7 @@ def screen(
         ended = ended or process.poll() is not None
     os.close(slave)
     os.close(master)
-    return Sent(sent.decode(), process.wait())
+    return Sent(_PROGRESS.sub("", sent.decode()), process.wait())
 
 
 def check_screens(*args: object, code: int = 0, **env: str) -> dict[int, Sent]:

@@ -114,17 +114,14 @@ def packed_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], bytes] |
     vocabulary = Vocabulary(
         Pieces(blob, Numbers("I", ends)), Numbers("B", types), Numbers("f", scores)
     )
-    columns = {"no_score": Column(), "plain_type": Column()}
-    for column, mark in zip(columns.values(), (1, 2), strict=True):
-        for token_id in _with_bit(marks, mark):
-            column.add(token_id)
-    return vocabulary, {name: c.value() for name, c in columns.items() if c.ranges}, rest
-
-
-def _with_bit(marks: bytes, bit: int) -> Iterator[int]:
-    """Yield the places of the marks, mostly 0, that have a bit."""
+    odd: dict[str, object] = {}
     if marks.count(0) < len(marks):
-        yield from (place for place, mark in enumerate(marks) if mark & bit)
+        import re
+
+        for name, runs in (("no_score", rb"[\1\3]+"), ("plain_type", rb"[\2\3]+")):
+            if found_runs := [list(run.span()) for run in re.finditer(runs, marks)]:
+                odd[name] = found_runs
+    return vocabulary, odd, rest
 
 
 def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]:
