@@ -35,6 +35,8 @@ class Engine:
         deferred: How many texts and sequences of ids went to the pipeline, one by one.
         core_ids: ``encode_ids`` by the core alone: an error where the pipeline has to say.
         core_array: ``encode_array`` likewise.
+        core_decode: ``decode`` of a list by the core alone: None where a number is not an id or the
+            pipeline has to say.
     """
 
     name = "native"
@@ -63,6 +65,9 @@ class Engine:
         self.core_ids = self._native.encode_ids
         self.core_array = self._native.encode_packed
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
+        self.core_decode: Callable[[list[int], bool], str | None] = (
+            self._decoder.decode_known if self._decoder else lambda _ids, _skip: None
+        )
         self._spec = spec
         self._pipeline: Pipeline | None = None
         self._builder: Builder | None = None
@@ -236,14 +241,6 @@ class Engine:
             except self._deferred:
                 self.deferred += 1
         return self.pipeline.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
-
-    def decode_known(self, ids: Iterable[int], skip_special_tokens: bool) -> str | None:
-        """Decode to text; None where a number is not an id, or the pipeline has to."""
-        if self._decoder is None:
-            return None
-        return self._decoder.decode_known(
-            ids if isinstance(ids, list) else list(ids), skip_special_tokens
-        )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Decode to text; see ``Pipeline.decode``."""

@@ -163,7 +163,7 @@ class Pipeline:
         """Decode to bytes, which may not be valid UTF-8 where the tokens are bytes."""
         return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
-    def decode_known(self, ids: Iterable[int], skip_special_tokens: bool) -> str | None:
+    def core_decode(self, ids: list[int], skip_special_tokens: bool) -> str | None:
         """Give None: whether the numbers are ids has to be asked first."""
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:

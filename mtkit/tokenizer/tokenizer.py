@@ -294,7 +294,8 @@ class Tokenizer:
             UsageError: An id is outside the vocabulary.
         """
         engine = self._engine or self.engine
-        text = engine.decode_known(ids, skip_special_tokens)
+        ids = ids if type(ids) is list else list(ids)
+        text = engine.core_decode(ids, skip_special_tokens)
         if text is None:
             self._check(ids)
             text = engine.decode(ids, skip_special_tokens=skip_special_tokens)

@@ -19,6 +19,13 @@ namespace {
 using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Ids = nb::typed<nb::list, int>;
 
+nb::str as_str(const std::string &text) {
+    const auto size = static_cast<Py_ssize_t>(text.size());
+    PyObject *decoded = PyUnicode_DecodeUTF8(text.data(), size, "replace");
+    if (decoded == nullptr) nb::raise_python_error();
+    return nb::steal<nb::str>(decoded);
+}
+
 // A decoder with the buffers that its tables lie in.
 class BoundDecoder {
   public:
@@ -38,6 +45,7 @@ class BoundDecoder {
         decoder_ = std::make_unique<mtkit::Decoder>(std::move(tables));
     }
     ~BoundDecoder() {
+        for (PyObject *text : texts_) Py_XDECREF(text);
         for (auto &view : views_) PyBuffer_Release(&view);
     }
     BoundDecoder(const BoundDecoder &) = delete;
@@ -66,6 +74,19 @@ class BoundDecoder {
         return out;
     }
 
+    // The text of one id, which is made once: tokens are often decoded one by one. Called with the
+    // GIL.
+    nb::str decode_one(const Ids &ids, bool skip_special_tokens) {
+        const long long id = number(ids, 0);
+        if (id < 0 || id >= std::min<long long>(decoder_->vocab_size(), MOST_TEXTS))
+            return as_str(decode(ids, skip_special_tokens, true, true));
+        const auto place = 2 * static_cast<std::size_t>(id) + (skip_special_tokens ? 1 : 0);
+        if (place >= texts_.size()) texts_.resize(place + 1);
+        if (texts_[place] == nullptr)
+            texts_[place] = as_str(decode(ids, skip_special_tokens, true, true)).release().ptr();
+        return nb::borrow<nb::str>(texts_[place]);
+    }
+
     // A number of a list; all that are too large for an id are NONE.
     static long long number(const Ids &ids, Py_ssize_t at) {
         PyObject *item = PyList_GetItem(ids.ptr(), at);
@@ -81,6 +102,8 @@ class BoundDecoder {
   private:
     // Giving the GIL away and taking it back costs more than this many ids.
     static constexpr std::size_t FEW = 128;
+    static constexpr long long MOST_TEXTS = 1 << 18;
+    std::vector<PyObject *> texts_; // of each id, with and without special tokens
     std::vector<Py_buffer> views_;
     std::unique_ptr<mtkit::Decoder> decoder_;
 };
@@ -94,20 +117,13 @@ std::optional<Py_ssize_t> first_outside(const BoundDecoder &self, const Ids &ids
     return std::nullopt;
 }
 
-nb::str as_str(const std::string &text) {
-    const auto size = static_cast<Py_ssize_t>(text.size());
-    PyObject *decoded = PyUnicode_DecodeUTF8(text.data(), size, "replace");
-    if (decoded == nullptr) nb::raise_python_error();
-    return nb::steal<nb::str>(decoded);
-}
-
 nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
     return as_str(self.decode(ids, skip_special_tokens, true));
 }
 
-std::optional<nb::str> decode_known(const BoundDecoder &self, const Ids &ids,
-                                    bool skip_special_tokens) {
+std::optional<nb::str> decode_known(BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
     try {
+        if (PyList_Size(ids.ptr()) == 1) return self.decode_one(ids, skip_special_tokens);
         return as_str(self.decode(ids, skip_special_tokens, true, true));
     } catch (const mtkit::Deferred &) {
         return std::nullopt;

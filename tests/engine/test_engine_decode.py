@@ -14,7 +14,16 @@ from mtkit.base.packed import Pieces
 from mtkit.engine import load_engine
 from mtkit.errors import MtkitError, UsageError
 from mtkit.pipeline import Pipeline
-from mtkit.spec import SpecialIds, TokenizerSpec, decoders, models, normalizers, replace
+from mtkit.spec import (
+    AddedToken,
+    AddedTokens,
+    SpecialIds,
+    TokenizerSpec,
+    decoders,
+    models,
+    normalizers,
+    replace,
+)
 from mtkit.spec.text import Regex
 from mtkit.spec.vocabulary import Vocabulary
 
@@ -132,8 +141,19 @@ def test_known_ids_are_decoded_in_one_call() -> None:
     spec = TokenizerSpec(Vocabulary(Pieces.of([b"a", b"b"])), models.WordLevel(None))
     engine = load_engine(spec)
     assert isinstance(engine, Engine)
-    assert engine.decode_known([0, 1], True) == engine.decode([0, 1])
-    assert engine.decode_known((1,), True) == "b"
-    for ids in ([2], [0, -1], [1 << 40], [-(1 << 80)]):
-        assert engine.decode_known(ids, True) is None
-    assert engine.pipeline.decode_known([0], True) is None
+    assert engine.core_decode([0, 1], True) == engine.decode([0, 1])
+    assert engine.core_decode([1], True) == "b"
+    for _ in range(2):  # the second time from what is remembered
+        assert engine.core_decode([0], False) == engine.core_decode([0], True) == "a"
+    for ids in ([2], [-1], [0, -1], [1 << 40], [-(1 << 80)]):
+        assert engine.core_decode(ids, True) is None
+    assert engine.pipeline.core_decode([0], True) is None
+
+
+def test_an_id_alone_is_remembered_as_it_was_asked_for() -> None:
+    """A special token is nothing where these are left out, and its name where they are not."""
+    vocabulary = Vocabulary(Pieces.of([b"a", b"<s>"]))
+    added = AddedTokens((AddedToken(1, b"<s>", special=True),))
+    engine = load_engine(TokenizerSpec(vocabulary, models.WordLevel(None), added_tokens=added))
+    for _ in range(2):
+        assert [engine.core_decode([1], skip) for skip in (True, False)] == ["", "<s>"]
