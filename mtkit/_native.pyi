@@ -18,6 +18,9 @@ def build_pairs(
 ) -> tuple[bytes, bytes, bytes]:
     """The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge."""
 
+def build_own_words(merges: object, sections: dict[str, object]) -> bytes:
+    """A bit for each piece of which merging bytes makes itself; empty: not each byte is one."""
+
 def build_trie(blob: object, ends: object, listed: object) -> bytes:
     """The trie of the pieces; `listed`: u8 each whether it counts, empty: all."""
 

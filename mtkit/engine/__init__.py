@@ -285,7 +285,7 @@ def stored_tables(spec: TokenizerSpec, corpus: Iterable[bytes] = ()) -> dict[str
     sections = tables(spec)
     engine = native.Engine(dict[str, object](sections))
     made = {"OWNW": engine.own_words(), "SEED": engine.seeds(corpus)}
-    return sections | {tag: table for tag, table in made.items() if table}
+    return {tag: table for tag, table in made.items() if table} | sections
 
 
 def load_engine(spec: TokenizerSpec, cache_bytes: int | None = None) -> AnyEngine:

@@ -331,6 +331,10 @@ class _Model:
             model.missing == "after",
         )
         self.sections["PAIR"], self.sections["MRGD"], self.sections["PBIT"] = pairs
+        if self.raw and not (prefix or suffix or model.missing == "after"):
+            own = native.build_own_words(model.merges.pairs.data, dict[str, object](self.sections))
+            if own:
+                self.sections["OWNW"] = own
         return b"".join(
             [
                 u8(ModelKind.BPE),

@@ -46,20 +46,38 @@ nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
                                        {views[2].text(), views[3].numbers()}, marks_of(views[4])));
 }
 
-Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
-    const Buffer merge_view(merges);
+// Tables with the buffers that they lie in, and the words in them.
+struct Borrowed {
+    explicit Borrowed(const Sections &sections) {
+        for (auto [tag, section] : sections) {
+            buffers.push_back(std::make_unique<Buffer>(section));
+            tables.add(nb::cast<std::string>(tag), buffers.back()->bytes());
+        }
+        pieces = {tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE")};
+        const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
+        words = {tables.numbers<std::uint64_t>("WORD"), pieces, extra};
+    }
     std::vector<std::unique_ptr<Buffer>> buffers;
     mtkit::Tables tables;
-    for (auto [tag, section] : sections) {
-        buffers.push_back(std::make_unique<Buffer>(section));
-        tables.add(nb::cast<std::string>(tag), buffers.back()->bytes());
-    }
-    const mtkit::PieceTable pieces(tables.text("PCSB"), tables.numbers<std::uint32_t>("PCSE"));
-    const mtkit::PieceTable extra(tables.text("XTRB"), tables.numbers<std::uint32_t>("XTRE"));
-    const mtkit::WordTable words(tables.numbers<std::uint64_t>("WORD"), pieces, extra);
-    const auto pairs = mtkit::build_pairs(merge_view.numbers(), words, pieces.size() + extra.size(),
-                                          prefix, by_text);
+    mtkit::PieceTable pieces;
+    mtkit::WordTable words;
+};
+
+Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
+    const Buffer merge_view(merges);
+    const Borrowed borrowed(sections);
+    const auto &words = borrowed.words;
+    const auto pairs =
+        mtkit::build_pairs(merge_view.numbers(), words, words.count(), prefix, by_text);
     return Pair3(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made), to_bytes(pairs.bits)));
+}
+
+nb::bytes build_own_words(nb::handle merges, const Sections &sections) {
+    const Buffer merge_view(merges);
+    Borrowed borrowed(sections);
+    const mtkit::PairTable pairs(borrowed.tables);
+    return to_bytes(mtkit::build_own_words(merge_view.numbers(), pairs, borrowed.words,
+                                           borrowed.pieces.size()));
 }
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
@@ -123,6 +141,8 @@ void bind_build(nb::module_ &m) {
           "listed"_a, "The table piece -> id; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
           "The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge.");
+    m.def("build_own_words", &build_own_words, "merges"_a, "sections"_a,
+          "A bit for each piece of which merging bytes makes itself; empty: not each byte is one.");
     m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
           "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),

@@ -266,6 +266,7 @@ class RankBpe final : public Model {
             out.push_back({symbol.id, symbol.start, symbol.end});
     }
     [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
+    [[nodiscard]] bool looks_words_up() const override { return true; }
 
   private:
     Vocabulary vocabulary_;
