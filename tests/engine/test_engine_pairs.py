@@ -25,7 +25,9 @@ def made() -> tuple[Engine, dict[str, bytes]]:
 def test_bits_are_asked_first(made: tuple[Engine, dict[str, bytes]]) -> None:
     """A table whose bits are all forged to zero merges nothing."""
     engine, sections = made
-    forged = Engine(sections | {"PBIT": bytes(len(sections["PBIT"]))}, lambda: engine.spec)
+    forged = Engine(
+        sections | {"PBIT": bytes(len(sections["PBIT"])), "OWNW": b""}, lambda: engine.spec
+    )
     short, long = "files and directories", "configuration" * 9
     for text in short, long:
         assert forged.encode_ids(text) == [engine.encode_ids(c)[0] for c in text]
