@@ -218,5 +218,8 @@ def _scored(at: Fields) -> Vocabulary:
         if type(token) is not str or type(score) not in (int, float) or score - score != 0:
             raise FormatError("is not a token and its score", field=f"{where}[{place}]")
         pieces.append(encode(token, where))
-        scores.append(float(score))
+        try:
+            scores.append(float(score))
+        except OverflowError:
+            raise FormatError("has a score out of range", field=f"{where}[{place}]") from None
     return Vocabulary(Pieces.of(pieces), scores=narrowed(Numbers.of("d", scores)))

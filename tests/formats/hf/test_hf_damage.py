@@ -219,3 +219,12 @@ def test_a_number_that_is_none_is_shown_with_its_place() -> None:
             strict_json.parse(text.encode(), parse_float=read_float)
         assert what in caught.value.what
         assert caught.value.offset == len(text[: text.rindex(number)].encode())
+
+
+def test_a_score_that_no_number_holds() -> None:
+    """An integer of some hundred digits is one to Python, and beyond what a score can be."""
+    for score in (10**400, -(10**400)):
+        model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", score]]}
+        data = json.dumps({"version": "1.0", "added_tokens": [], "model": model}).encode()
+        with pytest.raises(FormatError, match=r"vocab\[1\].*score out of range"):
+            hf.read(Source("tokenizer.json", data), {})
