@@ -61,12 +61,14 @@ Python file, given with `--peers tokenizers,mine.py`:
 ```python
 from mtkit.bench.libraries import Library
 
+
 class Mine(Library):
-    name = "mine"        # the package, too
-    reads = ("hf",)      # names of formats: mtkit formats
+    name = "mine"  # the package, too
+    reads = ("hf",)  # names of formats: mtkit formats
 
     def load(self, path):
         import mine
+
         return mine.Tokenizer(path)
 
     def ids(self, loaded, text):
