@@ -284,8 +284,10 @@ def stored_tables(spec: TokenizerSpec, corpus: Iterable[bytes] = ()) -> dict[str
 
     sections = tables(spec)
     engine = native.Engine(dict[str, object](sections))
-    made = {"OWNW": engine.own_words(), "SEED": engine.seeds(corpus)}
-    return {tag: table for tag, table in made.items() if table} | sections
+    made = {"SEED": engine.seeds(corpus)}
+    if "OWNW" not in sections:
+        made["OWNW"] = engine.own_words()
+    return sections | {tag: table for tag, table in made.items() if table}
 
 
 def load_engine(spec: TokenizerSpec, cache_bytes: int | None = None) -> AnyEngine:

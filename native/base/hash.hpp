@@ -13,15 +13,6 @@ inline std::uint64_t mix(std::uint64_t value) {
     return value ^ (value >> 29);
 }
 
-// Let the memory at a place be on its way into the processor's cache.
-inline void prefetch(const void *at) {
-#ifdef __GNUC__
-    __builtin_prefetch(at);
-#else
-    static_cast<void>(at);
-#endif
-}
-
 inline std::uint64_t load64(const char *at) {
     std::uint64_t value;
     std::memcpy(&value, at, sizeof value);

@@ -82,8 +82,12 @@ class BoundDecoder {
             return as_str(decode(ids, skip_special_tokens, true, true));
         const auto place = 2 * static_cast<std::size_t>(id) + (skip_special_tokens ? 1 : 0);
         if (place >= texts_.size()) texts_.resize(place + 1);
-        if (texts_[place] == nullptr)
-            texts_[place] = as_str(decode(ids, skip_special_tokens, true, true)).release().ptr();
+        if (texts_[place] == nullptr) {
+            std::string text;
+            const auto alone = static_cast<std::uint32_t>(id);
+            decoder_->decode({&alone, 1}, skip_special_tokens, true, text);
+            texts_[place] = as_str(text).release().ptr();
+        }
         return nb::borrow<nb::str>(texts_[place]);
     }
 

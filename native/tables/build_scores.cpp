@@ -23,7 +23,7 @@ std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const dou
     out.reserve(scores.size());
     auto at = order.begin();
     for (const double score : scores) {
-        if (*at > score) ++at;
+        if (at != order.end() && *at > score) ++at;
         if (at == order.end() || *at != score)
             at = std::lower_bound(order.begin(), order.end(), score, std::greater<>());
         const bool made = floor == nullptr || score > *floor;

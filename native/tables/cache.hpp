@@ -21,6 +21,7 @@
 
 #include "base/errors.hpp"
 #include "base/hash.hpp"
+#include "base/prefetch.hpp"
 
 namespace mtkit {
 

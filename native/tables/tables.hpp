@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "base/hash.hpp"
+#include "base/prefetch.hpp"
 #include "tables/opcodes.hpp"
 
 namespace mtkit {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,7 @@ from engine_cases import (
     random_vocabulary,
 )
 
+from mtkit.base.native import native
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import Engine, load_engine, tables
 from mtkit.errors import MtkitError
@@ -271,3 +273,11 @@ def test_characters_that_merge_as_text_take_no_affixes(prefix: str, suffix: str)
     for text in ("ab", "abab b", "ba", "aab", "b"):
         assert engine.encode_ids(text) == pipeline.encode_ids(text), text
     assert engine.encode_ids("ab") == [2]
+
+
+def test_ranks_of_scores_that_are_no_numbers() -> None:
+    """Scores of any order, NaN among them, have ranks of some order; none is read beyond them."""
+    scores = struct.pack("<5f", 1.0, float("nan"), 7.0, 6.0, 5.0)
+    assert len(native.build_ranks(scores, False, None)) == 20
+    plain = struct.pack("<6f", 0.0, -1.0, -1.0, 3.0, -2.0, 3.0)
+    assert struct.unpack("<6I", native.build_ranks(plain, False, None)) == (1, 2, 2, 0, 3, 0)
