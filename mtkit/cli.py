@@ -1,7 +1,8 @@
 """The ``mtkit`` command.
 
 ``main`` looks up the command's name in ``COMMANDS`` and imports that one module; typer, the
-library and the native core are loaded only when a command needs them. A user never sees a
+library and the native core are loaded only when a command needs them, and a plain line of
+``encode`` needs no typer (``commands.plain``). A user never sees a
 traceback: errors are one line on stderr, and the exit code says their kind (see errors.py; 0 done,
 2 wrong usage, 70 a bug in mtkit, 130 interrupted).
 """
@@ -15,6 +16,7 @@ from mtkit._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 COMMANDS = {
@@ -38,7 +40,7 @@ COMMANDS = {
     "token": ("mtkit.commands.token", "Look tokens up by id or text."),
     "count": ("mtkit.commands.count", "Count the tokens of texts."),
     "bench": ("mtkit.commands.bench", "Measure encoding beside other libraries."),
-    "encode": ("mtkit.commands.encode", "Encode text to token ids."),
+    "encode": ("mtkit.commands.encode.command", "Encode text to token ids."),
     "explain": ("mtkit.commands.explain", "Show a text as its tokens, and how it became them."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
@@ -70,6 +72,7 @@ def run() -> int:
 def _run_process() -> int:
     import gc
 
+    gc.disable()  # until the command is imported: what is imported stays
     # numpy holds arrays here and multiplies none: its BLAS would start a thread for every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_closed()
@@ -173,19 +176,13 @@ def _take_color(args: list[str]) -> list[str]:
 
 
 def _run(name: str, args: list[str]) -> int:
-    from importlib import import_module
-
+    from mtkit.commands.plain import plain_line
     from mtkit.errors import MtkitError
 
     try:
-        module: Any = import_module(_module(name, args))
-        code = module.app(
-            args,
-            prog_name=f"mtkit {name}",
-            standalone_mode=False,
-            help_option_names=["--help", "-h"],
-            terminal_width=_help_width(),
-        )
+        command = plain_line(name, args) or _typer_line(name, args)
+        _collect_garbage()
+        code = command()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except MtkitError as error:
@@ -216,6 +213,29 @@ def _run(name: str, args: list[str]) -> int:
         hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
+
+
+def _typer_line(name: str, args: list[str]) -> Callable[[], object]:
+    """Return what runs a command whose arguments typer reads."""
+    from importlib import import_module
+
+    module: Any = import_module(_module(name, args))
+    return lambda: module.app(
+        args,
+        prog_name=f"mtkit {name}",
+        standalone_mode=False,
+        help_option_names=["--help", "-h"],
+        terminal_width=_help_width(),
+    )
+
+
+def _collect_garbage() -> None:
+    """Collect garbage from here on, never among what is imported: a tenth of the time to start."""
+    import gc
+
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _module(name: str, args: list[str]) -> str:

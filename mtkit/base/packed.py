@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from operator import eq
 
 from mtkit.errors import FormatError
@@ -116,12 +116,9 @@ class Pieces(Sequence[bytes]):
             FormatError: They are longer than 4 GiB together.
         """
         items = list(values)
-        ends, at = [], 0
-        for item in items:
-            at += len(item)
-            ends.append(at)
-        if at >= 1 << 32:
-            raise FormatError(f"has {at} bytes, the limit is 4 GiB", field="vocabulary")
+        ends = list(accumulate(map(len, items)))
+        if ends and ends[-1] >= 1 << 32:
+            raise FormatError(f"has {ends[-1]} bytes, the limit is 4 GiB", field="vocabulary")
         return cls(b"".join(items), Numbers.of("I", ends))
 
     def __len__(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.commands.options import texts_of
+from mtkit.commands.texts import texts_of
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False

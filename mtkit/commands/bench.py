@@ -80,7 +80,7 @@ def bench(
     from mtkit.bench.scenarios import QUICK, SCENARIOS
     from mtkit.bench.summary import differing
     from mtkit.commands import output
-    from mtkit.commands.options import load_named
+    from mtkit.commands.named import load_named
     from mtkit.commands.progress import Progress
 
     if plot is not None:

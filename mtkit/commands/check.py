@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, MAX_FETCH, application, load_named, programs
+from mtkit.commands.named import load_named
+from mtkit.commands.options import AS_JSON, MAX_FETCH, application, programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

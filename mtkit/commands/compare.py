@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
+from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
     NO_PARSE_SPECIAL,
     NO_SPECIAL,
     application,
-    load_named,
     programs,
     spelled,
 )

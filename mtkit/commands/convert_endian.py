@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application, gguf_named
+from mtkit.commands.named import gguf_named
+from mtkit.commands.options import AS_JSON, application
 
 app = application()
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
+from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
@@ -17,10 +18,9 @@ from mtkit.commands.options import (
     PROMPT,
     TOKENIZER,
     application,
-    load_named,
     spelled,
-    texts_of,
 )
+from mtkit.commands.texts import texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

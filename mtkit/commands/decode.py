@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
     AS_READER,
@@ -13,11 +14,9 @@ from mtkit.commands.options import (
     TOKENIZER,
     TRACE,
     application,
-    lines_of,
-    load_named,
     spelled,
-    texts_of,
 )
+from mtkit.commands.texts import lines_of, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application, gguf_named
+from mtkit.commands.named import gguf_named
+from mtkit.commands.options import AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

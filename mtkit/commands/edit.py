@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application, gguf_named
+from mtkit.commands.named import gguf_named
+from mtkit.commands.options import ALLOW_LOSS, AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ def _rename_tensor(_: GgufFile, draft: Draft, text: str) -> list[Change]:
 def _tokenizer(
     allow_loss: Sequence[str], source: GgufFile, draft: Draft, path: str
 ) -> list[Change]:
-    from mtkit.commands.options import load_named, loss_codes
+    from mtkit.commands.named import load_named
+    from mtkit.commands.options import loss_codes
     from mtkit.conversion.vocabulary_of_model import replace_vocabulary
     from mtkit.gguf.writer import Key, key_bytes
     from mtkit.inspection.value_text import shortened

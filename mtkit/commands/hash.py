@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, application, gguf_named
+from mtkit.commands.named import gguf_named
+from mtkit.commands.options import AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _tensor(name: str, tensors: set[str], listed: set[str]) -> str | None:
 
 
 def _tokenizer(file: str, *, as_json: bool) -> None:
-    from mtkit.commands.options import load_named
+    from mtkit.commands.named import load_named
     from mtkit.tokenizer.fingerprint import fingerprint
 
     said = fingerprint(load_named(file).spec)

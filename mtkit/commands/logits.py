@@ -8,7 +8,8 @@ import typer
 
 from mtkit.base.escape import as_text
 from mtkit.commands.arguments import number, prompt_of
-from mtkit.commands.options import AS_JSON, FILES, NO_SPECIAL, PROMPT, application, model_named
+from mtkit.commands.named import model_named
+from mtkit.commands.options import AS_JSON, FILES, NO_SPECIAL, PROMPT, application
 from mtkit.commands.setting_options import command
 from mtkit.settings import ModelSettings
 

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.arguments import number
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application, model_named, texts_of
+from mtkit.commands.named import model_named
+from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
 from mtkit.commands.setting_options import command
+from mtkit.commands.texts import texts_of
 from mtkit.settings import ModelSettings
 
 TYPE_CHECKING = False

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, open_named
+from mtkit.commands.named import open_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application
 
 app = application()
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.arguments import read_text
-from mtkit.commands.options import application, model_named
+from mtkit.commands.named import model_named
+from mtkit.commands.options import application
 from mtkit.commands.setting_options import command
 from mtkit.settings import ServeSettings
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, model_named
+from mtkit.commands.named import load_named, model_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

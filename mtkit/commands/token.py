@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, application, load_named
+from mtkit.commands.named import load_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

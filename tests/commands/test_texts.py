@@ -16,8 +16,8 @@ from support import FIXTURES
 from tokenizers import Tokenizer
 
 from mtkit import load
-from mtkit.commands.encode import _truncated
-from mtkit.commands.options import lines_of
+from mtkit.commands.encode.run import _truncated
+from mtkit.commands.texts import lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path

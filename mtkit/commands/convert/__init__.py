@@ -8,15 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import (
-    ALLOW_LOSS,
-    AS_JSON,
-    DOWNLOAD,
-    application,
-    load_named,
-    loss_codes,
-    spelled,
-)
+from mtkit.commands.named import load_named
+from mtkit.commands.options import ALLOW_LOSS, AS_JSON, DOWNLOAD, application, loss_codes, spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

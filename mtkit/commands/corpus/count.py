@@ -52,7 +52,7 @@ def count(
       mtkit corpus count books.txt.xz --lines -t gpt2 -o freq.json
     """
     from mtkit.commands.corpus.job import done, job_of, settings_of
-    from mtkit.commands.options import load_named
+    from mtkit.commands.named import load_named
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import count as counted
 

@@ -60,7 +60,7 @@ def encode(
       mtkit corpus encode wiki.parquet -t gpt2 -o wiki.npy --jobs 8
     """
     from mtkit.commands.corpus.job import done, job_of, settings_of
-    from mtkit.commands.options import load_named
+    from mtkit.commands.named import load_named
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import encode as encoded
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application, load_named, open_named
+from mtkit.commands.named import load_named, open_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, application
 
 app = application()
 

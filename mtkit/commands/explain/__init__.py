@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
+from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
     DOWNLOAD,
@@ -16,9 +17,8 @@ from mtkit.commands.options import (
     PROMPT,
     TOKENIZER,
     application,
-    load_named,
-    texts_of,
 )
+from mtkit.commands.texts import texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.arguments import prompt_of
-from mtkit.commands.options import AS_JSON, FILES, PROMPT, application, model_named
+from mtkit.commands.named import model_named
+from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
 from mtkit.commands.setting_options import command
 from mtkit.settings import GenerateSettings
 

@@ -6,16 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import (
-    AS_JSON,
-    DOWNLOAD,
-    MAX_FETCH,
-    application,
-    model_named,
-    open_named,
-    spelled,
-    whole,
-)
+from mtkit.commands.named import model_named, open_named
+from mtkit.commands.options import AS_JSON, DOWNLOAD, MAX_FETCH, application, spelled, whole
 
 app = application()
 

@@ -86,7 +86,7 @@ def bench(
     import tempfile
 
     from mtkit.base import plotting
-    from mtkit.commands.options import model_named
+    from mtkit.commands.named import model_named
     from mtkit.errors import UsageError
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 

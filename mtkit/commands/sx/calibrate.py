@@ -43,7 +43,7 @@ def calibrate(
       mtkit sx calibrate model.gguf --draft small.gguf --json
     """
     from mtkit.commands import output
-    from mtkit.commands.options import model_named
+    from mtkit.commands.named import model_named
     from mtkit.llm.open_model import open_model
     from mtkit.llm.speculative import calibration, exactness
     from mtkit.llm.speculative.costs import Costs

@@ -34,7 +34,7 @@ def prune(
     import os
 
     from mtkit.commands import output
-    from mtkit.commands.options import model_named
+    from mtkit.commands.named import model_named
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.vocabulary_rows import EMBEDDING, ROWS_MULTIPLE

@@ -37,7 +37,7 @@ def quantize_embeddings(
       mtkit sx quantize-embeddings model.gguf -o model-sx/ --neighbours 50
     """
     from mtkit.commands import output
-    from mtkit.commands.options import model_named
+    from mtkit.commands.named import model_named
     from mtkit.errors import UnsupportedError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.rows import Rows

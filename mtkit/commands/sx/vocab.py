@@ -62,7 +62,7 @@ def vocab(
     from mtkit.base import plotting
     from mtkit.base.whole_files import write_files
     from mtkit.commands import output
-    from mtkit.commands.options import model_named
+    from mtkit.commands.named import model_named
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.arrays import array_of

@@ -1,0 +1,235 @@
+"""What ``mtkit encode`` does with its options, which ``command`` explains."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import chain
+
+from mtkit.commands.named import load_named
+from mtkit.commands.texts import lines_of, texts_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mtkit.pipeline.result import Encoding
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+    Ids = tuple[list[int], list[int] | memoryview, list[int]]
+    """Ids before a text, of the text (of a long one not each a Python object), and after it."""
+
+_SHORT_BYTES = 1 << 16
+"""Of a text whose ids are a list, which is made sooner than a buffer."""
+
+
+def run(
+    *,
+    text: str | None = None,
+    tokenizer: str | None = None,
+    prompt: str | None = None,
+    files: Sequence[str] | None = None,
+    messages: str | None = None,
+    lines: bool = False,
+    only_ids: bool = False,
+    only_tokens: bool = False,
+    count: bool = False,
+    offsets: bool = False,
+    truncate: int | None = None,
+    no_special: bool = False,
+    no_parse_special: bool = False,
+    parse_special: bool = False,
+    bos: bool = False,
+    eos: bool = False,
+    encoding: str | None = None,
+    as_reader: str | None = None,
+    trace: bool = False,
+    download: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Encode what is given and print it."""
+    from mtkit.errors import UsageError
+
+    if parse_special and no_parse_special:
+        raise UsageError("--parse-special and --no-parse-special exclude each other")
+    if truncate is not None and truncate < 0:
+        raise UsageError(f"--truncate {truncate}: is not 0 or more")
+    if sum((only_ids, only_tokens, count, offsets, trace)) > 1:
+        raise UsageError("choose one of --ids, --tokens, --count, --offsets and --trace")
+    if trace and (bos or eos or truncate is not None):
+        what = "--trace shows the file's own template, without --bos, --eos and --truncate"
+        raise UsageError(what)
+    if messages is not None and (lines or bos or eos or any((text, prompt, files))):
+        what = "--messages is a whole text: without TEXT, --file, --lines, --bos and --eos"
+        raise UsageError(what)
+    special = True if parse_special else False if no_parse_special else None
+    template = not (no_special or bos or eos or messages is not None)
+    source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
+    if messages is None:
+        groups = _groups(text, prompt, files, lines=lines)
+    else:
+        from mtkit.commands.conversation import rendered
+
+        groups = iter([[rendered(source, messages)]])
+    if trace:
+        from mtkit.commands.encode.trace import show_trace
+
+        for one in chain.from_iterable(groups):
+            show_trace(
+                source.trace(one, add_special_tokens=template, parse_special=special),
+                as_json=as_json,
+            )
+        return
+    from mtkit.commands import output
+
+    to_ids, to_encoding = _encoder(source, template, special, truncate, bos=bos, eos=eos)
+    if count and len(files or ()) > 1 and not lines:
+        from mtkit.commands.count import show_counts
+
+        texts = zip(files or (), chain.from_iterable(groups), strict=True)
+        counts = [(name, sum(map(len, to_ids(one)))) for name, one in texts]
+        show_counts(counts, as_json=as_json)
+        return
+    plain = only_ids or not output.is_terminal()
+    if count or (plain and not (as_json or only_tokens or offsets)):
+        if lines and not (count or bos or eos) and truncate is None:
+            for group in groups:
+                found = source.encode_batch_ids(
+                    group, add_special_tokens=template, parse_special=special
+                )
+                output.write("".join(" ".join(map(str, ids)) + "\n" for ids in found))
+            return
+        for group in groups:
+            _write_numbers(map(to_ids, group), count=count, as_json=as_json, lines=lines)
+        return
+    form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
+    printer = _Printer(source, to_encoding, form)
+    for one in chain.from_iterable(groups):
+        printer.print(one)
+
+
+def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: bool) -> None:
+    """Write the ids of each text, or their number; those of lines together."""
+    from mtkit.commands import output
+
+    if count and as_json:
+        for ids in texts:
+            output.write_json({"schema": "mtkit.encode/1", "count": sum(map(len, ids))})
+    elif count:
+        output.write("".join(f"{sum(map(len, ids))}\n" for ids in texts))
+    elif lines:
+        output.write("".join(" ".join(map(str, chain(*ids))) + "\n" for ids in texts))
+    else:
+        for ids in texts:
+            output.write_numbers(ids)
+
+
+def _groups(
+    text: str | None, prompt: str | None, files: Sequence[str] | None, *, lines: bool
+) -> Iterator[list[bytes]]:
+    """Yield what is to be encoded: whole texts one by one, lines as they come."""
+    if text is not None and os.path.isfile(text):
+        sys.stderr.write("mtkit: the text is the name of a file; --file reads the file\n")
+    hint = 'mtkit encode "Hello, MNN!" or --file FILE'
+    for _, content in texts_of(text, prompt, files, hint):
+        if lines:
+            yield from lines_of(content)
+        else:
+            yield [content if isinstance(content, bytes) else content.read()]
+
+
+class _Printer:
+    """Prints encodings in the form that the options ask for."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, encode: Callable[[str | bytes], Encoding], form: str
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.encode = encode
+        self.form = form
+
+    def print(self, text: str | bytes) -> None:
+        """Encode one text and print it."""
+        from mtkit.base.escape import byte_escapes, escape
+        from mtkit.commands import output
+
+        encoding = self.encode(text)
+        if self.form == "tokens" and output.is_terminal():
+            from mtkit.commands.terminal import token_text
+
+            raw = map(self.tokenizer.token_bytes, encoding.ids)
+            output.write(" ".join(map(token_text, raw)) + "\n")
+        elif self.form == "tokens":
+            output.write(" ".join(map(escape, encoding.tokens)) + "\n")
+        elif self.form == "offsets":
+            rows = zip(encoding.ids, encoding.offsets, encoding.tokens, strict=True)
+            output.write_rows((i, start, end, token) for i, (start, end), token in rows)
+        elif self.form == "json":
+            output.write_json(
+                {
+                    "schema": "mtkit.encode/1",
+                    "ids": encoding.ids,
+                    "tokens": [byte_escapes(token) for token in encoding.tokens],
+                    "offsets": encoding.offsets,
+                    "special_tokens_mask": encoding.special_tokens_mask,
+                }
+            )
+        else:
+            from mtkit.commands.encode.trace import show_tokens
+
+            show_tokens(self.tokenizer, encoding, text)
+
+
+def _encoder(
+    tokenizer: Tokenizer,
+    template: bool,
+    parse_special: bool | None,
+    most: int | None,
+    *,
+    bos: bool,
+    eos: bool,
+) -> tuple[Callable[[str | bytes], Ids], Callable[[str | bytes], Encoding]]:
+    """Return how a text becomes ids, and ids with all that is known of them."""
+    from mtkit.errors import UsageError
+
+    before = tokenizer.bos_id if bos else None
+    after = tokenizer.eos_id if eos else None
+    for asked, token_id, name in ((bos, before, "BOS"), (eos, after, "EOS")):
+        if asked and token_id is None:
+            raise UsageError(f"has no {name} token", source=tokenizer.source)
+    front = [] if before is None else [before]
+    back = [] if after is None else [after]
+
+    def encoded(text: str | bytes) -> Encoding:
+        found = tokenizer.encode(text, add_special_tokens=template, parse_special=parse_special)
+        found = tokenizer.surround(found, front, back) if bos or eos else found
+        return found if most is None else _truncated(found, most)
+
+    def ids(text: str | bytes) -> Ids:
+        if most is not None:
+            return [], encoded(text).ids, []
+        to_ids = tokenizer.encode_array if len(text) > _SHORT_BYTES else tokenizer.encode_ids
+        found = to_ids(text, add_special_tokens=template, parse_special=parse_special)
+        return front, found, back
+
+    return ids, encoded
+
+
+def _truncated(encoding: Encoding, most: int) -> Encoding:
+    """Cut the end of a text so that what stands around it stays, as the tokenizers library does."""
+    from mtkit.base.record import fields
+    from mtkit.errors import UsageError
+
+    excess = len(encoding.ids) - most
+    if excess <= 0:
+        return encoding
+    own = [at for at, is_added in enumerate(encoding.special_tokens_mask) if not is_added]
+    if len(own) < excess:
+        added = len(encoding.ids) - len(own)
+        hint = "--no-special leaves them out"
+        what = f"--truncate {most}: the {added} special tokens around the text do not fit"
+        raise UsageError(what, hint=hint)
+    cut = set(own[len(own) - excess :])
+    kept = [at for at in range(len(encoding.ids)) if at not in cut]
+    columns = (getattr(encoding, name) for name in fields(encoding))
+    return type(encoding)(*([values[at] for at in kept] for values in columns))

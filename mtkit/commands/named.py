@@ -1,0 +1,92 @@
+"""What a command's names stand for: the tokenizer or the model, and which one was taken."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.base.binary import Source
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+
+def locate_named(name: str | None, *, download: bool = False) -> str:
+    """Return the path that a name stands for; a terminal's stderr says which one was taken."""
+    from mtkit.errors import UsageError
+    from mtkit.sources.locate import TOKENIZER, locate
+
+    if name is not None and name.isdigit() and not os.path.exists(name):
+        hint = "-t names a tokenizer: --truncate N cuts a text, generate has --threads N"
+        raise UsageError("no such file", source=name, hint=hint)
+    path = locate(name, download=download)
+    _say_which(name, path, TOKENIZER.key)
+    return path
+
+
+def open_named(name: str | None, *, download: bool = False, most: int | None = None) -> Source:
+    """Open what a name stands for; of an address, what tells the content of its file."""
+    from mtkit.base.binary import Source
+    from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
+
+    if name is not None and is_remote(name) and not os.path.exists(name):
+        return open_remote(name, most=MOST_BYTES if most is None else most)
+    return Source.open(locate_named(name, download=download))
+
+
+def model_named(name: str | None, *, quiet: bool = False) -> str:
+    """Return the path of the model that a name stands for; as ``locate_named``."""
+    from mtkit.sources.locate import MODEL, locate
+
+    path = locate(name, MODEL)
+    if not quiet:
+        _say_which(name, path, MODEL.key)
+    return path
+
+
+def gguf_named(name: str) -> str:
+    """Return the path of a GGUF that is only read: a file, "-", or a model by its name."""
+    is_path = name == "-" or (os.path.lexists(name) and not os.path.isdir(name))
+    return name if is_path else model_named(name)
+
+
+def _say_which(name: str | None, path: str, key: str) -> None:
+    """Say which file was taken where the command line does not; never in a pipe."""
+    if not sys.stderr.isatty() or (name is not None and path in (name, os.path.expanduser(name))):
+        return
+    from mtkit.commands.terminal import Screen, part
+    from mtkit.sources import config
+
+    said = path
+    if name is None:
+        origin = config.origin(key)
+        said = f"{path} ({origin})" if origin else f"the {key} that ships with mtkit"
+    elif path.endswith(".gguf"):
+        beside = sum(entry.endswith(".gguf") for entry in os.listdir(os.path.dirname(path)))
+        said += f", the first of {beside} .gguf files" if beside > 1 else ""
+    Screen(stderr=True).line(part("dim", f"using {said}"), hanging=2)
+
+
+def load_named(
+    name: str | None,
+    *,
+    reader: str | None = None,
+    encoding: str | None = None,
+    download: bool = False,
+) -> Tokenizer:
+    """Load a tokenizer for a command; what is wrong with its file is said on stderr."""
+    from mtkit.base.binary import Source
+    from mtkit.errors import UsageError
+    from mtkit.tokenizer.load import load_source, named_encoding
+
+    path = locate_named(name, download=download)
+    asked = {"encoding": encoding} if encoding is not None else named_encoding(name, path)
+    tokenizer = load_source(Source.open(path), overrides=asked, reader=reader)
+    if encoding is not None and tokenizer.format_name != "tiktoken":
+        what, hint = "is not a .tiktoken file", f"-t {encoding} looks for that encoding by name"
+        raise UsageError(what, source=path, hint=hint)
+    if tokenizer.warnings:
+        from mtkit.commands.output import warn
+
+        warn(path, tokenizer.warnings)
+    return tokenizer

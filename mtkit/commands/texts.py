@@ -1,0 +1,69 @@
+"""The texts that a command is given: its argument, ``--prompt``, files, or a pipe."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+_CHUNK_BYTES = 1 << 16
+
+
+def texts_of(
+    text: str | None,
+    prompt: str | None,
+    files: Sequence[str] | None,
+    hint: str,
+    *,
+    may_be_none: bool = False,
+) -> Iterator[tuple[str, BinaryIO | bytes]]:
+    """Yield name and content of each text that a command is given.
+
+    The argument or ``--prompt`` is bytes and has no name; a file or what comes through a pipe is
+    open, and closed afterwards.
+
+    Raises:
+        UsageError: None is given, or there are several sources, or there is no such file.
+    """
+    from mtkit.base.binary import standard_input
+    from mtkit.errors import UsageError
+
+    if sum(source not in (None, []) for source in (text, prompt, files)) > 1:
+        raise UsageError("give one of TEXT, --prompt and --file")
+    if not files and text is None and prompt is None:
+        if may_be_none:
+            return
+        if sys.stdin.isatty():
+            raise UsageError("no text", hint=hint)
+    given = text if prompt is None else prompt
+    if given is not None and (given != "-" or prompt is not None):
+        # Bytes of the command line that are not valid UTF-8 arrive as surrogate escapes.
+        yield "", given.encode("utf-8", "surrogateescape")
+        return
+    for path in files or ["-"]:
+        try:
+            file = standard_input() if path == "-" else open(path, "rb")  # noqa: SIM115  below
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=path) from None
+        with file:
+            yield path, file
+
+
+def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
+    """Yield lines without their ends, together those that have come by then."""
+    if isinstance(content, bytes):
+        yield content.splitlines()
+        return
+    begun: list[bytes] = []
+    while chunk := content.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # a buffered file's
+        first, *rest = chunk.split(b"\n")
+        begun.append(first)
+        if rest:
+            lines = [b"".join(begun), *rest[:-1]]
+            begun = [rest[-1]]
+            yield [line.removesuffix(b"\r") for line in lines]
+    if any(begun):
+        yield [b"".join(begun).removesuffix(b"\r")]

@@ -1,0 +1,84 @@
+"""A plain line of ``encode`` means to mtkit's own reading what it means to typer's."""
+
+from __future__ import annotations
+
+import inspect
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mtkit.commands.encode import command, run
+from mtkit.commands.plain import ENCODE, plain_line, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from conftest import Run
+
+WORDS = [*ENCODE, "a text", "two", "", "-", "a=b", "\udcff", "--ids=1", "--jso", "-tx", "-ft", "--"]
+WORDS += ["--truncate", "8", "--messages", "--trace", "--as", "--help", "-x", "-1"]
+DEFAULTS = {
+    name: parameter.default for name, parameter in inspect.signature(run.run).parameters.items()
+}
+
+
+def read_by_typer(monkeypatch: pytest.MonkeyPatch, args: Sequence[str]) -> dict[str, Any]:
+    """Return what typer calls ``run`` with."""
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(command, "run", lambda **values: calls.append(values))
+    command.app([*args], prog_name="mtkit encode", standalone_mode=False)
+    (found,) = calls
+    return found
+
+
+def test_both_readings_of_plain_lines_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(19)
+    plain = 0
+    for _ in range(4000):
+        args = random.choices(WORDS, k=random.randrange(5))
+        values = values_of(args, ENCODE, "text")
+        if values is not None:
+            plain += 1
+            assert {**DEFAULTS, **values} == read_by_typer(monkeypatch, args), args
+    assert plain > 500
+
+
+def test_every_option_of_the_table_is_one_of_typer_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    for option, (parameter, kind) in ENCODE.items():
+        args = [option] if kind is bool else [option, "value"]
+        wanted = {bool: True, str: "value", list: ["value"]}[kind]
+        assert read_by_typer(monkeypatch, args)[parameter] == wanted
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["-h"],
+        ["two", "texts"],
+        ["--ids=1"],
+        ["-tx", "text"],
+        ["-t"],
+        ["-t", "-x"],
+        ["--", "-t"],
+        ["--jso", "text"],
+        ["text", "--truncate", "8"],
+    ],
+)
+def test_all_else_is_typer_s(args: list[str]) -> None:
+    assert plain_line("encode", args) is None
+    assert plain_line("decode", ["39"]) is None
+
+
+def test_the_parameters_are_those_of_the_command() -> None:
+    assert list(DEFAULTS) == list(inspect.signature(command.encode).parameters)
+    own = {name: p.default for name, p in inspect.signature(command.encode).parameters.items()}
+    assert own == DEFAULTS
+
+
+def test_a_plain_line_answers_as_the_same_line_read_by_typer(mtkit: Run) -> None:
+    for form in ("--ids", "--tokens", "--count", "--offsets", "--json"):
+        plain = mtkit("encode", "Hello, MNN!", form)
+        assert plain.stdout
+        assert plain.stdout == mtkit("encode", form, "--", "Hello, MNN!").stdout
