@@ -105,6 +105,32 @@ class _Tokenizers(Library):
         return loaded.encode(text, add_special_tokens=False).offsets
 
 
+class _Transformers(Library):
+    """What the article calls HuggingFace: tokenizers, as people call it, through transformers."""
+
+    name = "transformers"
+
+    def load(self, path: str) -> Any:
+        import transformers
+
+        made: Any = transformers.PreTrainedTokenizerFast
+        return made(tokenizer_file=path)
+
+    def ids(self, loaded: Any, text: str) -> Sequence[int]:
+        found: list[int] = loaded.encode(text, add_special_tokens=False)
+        return found
+
+    def batch(self, loaded: Any, texts: list[str], threads: int) -> object:  # noqa: ARG002  by environment
+        return loaded(texts, add_special_tokens=False).input_ids
+
+    def decode(self, loaded: Any, ids: list[int]) -> object:
+        return loaded.decode(ids)
+
+    def offsets(self, loaded: Any, text: str) -> object:
+        found = loaded(text, add_special_tokens=False, return_offsets_mapping=True)
+        return found.offset_mapping
+
+
 class _Gigatoken(Library):
     name = "gigatoken"
 
@@ -228,8 +254,8 @@ REFERENCES = {"hf": "tokenizers", "spm": "sentencepiece", "tiktoken": "tiktoken"
 """Format -> the library whose ids are right."""
 LIBRARIES: dict[str, Library] = {
     made.name: made
-    for made in (_Mtkit(), _Tokenizers(), _Gigatoken(), _Snaptokens(), _Nanotoken(), _Tiktoken(),
-                 _SentencePiece())
+    for made in (_Mtkit(), _Tokenizers(), _Transformers(), _Gigatoken(), _Snaptokens(),
+                 _Nanotoken(), _Tiktoken(), _SentencePiece())
 }  # fmt: skip
 
 
