@@ -1,6 +1,6 @@
 """Native core of mtkit."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 INTERFACE: int
 """Which interface the core was built with, see mtkit/base/native.py."""
@@ -57,6 +57,12 @@ class Engine:
         self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> memoryview:
         """The same as a view of int32."""
+
+    def direct(self, otherwise: Callable[..., object], as_list: bool) -> Callable[..., object]:
+        """encode_ids or encode_packed as (text, *, add_special_tokens=True, parse_special=None).
+
+        What the core cannot answer alone goes to otherwise.
+        """
 
     def encode_places(
         self, text: object, add_special_tokens: bool, parse_special: bool | None
@@ -127,8 +133,11 @@ class Decoder:
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
         """Text of ids."""
 
-    def decode_known(self, ids: list[int], skip_special_tokens: bool) -> str | None:
-        """Text of ids; None: a number is not an id, or the pipeline has to."""
+    def direct(self, otherwise: Callable[..., object]) -> Callable[..., object]:
+        """Decode as a function (ids, *, skip_special_tokens=True) of a list of known ids.
+
+        All else goes to otherwise.
+        """
 
     def decode_bytes(self, ids: list[int], skip_special_tokens: bool) -> bytes:
         """Bytes of ids."""

@@ -33,10 +33,6 @@ class Engine:
         name: "native".
         gives_places: Whether ``encode`` is native, too; else it is the pipeline's.
         deferred: How many texts and sequences of ids went to the pipeline, one by one.
-        core_ids: ``encode_ids`` by the core alone: an error where the pipeline has to say.
-        core_array: ``encode_array`` likewise.
-        core_decode: ``decode`` of a list by the core alone: None where a number is not an id or the
-            pipeline has to say.
     """
 
     name = "native"
@@ -62,12 +58,7 @@ class Engine:
 
         size = {} if cache_bytes is None else {"cache_bytes": cache_bytes}
         self._native = native.Engine(dict(sections), **size)
-        self.core_ids = self._native.encode_ids
-        self.core_array = self._native.encode_packed
         self._decoder = native.Decoder(dict(sections)) if "DECO" in sections else None
-        self.core_decode: Callable[[list[int], bool], str | None] = (
-            self._decoder.decode_known if self._decoder else lambda _ids, _skip: None
-        )
         self._spec = spec
         self._pipeline: Pipeline | None = None
         self._builder: Builder | None = None
@@ -83,6 +74,21 @@ class Engine:
 
             self._pipeline = Pipeline(self._spec())
         return self._pipeline
+
+    def direct_ids(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of the core that encodes to ids, with what answers where it cannot.
+
+        Both take (text, *, add_special_tokens=True, parse_special=None).
+        """
+        return self._native.direct(otherwise, as_list=True)
+
+    def direct_array(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the same for ids as a buffer."""
+        return self._native.direct(otherwise, as_list=False)
+
+    def direct_decode(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the same for decoding: both take (ids, *, skip_special_tokens=True)."""
+        return self._decoder.direct(otherwise) if self._decoder else otherwise
 
     def encode_ids(
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None

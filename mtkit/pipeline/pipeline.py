@@ -18,7 +18,7 @@ from mtkit.unicode.utf8 import to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Literal
 
     from typing_extensions import Unpack
@@ -117,7 +117,11 @@ class Pipeline:
         """Encode to ids as a buffer of int32."""
         return packed_rows([self.encode_ids(text, add_special_tokens, parse_special)])[0]
 
-    core_ids, core_array = encode_ids, encode_array  # as an engine has them
+    def direct_ids(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what answers: there is no core to call instead, as ``Engine`` has one."""
+        return otherwise
+
+    direct_array = direct_decode = direct_ids
 
     def encode_places(
         self, text: Text, add_special_tokens: bool = True, parse_special: bool | None = None
@@ -162,9 +166,6 @@ class Pipeline:
     def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> bytes:
         """Decode to bytes, which may not be valid UTF-8 where the tokens are bytes."""
         return self.decoding.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
-
-    def core_decode(self, ids: list[int], skip_special_tokens: bool) -> str | None:
-        """Give None: whether the numbers are ids has to be asked first."""
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """Decode to text, U+FFFD for bytes that are not valid UTF-8."""

@@ -6,7 +6,8 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
-from mtkit.errors import Naming, UsageError
+from mtkit.errors import Naming
+from mtkit.tokenizer.calls import Calls, check_ids, explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.spelling import Spelling
 
     _Text = TypeVar("_Text")
-    _Ids = TypeVar("_Ids")
 
 
 class Tokenizer:
@@ -37,6 +37,8 @@ class Tokenizer:
         assumptions: What the reader supplied because the file does not hold it.
         warnings: What is wrong with the file and changes no answer.
     """
+
+    _CALLED = ("encode_ids", "encode_array", "decode")
 
     def __init__(
         self,
@@ -50,21 +52,25 @@ class Tokenizer:
         warnings: tuple[str, ...] = (),
     ) -> None:
         self._spec = spec
-        self._engine = engine
+        self._engine: AnyEngine | None = None
         self._cache_bytes = cache_bytes
         self.source = source
         self.format_name = format_name
         self.assumptions = assumptions
         self.warnings = warnings
         self._spelled: Spelling | None = None
+        self._calls: Calls | None = None
         self._naming = Naming(source)  # what a file asks for may turn out only when it is used
+        if engine is not None:
+            self._use(engine)
 
     def __repr__(self) -> str:
         return f"<Tokenizer {self.source or 'unnamed'}: {self.vocab_size} ids>"
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what another process makes for itself, among it the engine."""
-        return {**vars(self), "_spec": self.spec, "_engine": None, "_spelled": None}
+        kept = {name: value for name, value in vars(self).items() if name not in self._CALLED}
+        return {**kept, "_spec": self.spec, "_engine": None, "_calls": None, "_spelled": None}
 
     @property
     def spec(self) -> TokenizerSpec:
@@ -80,8 +86,16 @@ class Tokenizer:
             from mtkit.engine import load_engine
 
             with self._naming:
-                self._engine = load_engine(self.spec, self._cache_bytes)
+                return self._use(load_engine(self.spec, self._cache_bytes))
         return self._engine
+
+    def _use(self, engine: AnyEngine) -> AnyEngine:
+        """Take an engine, and its functions in the place of the methods that are called most."""
+        self._engine = engine
+        self._calls = Calls(engine, self._naming)
+        if type(self) is Tokenizer:  # a class made from this one may have methods of its own
+            vars(self).update((name, getattr(self._calls, name)) for name in self._CALLED)
+        return engine
 
     @property
     def vocab_size(self) -> int:
@@ -129,11 +143,9 @@ class Tokenizer:
             UsageError: A str holds a lone surrogate, or bytes are not UTF-8 and the reference
                 refuses that.
         """
-        engine = self._engine or self.engine
-        try:
-            return engine.core_ids(text, add_special_tokens, parse_special)
-        except Exception:  # noqa: BLE001  whatever it is, it comes again
-            return self._carefully(engine.encode_ids, text, add_special_tokens, parse_special)
+        return self._direct().encode_ids(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
 
     def encode_batch_ids(
         self,
@@ -147,7 +159,7 @@ class Tokenizer:
         try:
             return self.engine.encode_batch_ids(listed, threads=threads, **options)
         except Exception as error:
-            self._explain(error, *listed)
+            explain(self._naming, error, *listed)
             raise
 
     def encode_batch_arrays(
@@ -174,7 +186,7 @@ class Tokenizer:
         try:
             ids, starts = self.engine.encode_batch_array(listed, threads=threads, **options)
         except Exception as error:
-            self._explain(error, *listed)
+            explain(self._naming, error, *listed)
             raise
         return np.asarray(ids, np.int32), np.asarray(starts, np.int64)
 
@@ -189,11 +201,9 @@ class Tokenizer:
 
         The options are those of ``encode_ids``.
         """
-        engine = self._engine or self.engine
-        try:
-            return engine.core_array(text, add_special_tokens, parse_special)
-        except Exception:  # noqa: BLE001  whatever it is, it comes again
-            return self._carefully(engine.encode_array, text, add_special_tokens, parse_special)
+        return self._direct().encode_array(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
 
     def encode_offsets(
         self, text: str | bytes, **options: Unpack[TextOptions]
@@ -210,32 +220,9 @@ class Tokenizer:
         try:
             ids, places = self.engine.encode_places(text, **options)
         except Exception as error:
-            self._explain(error, text)
+            explain(self._naming, error, text)
             raise
         return np.asarray(ids, np.int32), np.asarray(places, np.int32).reshape(-1, 2)
-
-    def _carefully(
-        self,
-        encode: Callable[[str | bytes, bool, bool | None], _Ids],
-        text: str | bytes,
-        add_special_tokens: bool,
-        parse_special: bool | None,
-    ) -> _Ids:
-        """Encode what the core alone did not."""
-        try:
-            return encode(text, add_special_tokens, parse_special)
-        except Exception as error:
-            self._explain(error, text)
-            raise
-
-    def _explain(self, error: Exception, *texts: object) -> None:
-        """Say of an error of encoding what can be said from here."""
-        if isinstance(error, TypeError):
-            from mtkit.unicode.utf8 import check_type
-
-            for text in texts:
-                check_type(text)
-        self._naming.name(error)
 
     def encode(
         self,
@@ -254,7 +241,7 @@ class Tokenizer:
         try:
             return self.engine.encode(text, pair, **options)
         except Exception as error:
-            self._explain(error, text, "" if pair is None else pair)
+            explain(self._naming, error, text, "" if pair is None else pair)
             raise
 
     def encode_batch(
@@ -293,13 +280,7 @@ class Tokenizer:
         Raises:
             UsageError: An id is outside the vocabulary.
         """
-        engine = self._engine or self.engine
-        ids = ids if type(ids) is list else list(ids)
-        text = engine.core_decode(ids, skip_special_tokens)
-        if text is None:
-            self._check(ids)
-            text = engine.decode(ids, skip_special_tokens=skip_special_tokens)
-        return text
+        return self._direct().decode(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
         """Return the bytes of ids, whether they are UTF-8 or not.
@@ -307,7 +288,7 @@ class Tokenizer:
         Raises:
             UsageError: An id is outside the vocabulary.
         """
-        self._check(ids)
+        check_ids(self.engine, ids)
         return self.engine.decode_bytes(ids, skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, *, skip_special_tokens: bool = True) -> DecodeStream:
@@ -374,13 +355,11 @@ class Tokenizer:
 
         return apply(self.spec, messages, **options).text
 
-    def _check(self, ids: Sequence[int]) -> None:
-        outside = self.engine.first_outside(ids)
-        if outside is not None:
-            raise UsageError(
-                f"there is no id {outside}",
-                hint=f"the vocabulary has ids 0 to {self.vocab_size - 1}",
-            )
+    def _direct(self) -> Calls:
+        if self._calls is None:
+            self._use(self.engine)
+            assert self._calls is not None
+        return self._calls
 
 
 def _listed(texts: Iterable[_Text]) -> list[_Text]:

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bind/direct_call.hpp"
 #include "decode/decoder.hpp"
 
 namespace nb = nanobind;
@@ -125,13 +126,22 @@ nb::str decode(const BoundDecoder &self, const Ids &ids, bool skip_special_token
     return as_str(self.decode(ids, skip_special_tokens, true));
 }
 
-std::optional<nb::str> decode_known(BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
-    try {
-        if (PyList_Size(ids.ptr()) == 1) return self.decode_one(ids, skip_special_tokens);
-        return as_str(self.decode(ids, skip_special_tokens, true, true));
-    } catch (const mtkit::Deferred &) {
-        return std::nullopt;
-    }
+constexpr std::array<DirectCall::Flag, 1> DECODE_FLAGS{{{"skip_special_tokens", 1}}};
+
+PyObject *direct_known(BoundDecoder &self, PyObject *ids, const DirectCall::Values &flags) {
+    if (!PyList_Check(ids)) throw mtkit::Deferred();
+    const auto list = nb::borrow<Ids>(ids);
+    const bool skip = flags[0] != 0;
+    if (PyList_Size(ids) == 1) return self.decode_one(list, skip).release().ptr();
+    return as_str(self.decode(list, skip, true, true)).release().ptr();
+}
+
+using Function = nb::typed<nb::callable, nb::ellipsis, nb::object>;
+
+Function direct(nb::handle self, const Function &otherwise) {
+    auto &decoder = nb::cast<BoundDecoder &>(self);
+    return nb::borrow<Function>(
+        DirectCall::make<&direct_known, DECODE_FLAGS>(self, decoder, otherwise));
 }
 
 nb::bytes decode_bytes(const BoundDecoder &self, const Ids &ids, bool skip_special_tokens) {
@@ -150,7 +160,8 @@ void bind_decoder(nb::module_ &m) {
         .def("first_outside", &first_outside, "ids"_a,
              "Place of the first number that is not an id, None where all are.")
         .def("decode", &decode, "ids"_a, "skip_special_tokens"_a, "Text of ids.")
-        .def("decode_known", &decode_known, "ids"_a, "skip_special_tokens"_a,
-             "Text of ids; None: a number is not an id, or the pipeline has to.")
+        .def("direct", &direct, "otherwise"_a,
+             "decode as a function (ids, *, skip_special_tokens=True) of a list of known ids; all"
+             " else goes to otherwise.")
         .def("decode_bytes", &decode_bytes, "ids"_a, "skip_special_tokens"_a, "Bytes of ids.");
 }

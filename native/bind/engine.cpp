@@ -8,6 +8,7 @@
 
 #include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
+#include "bind/direct_call.hpp"
 #include "encode/seeds.hpp"
 
 using namespace nb::literals;
@@ -46,6 +47,31 @@ MemoryView encode_packed(const BoundEngine &engine, nb::handle text, bool add_sp
     mtkit::IdList ids;
     encode(engine, text, add_special_tokens, parse_special, ids);
     return Column::view(ids);
+}
+
+constexpr std::array<DirectCall::Flag, 2> ENCODE_FLAGS{
+    {{"add_special_tokens", 1}, {"parse_special", -1}}};
+
+Choice choice_of(int value) {
+    return value < 0 ? std::nullopt : Choice(value != 0);
+}
+
+PyObject *direct_ids(BoundEngine &engine, PyObject *text, const DirectCall::Values &flags) {
+    return encode_ids(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
+}
+
+PyObject *direct_packed(const BoundEngine &engine, PyObject *text,
+                        const DirectCall::Values &flags) {
+    return encode_packed(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
+}
+
+using Function = nb::typed<nb::callable, nb::ellipsis, nb::object>;
+
+Function direct(nb::handle self, const Function &otherwise, bool as_list) {
+    auto &engine = nb::cast<BoundEngine &>(self);
+    return nb::borrow<Function>(
+        as_list ? DirectCall::make<&direct_ids, ENCODE_FLAGS>(self, engine, otherwise)
+                : DirectCall::make<&direct_packed, ENCODE_FLAGS>(self, engine, otherwise));
 }
 
 using IdsAndPlaces = nb::typed<nb::tuple, MemoryView, MemoryView>;
@@ -163,6 +189,9 @@ void bind_engine(nb::module_ &m) {
              "Ids of a text; parse_special: None for the default.")
         .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "The same as a view of int32.")
+        .def("direct", &direct, "otherwise"_a, "as_list"_a,
+             "encode_ids or encode_packed as a function (text, *, add_special_tokens=True,"
+             " parse_special=None); what the core cannot answer alone goes to otherwise.")
         .def("encode_places", &encode_places, "text"_a, "add_special_tokens"_a,
              "parse_special"_a.none(),
              "Views of int32: the ids, and start and end of each in characters.")

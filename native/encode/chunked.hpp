@@ -31,6 +31,7 @@ class Engine::Chunked {
     // bytes of a chunk.
     static constexpr std::size_t MARGIN = 48;
     static constexpr std::size_t SHORT_TEXT = 128;
+    static constexpr int FEW_LANES = 6; // a call takes as long
     // A chunk may become that many times as long, so that all of them stay below the limit.
     static constexpr std::size_t GROWTH = 24;
     static_assert(GROWTH < Arena::GROWTH_FACTOR);
@@ -134,7 +135,7 @@ class Engine::Chunked {
         });
     }
     template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
-        if (chunk.size() > WordCache::LONGEST || !engine_.cacheable_) return make();
+        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make();
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;
         if (const auto *ids = scratch_.chunks.find(asked, count)) {
@@ -143,6 +144,7 @@ class Engine::Chunked {
         }
         const std::size_t before = out_.size();
         if (!make()) return false;
+        if (!scratch_.chunks.wants(asked)) return true;
         const auto ids = out_.ids().subspan(before);
         scratch_.chunks.put(asked, ids.data(), ids.size());
         return true;
@@ -257,8 +259,12 @@ bool Engine::Chunked::runs(std::string_view text, std::size_t &start, std::size_
     while (chunk < stop) {
         while (at < stop && *at == ' ') ++at;
         std::size_t passed = Lane::WIDTH;
-        while (passed == Lane::WIDTH && at < stop)
+        for (int i = 0; i < FEW_LANES && passed == Lane::WIDTH && at < stop; ++i)
             at += passed = Lane::others(reinterpret_cast<const unsigned char *>(at));
+        if (passed == Lane::WIDTH && at < stop) { // more than a word
+            const void *blank = std::memchr(at, ' ', static_cast<std::size_t>(stop - at));
+            at = blank == nullptr ? stop : static_cast<const char *>(blank);
+        }
         if (at >= stop) {
             if (!End) break;
             at = stop;

@@ -34,10 +34,13 @@ struct Pair {
 class Classes {
   public:
     void use(Side side) {
+        if (numbers_.empty()) numbers_.resize(4 * CHARACTERS);
         if (numbers_[side] == 0) numbers_[side] = ++used_;
     }
     // The class of each character; 0: none of the sides.
     template <typename SidesOf> std::vector<std::uint16_t> make(const SidesOf &sides_of) {
+        std::vector<std::uint16_t> out(CHARACTERS);
+        if (used_ == 0) return out; // symbols of whole characters
         std::unordered_map<std::uint64_t, std::size_t> known;
         having_.resize(used_ + 1);
         const auto class_of = [&](const Sides &sides) -> std::uint16_t {
@@ -54,7 +57,6 @@ class Classes {
         // Of most, nobody asks for the whole: their class is that of their two bytes.
         constexpr std::uint16_t UNKNOWN = 0xFFFF;
         std::vector<std::uint16_t> of_two(CHARACTERS, UNKNOWN);
-        std::vector<std::uint16_t> out(CHARACTERS);
         for (std::uint32_t c = 0; c < CHARACTERS; ++c) {
             auto sides = sides_of(c);
             if (numbers_[sides[2]] != 0) {
@@ -76,7 +78,7 @@ class Classes {
     }
 
   private:
-    std::vector<std::uint32_t> numbers_ = std::vector<std::uint32_t>(4 * CHARACTERS);
+    std::vector<std::uint32_t> numbers_; // of each side; 0: none
     std::uint32_t used_ = 0;
     std::size_t count_ = 1;
     std::vector<std::vector<std::size_t>> having_;
@@ -140,8 +142,14 @@ Borders::Borders(const Vocabulary &vocabulary, bool named) {
     bool spelled = true; // each symbol spells what it covers
     for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
         const auto word = vocabulary.words[i];
-        add_pairs(word, pairs);
-        spelled = spelled && !(named && has_name(word));
+        bool wide = false;
+        bool opens = false;
+        for (const char c : word) {
+            wide = wide || static_cast<unsigned char>(c) >= 0xE0;
+            opens = opens || c == '<';
+        }
+        if (wide) add_pairs(word, pairs);
+        if (opens && named && has_name(word)) spelled = false;
     }
     const auto is_whole = [](const Pair &pair) {
         return pair.left >= WHOLE && pair.right >= WHOLE;

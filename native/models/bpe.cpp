@@ -30,7 +30,9 @@ class Bpe final : public Model {
           suffix_(read_text(program, "end_of_word_suffix")), literal_(ByteIds::literal(vocabulary)),
           named_(ByteIds::named(vocabulary)),
           bytes_alone_(vocabulary.raw && prefix_.empty() && suffix_.empty() && !after_ &&
-                       literal_.complete()) {}
+                       literal_.complete()),
+          characters_alone_(!vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_ &&
+                            byte_fallback_ && named_.complete()) {}
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -46,10 +48,9 @@ class Bpe final : public Model {
                 return;
             }
         }
-        if (word.size() <= FEW && bytes_alone_) {
-            merge_few(word, out);
+        if (bytes_alone_ ? word.size() <= FEW && merge_bytes(word, out)
+                         : characters_alone_ && merge_characters(word, out))
             return;
-        }
         scratch.begin(word.size());
         if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
             split_bytes(word, scratch);
@@ -69,8 +70,7 @@ class Bpe final : public Model {
         return ignore_merges_ || !vocabulary_.own_words.empty();
     }
     [[nodiscard]] bool cuts_at_borders() const override {
-        return bytes_alone_ || (!vocabulary_.raw && !after_ && byte_fallback_ && prefix_.empty() &&
-                                suffix_.empty() && named_.complete());
+        return bytes_alone_ || characters_alone_;
     }
     [[nodiscard]] bool merges_byte_names() const override {
         return byte_fallback_ && !bytes_alone_;
@@ -79,21 +79,56 @@ class Bpe final : public Model {
   private:
     static constexpr std::uint32_t FEW = 32;
 
-    // A short word in which every byte is a symbol; as merge_by_scan. Symbols stay where their
-    // first byte is; the least of their numbers is the leftmost of the lowest ranks.
-    void merge_few(std::string_view word, std::vector<Token> &out) const {
-        static_assert(SYMBOL_LIMIT <= NONE / FEW);
+    // A short word in which every byte is a symbol.
+    bool merge_bytes(std::string_view word, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
+        const auto count = static_cast<std::uint32_t>(word.size());
+        for (std::uint32_t i = 0; i < count; ++i)
+            ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
+        merge_few(
+            ids, count, [](std::uint32_t at) { return at; }, out);
+        return true;
+    }
+    // A word of few characters, or bytes of unknown ones; false where it is another.
+    bool merge_characters(std::string_view word, std::vector<Token> &out) const {
+        if (word.size() > 4 * FEW) return false;
+        std::uint32_t ids[FEW];
+        std::uint32_t starts[FEW + 1];
+        std::uint32_t count = 0;
+        for (std::uint32_t at = 0; at < word.size();) {
+            const auto size = static_cast<std::uint32_t>(decode(word, at).size);
+            const std::string_view text = word.substr(at, size);
+            const std::uint32_t id = size == 1 ? literal_.id[static_cast<unsigned char>(text[0])]
+                                               : vocabulary_.words.find(text);
+            const bool known = id < vocabulary_.pieces.size();
+            if (count + (known ? 1 : size) > FEW) return false;
+            for (std::uint32_t i = 0; i < (known ? 1 : size); ++i) {
+                ids[count] = known ? id : named_.id[static_cast<unsigned char>(text[i])];
+                if (ids[count] == NONE) return false;
+                starts[count++] = at + i;
+            }
+            at += size;
+        }
+        starts[count] = static_cast<std::uint32_t>(word.size());
+        merge_few(
+            ids, count, [&](std::uint32_t at) { return starts[at]; }, out);
+        return true;
+    }
+
+    // As merge_by_scan. Symbols stay where their first byte or character is; the least of their
+    // numbers is the leftmost of the lowest ranks.
+    template <typename StartOf>
+    void merge_few(std::uint32_t *ids, std::uint32_t count, const StartOf &start_of,
+                   std::vector<Token> &out) const {
+        static_assert(SYMBOL_LIMIT <= NONE / FEW);
         std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
         std::uint8_t before[FEW + 1] = {};
         std::uint8_t behind[FEW];
-        const auto count = static_cast<std::uint32_t>(word.size());
         const auto number = [&](std::uint32_t at) {
             const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
             return rank == NONE ? NONE : rank * FEW + at;
         };
         for (std::uint32_t i = 0; i < count; ++i) {
-            ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
             before[i + 1] = static_cast<std::uint8_t>(i);
             behind[i] = static_cast<std::uint8_t>(i + 1);
         }
@@ -116,7 +151,7 @@ class Bpe final : public Model {
             if (at > 0) merges[left] = number(left);
         }
         for (std::uint32_t at = 0; at < count; at = behind[at])
-            out.push_back({ids[at], at, behind[at]});
+            out.push_back({ids[at], start_of(at), start_of(behind[at])});
     }
 
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown
@@ -226,7 +261,8 @@ class Bpe final : public Model {
     std::string_view suffix_;
     ByteIds literal_;
     ByteIds named_;
-    bool bytes_alone_; // every byte is a symbol, and nothing else is at first
+    bool bytes_alone_;      // every byte is a symbol, and nothing else is at first
+    bool characters_alone_; // every character is one, or the names of its bytes are
 };
 
 class RankBpe final : public Model {

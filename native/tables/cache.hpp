@@ -4,7 +4,7 @@
 // grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
 // beside; where that is full, too, it takes the place of another, which goes to the others. These
 // have four places each, in two generations: when the younger is full, the older goes, but for what
-// was asked for again.
+// was asked for again. A large one is kept where there is plenty of room, or once it came again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/errors.hpp"
@@ -28,6 +29,7 @@ namespace mtkit {
 class WordCache {
   public:
     static constexpr std::size_t LONGEST = 255;
+    static constexpr std::size_t LARGEST = 8191;
     static constexpr std::size_t FEW = 3;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
@@ -93,7 +95,7 @@ class WordCache {
       public:
         Word(std::string_view text, bool part) : text_(text), part_(part) {
             if (!is_short()) {
-                hash_ = hash_bytes(text) ^ static_cast<std::uint64_t>(part);
+                hash_ = hash_long(text) ^ static_cast<std::uint64_t>(part);
                 return;
             }
             const std::size_t head = std::min<std::size_t>(text.size(), 8);
@@ -168,6 +170,13 @@ class WordCache {
         return found;
     }
 
+    // Whether to put a word. A large one takes the room of many, and seldom comes again.
+    bool wants(const Word &word) {
+        if (word.text_.size() <= LONGEST || young_.has_plenty()) return true;
+        if (met_.empty()) met_.resize(MET);
+        return std::exchange(met_[word.hash_ % MET], word.hash_) == word.hash_;
+    }
+
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (most_groups_ == 0) return;
         if (word.is_short() && count <= FEW) {
@@ -185,12 +194,14 @@ class WordCache {
 
     // Memory that it has, in bytes.
     [[nodiscard]] std::size_t bytes() const {
-        return short_.capacity() * sizeof(TwoPairs) + young_.memory() + old_.memory();
+        return short_.capacity() * sizeof(TwoPairs) + young_.memory() + old_.memory() +
+               met_.capacity() * sizeof(std::uint64_t);
     }
 
   private:
     static constexpr std::size_t FIRST_GROUPS = 256;
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
+    static constexpr std::size_t MET = 4096;
 
     // Longer words, or more ids.
     class Generation {
@@ -212,7 +223,9 @@ class WordCache {
             }
             return nullptr;
         }
-        [[nodiscard]] bool full() const { return bytes_.size() + 4 * ids_.size() > most_pooled_; }
+        [[nodiscard]] std::size_t pooled() const { return bytes_.size() + 4 * ids_.size(); }
+        [[nodiscard]] bool full() const { return pooled() > most_pooled_; }
+        [[nodiscard]] bool has_plenty() const { return pooled() < most_pooled_ / 4; }
         void clear() {
             std::fill(slots_.begin(), slots_.end(), Slot());
             bytes_.clear();
@@ -221,15 +234,13 @@ class WordCache {
         }
         void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
             if (count == 0) return;
-            if (slots_.empty() || (2 * kept_ >= slots_.size() && slots_.size() < most_slots_)) {
-                std::vector<Slot> before(
-                    std::min(std::max(FIRST_SLOTS, 4 * slots_.size()), most_slots_));
-                before.swap(slots_);
-                for (const auto &slot : before)
-                    if (slot.count != 0) room(slot.hash) = slot;
-            }
-            auto &slot = room(word.hash_);
-            if (slot.count == 0) ++kept_;
+            if (2 * kept_ >= slots_.size()) grow();
+            auto *room = free_room(word.hash_);
+            // Where four are not enough, the next one would be lost, and then another to it.
+            while (room == nullptr && 8 * kept_ >= slots_.size() && grow())
+                room = free_room(word.hash_);
+            if (room != nullptr) ++kept_;
+            auto &slot = room != nullptr ? *room : slots_[place(word.hash_, 0)];
             slot = {word.hash_,
                     static_cast<std::uint32_t>(bytes_.size()),
                     static_cast<std::uint32_t>(ids_.size()),
@@ -259,11 +270,22 @@ class WordCache {
             std::uint16_t size;
             bool part;
         };
-        // The first of a word's places that is free, or the first.
-        Slot &room(std::uint64_t hash) {
+        bool grow() {
+            if (slots_.size() >= most_slots_) return false;
+            std::vector<Slot> before(
+                std::min(std::max(FIRST_SLOTS, 4 * slots_.size()), most_slots_));
+            before.swap(slots_);
+            for (const auto &slot : before) {
+                if (slot.count == 0) continue;
+                if (auto *room = free_room(slot.hash)) *room = slot;
+            }
+            return true;
+        }
+        // The first of a word's places that is free; null: none is.
+        Slot *free_room(std::uint64_t hash) {
             for (std::size_t way = 0; way < WAYS; ++way)
-                if (auto &slot = slots_[place(hash, way)]; slot.count == 0) return slot;
-            return slots_[place(hash, 0)];
+                if (auto &slot = slots_[place(hash, way)]; slot.count == 0) return &slot;
+            return nullptr;
         }
 
         std::size_t most_slots_;
@@ -360,6 +382,7 @@ class WordCache {
     std::size_t inserted_ = 0;
     Generation young_;
     Generation old_;
+    std::vector<std::uint64_t> met_; // hashes of large words that were not kept
 };
 
 } // namespace mtkit

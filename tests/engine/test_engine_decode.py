@@ -136,18 +136,27 @@ def test_damaged_tables_of_decoding_never_harm() -> None:
         assert refused
 
 
-def test_known_ids_are_decoded_in_one_call() -> None:
+LEFT = "left to who asked"
+
+
+def left(*_args: object, **_flags: object) -> str:
+    """Answer where the core does not."""
+    return LEFT
+
+
+def test_known_ids_are_decoded_by_the_core_alone() -> None:
     """What is no id, and what the pipeline has to decode, is left to who asked."""
     spec = TokenizerSpec(Vocabulary(Pieces.of([b"a", b"b"])), models.WordLevel(None))
     engine = load_engine(spec)
     assert isinstance(engine, Engine)
-    assert engine.core_decode([0, 1], True) == engine.decode([0, 1])
-    assert engine.core_decode([1], True) == "b"
+    decode = engine.direct_decode(left)
+    assert decode([0, 1]) == engine.decode([0, 1]) != LEFT
+    assert decode([1]) == "b"
     for _ in range(2):  # the second time from what is remembered
-        assert engine.core_decode([0], False) == engine.core_decode([0], True) == "a"
-    for ids in ([2], [-1], [0, -1], [1 << 40], [-(1 << 80)]):
-        assert engine.core_decode(ids, True) is None
-    assert engine.pipeline.core_decode([0], True) is None
+        assert decode([0], skip_special_tokens=False) == decode([0]) == "a"
+    for ids in ([2], [-1], [0, -1], [1 << 40], [-(1 << 80)], (0,), None, ["a"]):
+        assert decode(ids) == LEFT
+    assert engine.pipeline.direct_decode(left) is left
 
 
 def test_an_id_alone_is_remembered_as_it_was_asked_for() -> None:
@@ -155,5 +164,7 @@ def test_an_id_alone_is_remembered_as_it_was_asked_for() -> None:
     vocabulary = Vocabulary(Pieces.of([b"a", b"<s>"]))
     added = AddedTokens((AddedToken(1, b"<s>", special=True),))
     engine = load_engine(TokenizerSpec(vocabulary, models.WordLevel(None), added_tokens=added))
+    decode = engine.direct_decode(left)
     for _ in range(2):
-        assert [engine.core_decode([1], skip) for skip in (True, False)] == ["", "<s>"]
+        found = [decode([1], skip_special_tokens=skip) for skip in (True, False)]
+        assert found == ["", "<s>"]

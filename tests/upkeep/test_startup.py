@@ -55,6 +55,7 @@ ENCODE = {
     "mtkit.formats.mtok.extension",
     "mtkit.sources",
     "mtkit.tokenizer",
+    "mtkit.tokenizer.calls",
     "mtkit.tokenizer.load",
     "mtkit.sources.locate",
     "mtkit.base.record",
