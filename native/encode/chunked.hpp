@@ -144,7 +144,7 @@ class Engine::Chunked {
         }
         const std::size_t before = out_.size();
         if (!make()) return false;
-        if (!scratch_.chunks.wants(asked)) return true;
+        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked)) return true;
         const auto ids = out_.ids().subspan(before);
         scratch_.chunks.put(asked, ids.data(), ids.size());
         return true;

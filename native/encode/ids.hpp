@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "encode/engine.hpp"
 #include "steps/lanes.hpp"
@@ -174,6 +175,38 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             put_new({bytes, size}, part);
     };
 
+    // A word that is a run of Han, kana or Hangul is remembered as a whole, too, if it comes again.
+    std::optional<WordCache::Word> run;
+    std::size_t before_run = 0; // ids
+    const auto ends = [&](const unsigned char *at, const std::uint32_t *row) {
+        if (*at < 0x80) return row[*at] == Pattern::MATCH;
+        const auto c = decode_usual(text, static_cast<std::size_t>(at - begin));
+        return row[Pattern::BY_CLASS + pattern.symbol(c.value)] == Pattern::MATCH;
+    };
+    // Whether a run was met before.
+    const auto put_run = [&](const unsigned char *from, std::size_t size) {
+        out_.end_at(to);
+        run.emplace(std::string_view(reinterpret_cast<const char *>(from), size), false);
+        before_run = out_.size();
+        std::size_t count = 0;
+        const auto *ids = scratch_.cache.find(*run, count);
+        if (ids != nullptr) {
+            out_.append({ids, count});
+            run.reset();
+        }
+        resume();
+        return ids != nullptr;
+    };
+    const auto keep_run = [&] {
+        if (scratch_.cache.wants(*run)) {
+            out_.end_at(to);
+            const auto ids = out_.ids().subspan(before_run);
+            scratch_.cache.put(*run, ids.data(), ids.size());
+            resume();
+        }
+        run.reset();
+    };
+
     // Words that certainly start in a block; where they lie is on its way into the processor's
     // cache while those of the block in front are written.
     struct Block {
@@ -276,6 +309,18 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     // Characters of the same class go on; they are cut where nothing reaches over.
                     const auto page = pattern.page(c.value);
                     if (page < Pattern::MIXED && row[Pattern::BY_CLASS + page] == cell) {
+                        const auto *end = at;
+                        while (*end - 0xE0U < 16 && end <= last &&
+                               pattern.page((end[0] & 15U) << 12 | (end[1] & 63U) << 6 |
+                                            (end[2] & 63U)) == page)
+                            end += 3;
+                        const auto size = static_cast<std::size_t>(end - word);
+                        if (size > WordCache::SHORT && size <= WordCache::LONGEST && !part &&
+                            engine_.cacheable_ && end <= last && ends(end, row) &&
+                            put_run(word, size)) {
+                            at = word = end;
+                            break;
+                        }
                         auto left = static_cast<std::uint32_t>(c.value);
                         while (*at - 0xE0U < 16 && at <= last) {
                             const std::uint32_t right =
@@ -298,10 +343,13 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             }
         }
         if (easy) [[likely]] {
+            if (word == at) continue;
             put_known(word, at, part);
             word = at;
+            if (run) keep_run();
             continue;
         }
+        run.reset();
         const auto place = static_cast<std::size_t>(word - begin);
         const auto from = static_cast<std::size_t>(at - begin);
         const std::size_t end =

@@ -170,11 +170,12 @@ class WordCache {
         return found;
     }
 
-    // Whether to put a word. A large one takes the room of many, and seldom comes again.
-    bool wants(const Word &word) {
-        if (word.text_.size() <= LONGEST || young_.has_plenty()) return true;
+    // Whether to put what would take the room of many words and seldom comes again.
+    bool wants(const Word &word) { return young_.has_plenty() || met(word); }
+    bool met(const Word &word) {
         if (met_.empty()) met_.resize(MET);
-        return std::exchange(met_[word.hash_ % MET], word.hash_) == word.hash_;
+        const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
+        return std::exchange(met_[word.hash_ % MET], tag) == tag;
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
@@ -195,13 +196,13 @@ class WordCache {
     // Memory that it has, in bytes.
     [[nodiscard]] std::size_t bytes() const {
         return short_.capacity() * sizeof(TwoPairs) + young_.memory() + old_.memory() +
-               met_.capacity() * sizeof(std::uint64_t);
+               met_.capacity() * sizeof met_[0];
     }
 
   private:
     static constexpr std::size_t FIRST_GROUPS = 256;
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
-    static constexpr std::size_t MET = 4096;
+    static constexpr std::size_t MET = 1U << 13;
 
     // Longer words, or more ids.
     class Generation {
@@ -382,7 +383,7 @@ class WordCache {
     std::size_t inserted_ = 0;
     Generation young_;
     Generation old_;
-    std::vector<std::uint64_t> met_; // hashes of large words that were not kept
+    std::vector<std::uint32_t> met_; // hashes of what was not kept
 };
 
 } // namespace mtkit
