@@ -1,6 +1,7 @@
 // A text in chunks to ids: the cut, the look into the cache and the writing are one loop.
 #pragma once
 
+#include <bit>
 #include <cstring>
 
 #include "encode/ids.hpp"
@@ -27,9 +28,10 @@ class Engine::Chunked {
     }
 
   private:
-    // So many bytes are there to read without a look at the end: what a lane passes, and READ
-    // bytes of a chunk.
-    static constexpr std::size_t MARGIN = 48;
+    // So many bytes are there to read without a look at the end: a block, and READ bytes of a
+    // chunk that begins in it.
+    static constexpr std::size_t BLOCK = 64;
+    static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
     static constexpr std::size_t SHORT_TEXT = 128;
     static constexpr int FEW_LANES = 6; // a call takes as long
     // A chunk may become that many times as long, so that all of them stay below the limit.
@@ -110,16 +112,58 @@ class Engine::Chunked {
     bool put(std::string_view chunk) {
         if (chunk.size() <= WordCache::SHORT) [[likely]] {
             if (const auto *entry = cache_.find(chunk.data(), chunk.size(), false)) [[likely]] {
-                std::memcpy(to_, entry->ids, sizeof entry->ids);
-                to_ += entry->count();
-                if (to_ <= limit_) [[likely]]
-                    return true;
-                out_.end_at(to_);
-                resume();
+                write(*entry);
                 return true;
             }
         }
         return put_other(chunk);
+    }
+    void write(const WordCache::Short &entry) {
+        std::memcpy(to_, entry.ids, sizeof entry.ids);
+        to_ += entry.count();
+        if (to_ <= limit_) [[likely]]
+            return;
+        out_.end_at(to_);
+        resume();
+    }
+    // Put the words that certainly end among the BLOCK bytes at `at`, where none goes on; where
+    // the last of them ends, null where the text has to go the usual way.
+    const char *put_block(const char *at) {
+        const auto [words, solos, blanks] =
+            how_.masks(how_.sets, reinterpret_cast<const unsigned char *>(at));
+        const std::uint64_t stops = ~(words | solos | blanks);
+        const std::uint64_t known = stops == 0 ? stops - 1 : (stops & (~stops + 1)) - 1;
+        const std::uint64_t starts = (words & ~(words << 1)) | solos;
+        const std::uint64_t ends = ((words << 1 & ~words) | solos << 1) & known;
+        const auto cache = cache_;
+        WordCache::Fast::Asked asked[BLOCK];
+        auto *next = asked;
+        const auto each = [&](const auto &take) {
+            auto from = starts;
+            for (auto to = ends; to != 0; to &= to - 1, from &= from - 1) {
+                const auto start = static_cast<std::size_t>(std::countr_zero(from));
+                const auto end = static_cast<std::size_t>(std::countr_zero(to));
+                if (!take(at + start, end - start)) return at + end;
+            }
+            return ends == 0 ? at : at + BLOCK - 1 - std::countl_zero(ends);
+        };
+        // Where all of them lie is on its way into the processor's cache before one is written.
+        each([&](const char *word, std::size_t size) {
+            *next++ = cache.ask(word, std::min(size, WordCache::SHORT), false);
+            return true;
+        });
+        next = asked;
+        bool done = true;
+        const char *const end = each([&](const char *word, std::size_t size) {
+            const auto *const entry = WordCache::Fast::find(*next++);
+            if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
+                write(*entry);
+                return true;
+            }
+            done = put_other({word, size});
+            return done && cache_ == cache; // else what was asked for lies elsewhere
+        });
+        return done ? end : nullptr;
     }
     bool put_other(std::string_view chunk) {
         out_.end_at(to_);
@@ -211,6 +255,14 @@ bool Engine::Chunked::words(std::string_view text, std::size_t &start, std::size
     };
     resume();
     while (true) {
+        if (!End && how_.masks != nullptr && word < stop) {
+            const char *const end = put_block(word);
+            if (end == nullptr) return false;
+            if (end != word) {
+                word = end;
+                continue;
+            }
+        }
         while (word < stop && kind_of(word) == Chunks::BLANK) ++word;
         if (word >= stop) break;
         const char *at = word;

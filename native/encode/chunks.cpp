@@ -145,6 +145,12 @@ const Chunks *Engine::make_chunks() const {
         for (unsigned c = 'a'; c <= 'z'; ++c)
             made->letters = made->letters && made->kind[c] == Chunks::WORD &&
                             made->kind[c - 'a' + 'A'] == Chunks::WORD;
+        if (seams.removed) made->masks = set_masks();
+        constexpr Chunks::Kind IN_SETS[BYTE_SETS] = {Chunks::WORD, Chunks::SOLO, Chunks::BLANK};
+        for (unsigned c = 0; c < 0x80; ++c)
+            for (std::size_t set = 0; set < BYTE_SETS; ++set)
+                if (made->kind[c] == IN_SETS[set])
+                    made->sets.put(set, static_cast<unsigned char>(c));
         made_chunks_ = std::move(made);
         chunks_.store(made_chunks_.get(), std::memory_order_release);
     });

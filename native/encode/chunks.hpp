@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "steps/byte_sets.hpp"
+
 namespace mtkit {
 
 struct Chunks {
@@ -36,6 +38,8 @@ struct Chunks {
     std::array<bool, 256> left{}; // behind which bytes of ASCII a seam may lie
     std::array<bool, 256> wide{}; // behind characters with which first bytes
     std::array<Image, 256> image{};
+    SetMasksOf masks = nullptr; // where WORD, SOLO and BLANK, in this order, are all that is known
+    ByteSets sets;
     std::string before; // what stands in front of a word of images
     std::string head;   // a word and its end, in front of a chunk
     std::string tail;   // the same behind it
