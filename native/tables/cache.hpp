@@ -119,8 +119,8 @@ class WordCache {
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
         : most_groups_(std::bit_floor(most_bytes / 2 / sizeof(TwoPairs))), young_(most_bytes / 4),
-          old_(most_bytes / 4) {
-        if (most_bytes < LEAST_BYTES) most_groups_ = 0;
+          old_(most_bytes / 4), most_met_(std::min(most_bytes >> 9, MOST_MET)) {
+        if (most_bytes < LEAST_BYTES) most_groups_ = most_met_ = 0;
     }
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
@@ -171,11 +171,11 @@ class WordCache {
     }
 
     // Whether to put what would take the room of many words and seldom comes again.
-    bool wants(const Word &word) { return young_.has_plenty() || met(word); }
-    bool met(const Word &word) {
-        if (met_.empty()) met_.resize(MET);
+    bool wants(const Word &word) {
+        if (most_met_ == 0 || young_.has_plenty()) return most_met_ != 0;
+        if (met_.empty()) met_.resize(most_met_);
         const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
-        return std::exchange(met_[word.hash_ % MET], tag) == tag;
+        return std::exchange(met_[word.hash_ % most_met_], tag) == tag;
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
@@ -202,7 +202,7 @@ class WordCache {
   private:
     static constexpr std::size_t FIRST_GROUPS = 256;
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
-    static constexpr std::size_t MET = 1U << 13;
+    static constexpr std::size_t MOST_MET = 1U << 13;
 
     // Longer words, or more ids.
     class Generation {
@@ -383,6 +383,7 @@ class WordCache {
     std::size_t inserted_ = 0;
     Generation young_;
     Generation old_;
+    std::size_t most_met_;
     std::vector<std::uint32_t> met_; // hashes of what was not kept
 };
 

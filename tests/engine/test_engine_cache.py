@@ -6,6 +6,8 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from engine_beside_pipeline import Both
+from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
 import mtkit
@@ -75,3 +77,20 @@ def test_its_size_is_an_option(size: int) -> None:
 def test_a_size_below_nothing() -> None:
     with pytest.raises(mtkit.UsageError, match="cache_bytes"):
         mtkit.load(cache_bytes=-1)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "llama-2", "bert-base-uncased"])
+def test_what_is_large_is_found_when_it_comes_again(name: str) -> None:
+    """Runs of Han are remembered as a whole, chunks of up to 8,191 bytes once they came again."""
+    rng = random.Random(name)
+    with Both(mtkit.load(shared_tokenizer(name)).spec) as both:
+        both.engine._native.warm()
+        for size in (4, 5, 6, 20, 84, 85, 86, 200, 1000, 2730, 2731):
+            run = "".join(rng.choices("的一是不了在人有我他", k=size))
+            other = run[:-1] + ("他" if run[-1] != "他" else "我")
+            for text in (run, other, f"a {run}。{other} b", run * 2, f"x{run} {run}y"):
+                for _ in range(3):
+                    both.same("encode_ids", text)
+        for _ in range(20):  # more than there is plenty of room for
+            both.same("encode_ids", " ".join(rng.choices("的一是不了在人有我他", k=3000)))
+            both.same("encode_ids", "".join(rng.choices("的一是不了在人有我他。", k=900)))

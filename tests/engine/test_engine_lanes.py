@@ -15,7 +15,7 @@ from support import shared_tokenizer
 pytest.importorskip("mtkit._native")
 from mtkit import load
 
-NAMES = ["gpt2", "qwen3", "llama-3", "o200k_base"]
+NAMES = ["gpt2", "qwen3", "llama-3", "o200k_base", "bert-base-uncased", "llama-2"]
 WHOLE = """
 import json, sys
 from mtkit import load
