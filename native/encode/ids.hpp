@@ -78,7 +78,7 @@ class Engine::Ids {
 
     // Whether it is a word that was met before.
     [[gnu::noinline]] bool other(std::string_view word, bool part) {
-        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
+        if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) {
             encode(word, part);
             return false;
         }
@@ -94,7 +94,8 @@ class Engine::Ids {
         else
             encode(word, part);
         const auto ids = out_.ids().subspan(before);
-        scratch_.cache.put(asked, ids.data(), ids.size());
+        if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(asked))
+            scratch_.cache.put(asked, ids.data(), ids.size());
         return false;
     }
     // The vocabulary is asked for words that the cache does not know: where it has them is on its

@@ -12,6 +12,9 @@
 
 namespace mtkit {
 
+// Pairs of bytes that characters of three bytes begin with: a row for each first byte.
+using WideBytes = std::array<std::uint64_t, 16>;
+
 class Charsmap {
   public:
     Charsmap() = default;
@@ -65,6 +68,27 @@ class Charsmap {
             }
         } catch (const FormatError &) {
             out.fill(false);
+        }
+        return out;
+    }
+
+    // Beginnings of three-byte characters, all of them valid, which no entry begins with. None
+    // where the trie is damaged, as for inert().
+    [[nodiscard]] WideBytes without_entries() const {
+        WideBytes out{};
+        try {
+            for (unsigned row = 1; row < out.size(); ++row) {
+                if (row == 13) continue; // surrogates, which are not characters
+                for (unsigned second = 0; second < 64; ++second) {
+                    const char pair[] = {static_cast<char>(0xE0 | row),
+                                         static_cast<char>(0x80 | second)};
+                    const auto any = [](std::size_t, std::string_view) { return true; };
+                    if (empty() || matches({pair, 2}, any) < 2)
+                        out[row] |= std::uint64_t{1} << second;
+                }
+            }
+        } catch (const FormatError &) {
+            out.fill(0);
         }
         return out;
     }

@@ -34,8 +34,13 @@ class Spaces final : public Normalizer {
         std::vector<PrefixFinder::Entry> kept;
         for (std::uint32_t i = 0; i < count; ++i) kept.push_back({read_text(program, "kept"), i});
         inert_ = map_.inert();
-        for (const auto &entry : kept)
-            if (!entry.text.empty()) inert_[static_cast<unsigned char>(entry.text[0])] = false;
+        wide_ = map_.without_entries();
+        for (const auto &entry : kept) {
+            if (entry.text.empty()) continue;
+            const auto first = static_cast<unsigned char>(entry.text[0]);
+            inert_[first] = false;
+            if (first >= 0xE0 && first < 0xF0) wide_[first & 15U] = 0;
+        }
         kept_.build(std::move(kept));
     }
 
@@ -114,6 +119,11 @@ class Spaces final : public Normalizer {
     [[nodiscard]] std::size_t unchanged(std::string_view text, std::size_t at) const {
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
         std::size_t end = at;
+        while (text.size() - end > 2 && byte(end) >= 0xE0 && byte(end) < 0xF0 &&
+               (wide_[byte(end) & 15U] >> (byte(end + 1) & 63U) & 1) != 0 &&
+               (byte(end + 1) & 0xC0) == 0x80 && (byte(end + 2) & 0xC0) == 0x80)
+            end += 3;
+        if (end > at) return end - at;
         while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
         // An entry of the map may begin with the last one and a mark behind it.
         if (end > at && end < text.size() && byte(end) >= 0x80) --end;
@@ -205,6 +215,7 @@ class Spaces final : public Normalizer {
     bool by_word_;
     Charsmap map_;
     std::array<bool, 256> inert_;
+    WideBytes wide_;
     PrefixFinder kept_;
 };
 
