@@ -136,11 +136,9 @@ PyObject *direct_known(BoundDecoder &self, PyObject *ids, const DirectCall::Valu
     return as_str(self.decode(list, skip, true, true)).release().ptr();
 }
 
-using Function = nb::typed<nb::callable, nb::ellipsis, nb::object>;
-
-Function direct(nb::handle self, const Function &otherwise) {
+DirectCall::Function direct_decode(nb::handle self, const DirectCall::Function &otherwise) {
     auto &decoder = nb::cast<BoundDecoder &>(self);
-    return nb::borrow<Function>(
+    return nb::borrow<DirectCall::Function>(
         DirectCall::make<&direct_known, DECODE_FLAGS>(self, decoder, otherwise));
 }
 
@@ -160,7 +158,7 @@ void bind_decoder(nb::module_ &m) {
         .def("first_outside", &first_outside, "ids"_a,
              "Place of the first number that is not an id, None where all are.")
         .def("decode", &decode, "ids"_a, "skip_special_tokens"_a, "Text of ids.")
-        .def("direct", &direct, "otherwise"_a,
+        .def("direct", &direct_decode, "otherwise"_a,
              "decode as a function (ids, *, skip_special_tokens=True) of a list of known ids; all"
              " else goes to otherwise.")
         .def("decode_bytes", &decode_bytes, "ids"_a, "skip_special_tokens"_a, "Bytes of ids.");

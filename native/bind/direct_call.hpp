@@ -17,6 +17,7 @@ namespace nb = nanobind;
 
 class DirectCall {
   public:
+    using Function = nb::typed<nb::callable, nb::ellipsis, nb::object>;
     // A flag: its name and what it is where it is not given: 1, 0, or -1 for None.
     struct Flag {
         const char *name;

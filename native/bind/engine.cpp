@@ -65,11 +65,10 @@ PyObject *direct_packed(const BoundEngine &engine, PyObject *text,
     return encode_packed(engine, text, flags[0] != 0, choice_of(flags[1])).release().ptr();
 }
 
-using Function = nb::typed<nb::callable, nb::ellipsis, nb::object>;
-
-Function direct(nb::handle self, const Function &otherwise, bool as_list) {
+DirectCall::Function direct_encode(nb::handle self, const DirectCall::Function &otherwise,
+                                   bool as_list) {
     auto &engine = nb::cast<BoundEngine &>(self);
-    return nb::borrow<Function>(
+    return nb::borrow<DirectCall::Function>(
         as_list ? DirectCall::make<&direct_ids, ENCODE_FLAGS>(self, engine, otherwise)
                 : DirectCall::make<&direct_packed, ENCODE_FLAGS>(self, engine, otherwise));
 }
@@ -189,7 +188,7 @@ void bind_engine(nb::module_ &m) {
              "Ids of a text; parse_special: None for the default.")
         .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a,
              "parse_special"_a.none(), "The same as a view of int32.")
-        .def("direct", &direct, "otherwise"_a, "as_list"_a,
+        .def("direct", &direct_encode, "otherwise"_a, "as_list"_a,
              "encode_ids or encode_packed as a function (text, *, add_special_tokens=True,"
              " parse_special=None); what the core cannot answer alone goes to otherwise.")
         .def("encode_places", &encode_places, "text"_a, "add_special_tokens"_a,
