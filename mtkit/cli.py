@@ -2,9 +2,9 @@
 
 ``main`` looks up the command's name in ``COMMANDS`` and imports that one module; typer, the
 library and the native core are loaded only when a command needs them, and a plain line of
-``encode`` needs no typer (``commands.plain``). A user never sees a
-traceback: errors are one line on stderr, and the exit code says their kind (see errors.py; 0 done,
-2 wrong usage, 70 a bug in mtkit, 130 interrupted).
+``encode`` needs no typer (``commands.plain``). A user never sees a traceback: errors are one line
+on stderr, and the exit code says their kind (see errors.py; 0 done, 2 wrong usage, 70 a bug in
+mtkit, 130 interrupted).
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ COMMANDS = {
 INTERRUPTED = 130
 BUG = 70
 
+_WHEN_IMPORTED: list[Callable[[], None]] = []
+"""What this process does once its command is imported."""
+
 
 def run() -> int:
     """Run the command line of this process, which ends with it; returns the exit code."""
@@ -73,6 +76,7 @@ def _run_process() -> int:
     import gc
 
     gc.disable()  # until the command is imported: what is imported stays
+    _WHEN_IMPORTED.append(_collect_garbage)
     # numpy holds arrays here and multiplies none: its BLAS would start a thread for every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_closed()
@@ -181,7 +185,8 @@ def _run(name: str, args: list[str]) -> int:
 
     try:
         command = plain_line(name, args) or _typer_line(name, args)
-        _collect_garbage()
+        while _WHEN_IMPORTED:
+            _WHEN_IMPORTED.pop()()
         code = command()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
@@ -233,9 +238,8 @@ def _collect_garbage() -> None:
     """Collect garbage from here on, never among what is imported: a tenth of the time to start."""
     import gc
 
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
+    gc.freeze()
+    gc.enable()
 
 
 def _module(name: str, args: list[str]) -> str:

@@ -124,7 +124,7 @@ class _Transformers(Library):
         return loaded(texts, add_special_tokens=False).input_ids
 
     def decode(self, loaded: Any, ids: list[int]) -> object:
-        return loaded.decode(ids)
+        return loaded.decode(ids, clean_up_tokenization_spaces=False)
 
     def offsets(self, loaded: Any, text: str) -> object:
         found = loaded(text, add_special_tokens=False, return_offsets_mapping=True)

@@ -7,6 +7,8 @@ What the core cannot answer alone (text that is the pipeline's, an error) comes 
 
 from __future__ import annotations
 
+from _weakref import ref  # what weakref has besides would be a twentieth of the time to start
+
 from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
@@ -16,12 +18,11 @@ if TYPE_CHECKING:
 
     from mtkit.engine import AnyEngine
     from mtkit.errors import Naming
-
-    Function = Callable[..., Any]
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 
 class Calls:
-    """The functions of one engine, which hold no tokenizer.
+    """The functions of one engine.
 
     Attributes:
         encode_ids: As ``Tokenizer.encode_ids``.
@@ -29,14 +30,12 @@ class Calls:
         decode: As ``Tokenizer.decode``.
     """
 
-    def __init__(self, engine: AnyEngine, naming: Naming) -> None:
-        self.encode_ids: Callable[..., list[int]] = engine.direct_ids(
-            _encoder(engine.encode_ids, naming)
-        )
-        self.encode_array: Callable[..., memoryview] = engine.direct_array(
-            _encoder(engine.encode_array, naming)
-        )
-        self.decode: Callable[..., str] = engine.direct_decode(_decoder(engine))
+    def __init__(self, tokenizer: Tokenizer, engine: AnyEngine, naming: Naming) -> None:
+        ids = _Encode(tokenizer, "encode_ids", engine.encode_ids, naming)
+        array = _Encode(tokenizer, "encode_array", engine.encode_array, naming)
+        self.encode_ids: Callable[..., list[int]] = engine.direct_ids(ids)
+        self.encode_array: Callable[..., memoryview] = engine.direct_array(array)
+        self.decode: Callable[..., str] = engine.direct_decode(_Decode(tokenizer, "decode", engine))
 
 
 def check_ids(engine: AnyEngine, ids: Sequence[int]) -> None:
@@ -61,25 +60,51 @@ def explain(naming: Naming, error: Exception, *texts: object) -> None:
     naming.name(error)
 
 
-def _encoder(encode: Callable[[str | bytes, bool, bool | None], Any], naming: Naming) -> Function:
-    def encoded(
-        text: str | bytes, *, add_special_tokens: bool = True, parse_special: bool | None = None
+class _Method:
+    """Stands for a method of a tokenizer, and is pickled as that; it does not keep it alive."""
+
+    def __init__(self, tokenizer: Tokenizer, name: str) -> None:
+        method = getattr(type(tokenizer), name)
+        self.__name__, self.__qualname__ = name, method.__qualname__
+        self.__doc__ = method.__doc__
+        self._tokenizer = ref(tokenizer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self._tokenizer(), self.__name__)
+
+
+class _Encode(_Method):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        name: str,
+        encode: Callable[[str | bytes, bool, bool | None], Any],
+        naming: Naming,
+    ) -> None:
+        super().__init__(tokenizer, name)
+        self._encode = encode
+        self._naming = naming
+
+    def __call__(
+        self,
+        text: str | bytes,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool | None = None,
     ) -> Any:
         try:
-            return encode(text, add_special_tokens, parse_special)
+            return self._encode(text, add_special_tokens, parse_special)
         except Exception as error:
-            explain(naming, error, text)
+            explain(self._naming, error, text)
             raise
 
-    encoded.__qualname__ = f"Tokenizer.{encode.__name__}"  # errors about arguments say it
-    return encoded
 
+class _Decode(_Method):
+    def __init__(self, tokenizer: Tokenizer, name: str, engine: AnyEngine) -> None:
+        super().__init__(tokenizer, name)
+        self._engine = engine
 
-def _decoder(engine: AnyEngine) -> Function:
-    def decoded(ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+    def __call__(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         listed = ids if type(ids) is list else list(ids)
-        check_ids(engine, listed)
-        return engine.decode(listed, skip_special_tokens=skip_special_tokens)
-
-    decoded.__qualname__ = "Tokenizer.decode"
-    return decoded
+        check_ids(self._engine, listed)
+        return self._engine.decode(listed, skip_special_tokens=skip_special_tokens)

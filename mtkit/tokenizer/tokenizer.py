@@ -92,7 +92,7 @@ class Tokenizer:
     def _use(self, engine: AnyEngine) -> AnyEngine:
         """Take an engine, and its functions in the place of the methods that are called most."""
         self._engine = engine
-        self._calls = Calls(engine, self._naming)
+        self._calls = Calls(self, engine, self._naming)
         if type(self) is Tokenizer:  # a class made from this one may have methods of its own
             vars(self).update((name, getattr(self._calls, name)) for name in self._CALLED)
         return engine
@@ -356,8 +356,9 @@ class Tokenizer:
         return apply(self.spec, messages, **options).text
 
     def _direct(self) -> Calls:
+        engine = self.engine
         if self._calls is None:
-            self._use(self.engine)
+            self._use(engine)
             assert self._calls is not None
         return self._calls
 

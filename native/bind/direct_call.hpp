@@ -30,8 +30,7 @@ class DirectCall {
     // `owner` is what Python knows the core as.
     template <auto Answer, const auto &Flags, typename Core>
     static nb::object make(nb::handle owner, Core &core, nb::handle otherwise) {
-        static PyTypeObject *const type = make_type();
-        auto *const made = PyObject_GC_New(Object, type);
+        auto *const made = PyObject_GC_New(Object, type());
         if (made == nullptr) nb::raise_python_error();
         made->vectorcall = &call<Answer, Flags, Core>;
         made->core = &core;
@@ -57,6 +56,11 @@ class DirectCall {
         if (PyVectorcall_NARGS(count) == 1 && read<Flags>(args + 1, names, values)) {
             try {
                 return Answer(*static_cast<Core *>(own.core), args[0], values);
+            } catch (nb::python_error &error) {
+                if (!error.matches(PyExc_Exception)) { // an interrupt does not come again
+                    error.restore();
+                    return nullptr;
+                }
             } catch (...) { // whatever it is, it comes again
             }
         }
@@ -111,18 +115,32 @@ class DirectCall {
         PyObject_GC_Del(self);
         Py_DECREF(type);
     }
+    // What it lacks is that of `otherwise`: name, documentation, how it is pickled.
+    static PyObject *attribute(PyObject *self, PyObject *name) {
+        PyObject *const otherwise = reinterpret_cast<Object *>(self)->otherwise;
+        for (const char *own : {"__class__", "__wrapped__"})
+            if (PyUnicode_CompareWithASCIIString(name, own) == 0)
+                return PyObject_GenericGetAttr(self, name);
+        return PyObject_GetAttr(otherwise, name);
+    }
+    static PyTypeObject *type() {
+        static PyTypeObject *const made = make_type();
+        return made;
+    }
     static PyTypeObject *make_type() {
         static PyMemberDef members[] = {
             {"__vectorcalloffset__", T_PYSSIZET, offsetof(Object, vectorcall), READONLY, nullptr},
             {"__wrapped__", T_OBJECT_EX, offsetof(Object, otherwise), READONLY, nullptr},
             {nullptr, 0, 0, 0, nullptr}};
         PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(&PyVectorcall_Call)},
+                               {Py_tp_getattro, reinterpret_cast<void *>(&attribute)},
                                {Py_tp_traverse, reinterpret_cast<void *>(&traverse)},
                                {Py_tp_dealloc, reinterpret_cast<void *>(&release)},
                                {Py_tp_members, members},
                                {0, nullptr}};
         PyType_Spec spec = {"mtkit._native.DirectCall", sizeof(Object), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                                Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
                             slots};
         PyObject *made = PyType_FromSpec(&spec);
         if (made == nullptr) nb::raise_python_error();

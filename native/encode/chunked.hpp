@@ -126,13 +126,15 @@ class Engine::Chunked {
         out_.end_at(to_);
         resume();
     }
+    // Of eight bytes; in front of other characters a block is worth little.
+    static bool is_ascii(const char *at) { return (load64(at) & 0x8080808080808080) == 0; }
     // Put the words that certainly end among the BLOCK bytes at `at`, where none goes on; where
     // the last of them ends, null where the text has to go the usual way.
     const char *put_block(const char *at) {
         const auto [words, solos, blanks] =
             how_.masks(how_.sets, reinterpret_cast<const unsigned char *>(at));
         const std::uint64_t stops = ~(words | solos | blanks);
-        const std::uint64_t known = stops == 0 ? stops - 1 : (stops & (~stops + 1)) - 1;
+        const std::uint64_t known = (stops & (~stops + 1)) - 1;
         const std::uint64_t starts = (words & ~(words << 1)) | solos;
         const std::uint64_t ends = ((words << 1 & ~words) | solos << 1) & known;
         const auto cache = cache_;
@@ -188,8 +190,9 @@ class Engine::Chunked {
         }
         const std::size_t before = out_.size();
         if (!make()) return false;
-        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked)) return true;
         const auto ids = out_.ids().subspan(before);
+        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked, ids.size()))
+            return true;
         scratch_.chunks.put(asked, ids.data(), ids.size());
         return true;
     }
@@ -255,7 +258,7 @@ bool Engine::Chunked::words(std::string_view text, std::size_t &start, std::size
     };
     resume();
     while (true) {
-        if (!End && how_.masks != nullptr && word < stop) {
+        if (!End && how_.masks != nullptr && word < stop && is_ascii(word)) {
             const char *const end = put_block(word);
             if (end == nullptr) return false;
             if (end != word) {

@@ -94,7 +94,7 @@ class Engine::Ids {
         else
             encode(word, part);
         const auto ids = out_.ids().subspan(before);
-        if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(asked))
+        if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(asked, ids.size()))
             scratch_.cache.put(asked, ids.data(), ids.size());
         return false;
     }
@@ -199,13 +199,11 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         return ids != nullptr;
     };
     const auto keep_run = [&] {
-        if (scratch_.cache.wants(*run)) {
-            out_.end_at(to);
-            const auto ids = out_.ids().subspan(before_run);
+        out_.end_at(to);
+        const auto ids = out_.ids().subspan(before_run);
+        if (scratch_.cache.wants(*run, ids.size()))
             scratch_.cache.put(*run, ids.data(), ids.size());
-            resume();
-        }
-        run.reset();
+        resume();
     };
 
     // Words that certainly start in a block; where they lie is on its way into the processor's
@@ -347,7 +345,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             if (word == at) continue;
             put_known(word, at, part);
             word = at;
-            if (run) keep_run();
+            if (run && part) keep_run(); // one that no border cuts is a word as any other
+            run.reset();
             continue;
         }
         run.reset();

@@ -48,9 +48,11 @@ class Bpe final : public Model {
                 return;
             }
         }
-        if (bytes_alone_ ? word.size() <= FEW && merge_bytes(word, out)
-                         : characters_alone_ && merge_characters(word, out))
+        if (bytes_alone_ && word.size() <= FEW) {
+            merge_bytes(word, out);
             return;
+        }
+        if (characters_alone_ && merge_characters(word, out)) return;
         scratch.begin(word.size());
         if (vocabulary_.raw && prefix_.empty() && suffix_.empty())
             split_bytes(word, scratch);
@@ -80,14 +82,13 @@ class Bpe final : public Model {
     static constexpr std::uint32_t FEW = 32;
 
     // A short word in which every byte is a symbol.
-    bool merge_bytes(std::string_view word, std::vector<Token> &out) const {
+    void merge_bytes(std::string_view word, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
         const auto count = static_cast<std::uint32_t>(word.size());
         for (std::uint32_t i = 0; i < count; ++i)
             ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
         merge_few(
             ids, count, [](std::uint32_t at) { return at; }, out);
-        return true;
     }
     // A word of few characters, or bytes of unknown ones; false where it is another.
     bool merge_characters(std::string_view word, std::vector<Token> &out) const {
@@ -104,7 +105,6 @@ class Bpe final : public Model {
             if (count + (known ? 1 : size) > FEW) return false;
             for (std::uint32_t i = 0; i < (known ? 1 : size); ++i) {
                 ids[count] = known ? id : named_.id[static_cast<unsigned char>(text[i])];
-                if (ids[count] == NONE) return false;
                 starts[count++] = at + i;
             }
             at += size;

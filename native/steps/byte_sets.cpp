@@ -6,8 +6,10 @@ namespace mtkit {
 
 namespace {
 
+#if defined(MTKIT_AVX) || defined(MTKIT_NEON)
 // By the upper half of a byte; other characters are in no set.
 alignas(16) constexpr std::uint8_t UPPER[16] = {1, 2, 4, 8, 16, 32, 64, 128};
+#endif
 
 #if defined(MTKIT_AVX)
 MTKIT_AVX2_CODE __m256i twice(const std::uint8_t *row) {

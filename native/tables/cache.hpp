@@ -29,7 +29,7 @@ namespace mtkit {
 class WordCache {
   public:
     static constexpr std::size_t LONGEST = 255;
-    static constexpr std::size_t LARGEST = 8191;
+    static constexpr std::size_t LARGEST = 8191; // of what is put where the cache wants() it
     static constexpr std::size_t FEW = 3;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
@@ -120,7 +120,10 @@ class WordCache {
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
         : most_groups_(std::bit_floor(most_bytes / 2 / sizeof(TwoPairs))), young_(most_bytes / 4),
           old_(most_bytes / 4), most_met_(std::min(most_bytes >> 9, MOST_MET)) {
-        if (most_bytes < LEAST_BYTES) most_groups_ = most_met_ = 0;
+        if (most_bytes < LEAST_BYTES) {
+            most_groups_ = 0;
+            young_ = Generation(0);
+        }
     }
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
@@ -170,9 +173,11 @@ class WordCache {
         return found;
     }
 
-    // Whether to put what would take the room of many words and seldom comes again.
-    bool wants(const Word &word) {
-        if (most_met_ == 0 || young_.has_plenty()) return most_met_ != 0;
+    // Whether to put what takes the room of many words and seldom comes again: where there is
+    // plenty of room, or this is the second time that it is asked for.
+    bool wants(const Word &word, std::size_t count) {
+        if (!young_.can_hold(word.text_.size() + 4 * count)) return false;
+        if (young_.has_plenty()) return true;
         if (met_.empty()) met_.resize(most_met_);
         const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
         return std::exchange(met_[word.hash_ % most_met_], tag) == tag;
@@ -226,6 +231,8 @@ class WordCache {
         }
         [[nodiscard]] std::size_t pooled() const { return bytes_.size() + 4 * ids_.size(); }
         [[nodiscard]] bool full() const { return pooled() > most_pooled_; }
+        // Many of that many bytes.
+        [[nodiscard]] bool can_hold(std::size_t bytes) const { return bytes < most_pooled_ / 8; }
         [[nodiscard]] bool has_plenty() const { return pooled() < most_pooled_ / 4; }
         void clear() {
             std::fill(slots_.begin(), slots_.end(), Slot());

@@ -74,6 +74,17 @@ def test_its_size_is_an_option(size: int) -> None:
     assert kept > 0.3 * size or size < 70_000 or size > 4 << 20
 
 
+@pytest.mark.parametrize("size", [1 << 16, 1 << 17])
+def test_what_is_large_stays_below_the_size(size: int) -> None:
+    """One chunk may have more ids than a small cache has room for words."""
+    tokenizer = mtkit.load(shared_tokenizer("bert-base-uncased"), cache_bytes=size)
+    kept = []
+    for number in range(40):
+        tokenizer.encode_ids("a " + "\ufdfa" * (2000 + number) + " b")
+        kept.append(tokenizer.engine._native.cached_bytes)
+    assert max(kept) <= 1.2 * size + 200
+
+
 def test_a_size_below_nothing() -> None:
     with pytest.raises(mtkit.UsageError, match="cache_bytes"):
         mtkit.load(cache_bytes=-1)
