@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from mtkit.engine import AnyEngine
     from mtkit.errors import Naming
-    from mtkit.tokenizer.tokenizer import Tokenizer
 
 
 class Calls:
@@ -30,7 +29,7 @@ class Calls:
         decode: As ``Tokenizer.decode``.
     """
 
-    def __init__(self, tokenizer: Tokenizer, engine: AnyEngine, naming: Naming) -> None:
+    def __init__(self, tokenizer: object, engine: AnyEngine, naming: Naming) -> None:
         ids = _Encode(tokenizer, "encode_ids", engine.encode_ids, naming)
         array = _Encode(tokenizer, "encode_array", engine.encode_array, naming)
         self.encode_ids: Callable[..., list[int]] = engine.direct_ids(ids)
@@ -63,7 +62,7 @@ def explain(naming: Naming, error: Exception, *texts: object) -> None:
 class _Method:
     """Stands for a method of a tokenizer, and is pickled as that; it does not keep it alive."""
 
-    def __init__(self, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(self, tokenizer: object, name: str) -> None:
         method = getattr(type(tokenizer), name)
         self.__name__, self.__qualname__ = name, method.__qualname__
         self.__doc__ = method.__doc__
@@ -76,7 +75,7 @@ class _Method:
 class _Encode(_Method):
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: object,
         name: str,
         encode: Callable[[str | bytes, bool, bool | None], Any],
         naming: Naming,
@@ -100,7 +99,7 @@ class _Encode(_Method):
 
 
 class _Decode(_Method):
-    def __init__(self, tokenizer: Tokenizer, name: str, engine: AnyEngine) -> None:
+    def __init__(self, tokenizer: object, name: str, engine: AnyEngine) -> None:
         super().__init__(tokenizer, name)
         self._engine = engine
 
