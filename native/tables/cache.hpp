@@ -233,7 +233,7 @@ class WordCache {
         [[nodiscard]] bool full() const { return pooled() > most_pooled_; }
         // Many of that many bytes.
         [[nodiscard]] bool can_hold(std::size_t bytes) const { return bytes < most_pooled_ / 8; }
-        [[nodiscard]] bool has_plenty() const { return pooled() < most_pooled_ / 4; }
+        [[nodiscard]] bool has_plenty() const { return pooled() < most_pooled_ / 4 * 3; }
         void clear() {
             std::fill(slots_.begin(), slots_.end(), Slot());
             bytes_.clear();
