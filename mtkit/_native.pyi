@@ -47,7 +47,9 @@ class Deferred(Exception):
 class Engine:
     """A tokenizer from its tables; used by any thread."""
 
-    def __init__(self, tables: dict[str, object], cache_bytes: int = 4194304) -> None: ...
+    def __init__(
+        self, tables: dict[str, object], cache_bytes: int = 8388608, know_words: bool = False
+    ) -> None: ...
     def encode_ids(
         self, text: object, add_special_tokens: bool, parse_special: bool | None
     ) -> list[int]:

@@ -36,7 +36,7 @@ def load(
         overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
             of a published one.
         download: Fetch a repository that the cache lacks.
-        cache_bytes: What the words that a thread remembers may take; None: about 4 MB; 0: none
+        cache_bytes: What the words that a thread remembers may take; None: about 8 MB; 0: none
             are remembered.
 
     Raises:

@@ -38,13 +38,13 @@ class BoundEngine {
     using Sections = nb::typed<nb::dict, nb::str, nb::object>;
     using Ids = nb::typed<nb::list, int>;
 
-    BoundEngine(const Sections &sections, std::size_t cache_bytes) {
+    BoundEngine(const Sections &sections, std::size_t cache_bytes, bool know_words) {
         mtkit::Tables tables;
         for (auto [tag, section] : sections) {
             buffers_.push_back(std::make_unique<Buffer>(section));
             tables.add(nb::cast<std::string>(tag), buffers_.back()->bytes());
         }
-        engine_ = std::make_unique<mtkit::Engine>(std::move(tables), cache_bytes);
+        engine_ = std::make_unique<mtkit::Engine>(std::move(tables), cache_bytes, know_words);
     }
     ~BoundEngine() {
         for (PyObject *number : numbers_) Py_XDECREF(number);

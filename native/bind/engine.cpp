@@ -182,8 +182,8 @@ nb::bytes seeds(const BoundEngine &engine, const Corpus &texts) {
 void bind_engine(nb::module_ &m) {
     nb::class_<BoundEngine> engine(m, "Engine", "A tokenizer from its tables; used by any thread.");
     engine
-        .def(nb::init<const BoundEngine::Sections &, std::size_t>(), "tables"_a,
-             "cache_bytes"_a = mtkit::WordCache::USUAL_BYTES)
+        .def(nb::init<const BoundEngine::Sections &, std::size_t, bool>(), "tables"_a,
+             "cache_bytes"_a = mtkit::WordCache::USUAL_BYTES, "know_words"_a = false)
         .def("encode_ids", &encode_ids, "text"_a, "add_special_tokens"_a, "parse_special"_a.none(),
              "Ids of a text; parse_special: None for the default.")
         .def("encode_packed", &encode_packed, "text"_a, "add_special_tokens"_a,

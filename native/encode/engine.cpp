@@ -20,7 +20,7 @@ Engine::~Engine() {
     delete spare_.load();
 }
 
-Engine::Engine(Tables tables, std::size_t cache_bytes)
+Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     : tables_(std::move(tables)), cache_bytes_(cache_bytes) {
     Reader program(tables_.bytes("PROG"));
     const auto version = program.scalar<std::uint32_t>("version");
@@ -59,6 +59,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes)
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
     if (!program.at_end()) throw FormatError("has bytes behind its end", "PROG", program.offset());
+    if (know_words) learn_vocabulary();
 }
 
 std::size_t Engine::cached_bytes() const {

@@ -48,8 +48,10 @@ struct EncodeOptions {
 
 class Engine {
   public:
-    // A cache takes about so many bytes at most.
-    explicit Engine(Tables tables, std::size_t cache_bytes = WordCache::USUAL_BYTES);
+    // A cache takes about so many bytes at most. `know_words`: the first one begins with the words
+    // of the vocabulary.
+    explicit Engine(Tables tables, std::size_t cache_bytes = WordCache::USUAL_BYTES,
+                    bool know_words = false);
     ~Engine();
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
@@ -165,6 +167,7 @@ class Engine {
     // Put the words of a text without added tokens.
     template <typename Put>
     void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
+    void learn_vocabulary();
     const Chunks *make_chunks() const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     const Borders *make_borders() const;
@@ -206,7 +209,7 @@ class Engine {
     // Working memory that no call has: that of the last one, taken without a lock, and others.
     mutable std::atomic<Scratch *> spare_ = nullptr;
     static constexpr std::size_t POOL = 16;
-    static constexpr std::size_t POOL_BYTES = 16U << 20; // of caches, or four full ones
+    static constexpr std::size_t POOL_BYTES = 32U << 20; // of caches, or four full ones
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Scratch>> pool_;
     mutable std::size_t pooled_ = 0; // bytes of their caches

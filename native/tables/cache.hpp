@@ -2,9 +2,10 @@
 //
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
 // grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
-// beside; where that is full, too, it takes the place of another, which goes to the others. These
-// have four places each, in two generations: when the younger is full, the older goes, but for what
-// was asked for again. A large one is kept where there is plenty of room, or once it came again.
+// beside; where that is full, too, it takes the place of another, which goes to the others. Seeds,
+// which are put before any word is met, make way for those that are. The others have four places
+// each, in two generations: when the younger is full, the older goes, but for what was asked for
+// again. A large one is kept where there is plenty of room, or once it came again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -22,6 +23,7 @@
 
 #include "base/errors.hpp"
 #include "base/hash.hpp"
+#include "base/large_pages.hpp"
 #include "base/prefetch.hpp"
 
 namespace mtkit {
@@ -114,12 +116,12 @@ class WordCache {
         std::uint64_t hash_;
     };
 
-    static constexpr std::size_t USUAL_BYTES = 4U << 20;
+    static constexpr std::size_t USUAL_BYTES = 8U << 20;
 
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
-        : most_groups_(std::bit_floor(most_bytes / 2 / sizeof(TwoPairs))), young_(most_bytes / 4),
-          old_(most_bytes / 4), most_met_(std::min(most_bytes >> 9, MOST_MET)) {
+        : most_groups_(groups_in(most_bytes)), young_(most_bytes / 4), old_(most_bytes / 4),
+          most_met_(std::min(most_bytes >> 9, MOST_MET)) {
         if (most_bytes < LEAST_BYTES) {
             most_groups_ = 0;
             young_ = Generation(0);
@@ -187,7 +189,7 @@ class WordCache {
         if (most_groups_ == 0) return;
         if (word.is_short() && count <= FEW) {
             if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
-                grow();
+                grow(std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
             ++inserted_;
             Short entry{word.key_, {}};
             std::copy_n(ids, count, entry.ids);
@@ -196,6 +198,27 @@ class WordCache {
             return;
         }
         put_long(word, ids, count);
+    }
+
+    // Grow for seeds; returns how many leave room for as many words that are met.
+    std::size_t make_room_for_seeds() {
+        grow(std::min(most_groups_, groups_in(USUAL_BYTES)));
+        return 2 * short_.size();
+    }
+    void prefetch_short(const Word &word) const { prefetch(pairs_ + place(word.hash_)); }
+    // Put a short word of few ids where there is room; it makes way for those that are met.
+    void seed(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        auto *const own = short_.data()->slots + place(word.hash_);
+        auto *const other = beside(own);
+        for (auto *slot : {own, own + 1, other, other + 1}) {
+            if (slot->key == word.key_) return;
+            if (slot->key.high != 0) continue;
+            slot->key = word.key_;
+            slot->ids[FEW - 1] = SEED; // three ids take its place: such a word stays
+            std::copy_n(ids, count, slot->ids);
+            slot->ids[FEW] = static_cast<std::uint32_t>(count);
+            return;
+        }
     }
 
     // Memory that it has, in bytes.
@@ -337,18 +360,29 @@ class WordCache {
             if (pairs[at].key == key) return pairs + at;
         return nullptr;
     }
+    // Half of the memory, as a power of two.
+    static std::size_t groups_in(std::size_t bytes) {
+        return std::bit_floor(bytes / 2 / sizeof(TwoPairs));
+    }
     static unsigned shift_of(std::size_t groups) {
         return static_cast<unsigned>(63 - std::countr_zero(groups));
     }
 
-    // What came first is what comes often: it stays where it is found first.
+    // What came first is what comes often: it stays where it is found first. A seed makes way.
     void insert(const Short &entry, std::uint64_t hash) {
         Short *const slots = short_.data()->slots; // of all groups, end to end
         auto *const own = slots + place(hash);
         auto *const other = beside(own);
-        for (auto *slot : {own, own + 1, other, other + 1}) {
-            if (slot->key.high != 0) continue;
-            *slot = entry;
+        Short *room = find_in(own, is_free);
+        Short *const second = find_in(other, is_free);
+        if (room == nullptr) {
+            room = find_in(own, is_seed);
+            if (room != nullptr && second != nullptr) *second = *room;
+        }
+        if (room == nullptr) room = second;
+        if (room == nullptr) room = find_in(other, is_seed);
+        if (room != nullptr) {
+            *room = entry;
             return;
         }
         char text[READ];
@@ -359,6 +393,16 @@ class WordCache {
         own[1] = entry;
     }
 
+    static bool is_free(const Short &entry) { return entry.key.high == 0; }
+    // Behind the ids of a word that was not met, where there is room.
+    static constexpr std::uint32_t SEED = ~0U;
+    static bool is_seed(const Short &entry) {
+        return entry.count() < FEW && entry.ids[FEW - 1] == SEED;
+    }
+    static Short *find_in(Short *pair, bool (*is)(const Short &)) {
+        return is(pair[0]) ? pair : is(pair[1]) ? pair + 1 : nullptr;
+    }
+
     void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (young_.full()) {
             std::swap(young_, old_);
@@ -367,9 +411,8 @@ class WordCache {
         young_.put(word, ids, count);
     }
 
-    void grow() {
-        std::vector<TwoPairs> before(
-            std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
+    void grow(std::size_t groups) {
+        ShortWords before(groups);
         before.swap(short_);
         pairs_ = short_.data()->slots;
         shift_ = shift_of(short_.size());
@@ -386,7 +429,8 @@ class WordCache {
     const Short *pairs_ = NOTHING.slots; // of short_, once there are any
     unsigned shift_ = 63;
     std::size_t most_groups_; // 0: nothing is kept
-    std::vector<TwoPairs> short_;
+    using ShortWords = std::vector<TwoPairs, LargePages<TwoPairs>>;
+    ShortWords short_;
     std::size_t inserted_ = 0;
     Generation young_;
     Generation old_;

@@ -11,6 +11,7 @@ from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
 import mtkit
+from mtkit.engine import Engine, load_engine, tables
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzé的一0123 \n"
 
@@ -60,6 +61,30 @@ def test_threads_share_one_engine() -> None:
     with ThreadPoolExecutor(8) as threads:
         for _ in range(4):
             assert list(threads.map(engine.encode_ids, texts)) == expected
+
+
+def test_words_known_beforehand() -> None:
+    """Seeds say what encoding says, and make way for 130,000 words that are met."""
+    spec = mtkit.load().spec
+    knowing, plain = (
+        Engine(tables(spec), lambda: spec, know_words=knows) for knows in (True, False)
+    )
+    assert plain._native.cached_bytes < 1000
+    known = knowing._native.cached_bytes
+    assert 4 << 20 <= known < 5 << 20
+    pieces = [piece.decode(errors="replace") for piece in spec.vocabulary.pieces]
+    lines = [f"{piece}\n{' ' * at}{piece} {piece}" for at, piece in enumerate(pieces[:2000])]
+    for text in (*pieces, *lines, *chunks(7, 130), *pieces, *lines):
+        assert knowing.encode_ids(text) == plain.encode_ids(text)
+    assert load_engine(spec)._native.cached_bytes == known
+
+
+@pytest.mark.parametrize("size", [1, 70_000, 4 << 20, 8 << 20, 64 << 20])
+def test_words_known_beforehand_keep_to_the_size(size: int) -> None:
+    """A cache below the usual size begins empty; a larger one has no more of them."""
+    engine = load_engine(mtkit.load().spec, cache_bytes=size)
+    kept = engine._native.cached_bytes
+    assert 4 << 20 <= kept < 5 << 20 if size >= 8 << 20 else kept < 1000
 
 
 @pytest.mark.parametrize("size", [0, 1, 70_000, 1 << 20, 16 << 20])

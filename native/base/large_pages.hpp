@@ -1,0 +1,41 @@
+// An allocator for tables that are read at random: pages of 2 MB where the system has them, so that
+// a look-up need not wait for the address of its page, too.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace mtkit {
+
+template <typename T> struct LargePages {
+    using value_type = T;
+    static constexpr std::size_t PAGE = 2U << 20;
+
+    LargePages() = default;
+    template <typename U>
+    LargePages(const LargePages<U> &) {} // NOLINT(google-explicit-constructor)
+
+    static std::align_val_t alignment(std::size_t bytes) {
+        return std::align_val_t(bytes < PAGE ? alignof(T) : PAGE);
+    }
+    T *allocate(std::size_t count) {
+        const std::size_t bytes = count * sizeof(T);
+        void *memory = ::operator new(bytes, alignment(bytes));
+#ifdef __linux__
+        if (bytes >= PAGE) madvise(memory, bytes, MADV_HUGEPAGE); // it may say no
+#endif
+        return static_cast<T *>(memory);
+    }
+    void deallocate(T *memory, std::size_t count) {
+        ::operator delete(memory, alignment(count * sizeof(T)));
+    }
+    template <typename U> bool operator==(const LargePages<U> &) const {
+        return true;
+    }
+};
+
+} // namespace mtkit
