@@ -19,16 +19,19 @@ class Library:
         name: Its name, of the package too.
         module: The module that is imported; "": its name.
         reads: Names of formats that it reads, in the order in which they are tried.
-        survives_fork: Whether what was loaded works in a forked process; else each measurement
-            loads the file anew before it begins.
     """
 
     name = ""
     module = ""
     reads: tuple[str, ...] = ("hf",)
-    survives_fork = True
     decode: Callable[[Any, list[int]], object] | None = None
     offsets: Callable[[Any, str], object] | None = None
+
+    def prepare(self) -> None:
+        """Import what loading needs; starts no threads: measurements are forked."""
+        from importlib import import_module
+
+        import_module(module_of(self))
 
     def load(self, path: str) -> Any:
         """Return what encodes, from a file."""
@@ -110,11 +113,18 @@ class _Transformers(Library):
 
     name = "transformers"
 
-    def load(self, path: str) -> Any:
+    def prepare(self) -> None:
+        self._class()
+
+    @staticmethod
+    def _class() -> Any:
+        """Return the class, whose modules are not imported before it is asked for."""
         import transformers
 
-        made: Any = transformers.PreTrainedTokenizerFast
-        return made(tokenizer_file=path)
+        return transformers.PreTrainedTokenizerFast
+
+    def load(self, path: str) -> Any:
+        return self._class()(tokenizer_file=path)
 
     def ids(self, loaded: Any, text: str) -> Sequence[int]:
         found: list[int] = loaded.encode(text, add_special_tokens=False)
@@ -156,7 +166,6 @@ class _Gigatoken(Library):
 
 class _Snaptokens(Library):
     name = "snaptokens"
-    survives_fork = False  # its threads have begun by then
 
     def load(self, path: str) -> Any:
         from snaptokens import Tokenizer

@@ -1,7 +1,7 @@
 """The process of one library, seen from inside: one JSON request a line, one answer a line.
 
-Every measurement runs in a forked child, which has the loaded tokenizer and an empty cache, and
-leaves nothing behind for the next one.
+Every measurement runs in a forked child, which loads the file itself: it has an empty cache, all of
+its memory is its own, and it leaves nothing behind for the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.bench.libraries import Library
 
 LIMIT_SECONDS = 120.0
-"""For one measurement: a library whose threads do not survive a fork may never end."""
+"""For one measurement, loading included."""
 
 
 class Worker:
@@ -28,19 +28,12 @@ class Worker:
     def __init__(self, library: Library, path: str) -> None:
         self.library = library
         self.path = path
-        self.loaded: Any = None
         self.texts: dict[str, str] = {}
 
     def load(self) -> dict[str, Any]:
         """Load the file; say what that takes."""
-        from importlib import import_module
-
-        from mtkit.bench.libraries import module_of
-
-        import_module(module_of(self.library))
-        if not self.library.survives_fork:
-            return self._child(self._first_load)
-        return self._first_load()
+        self.library.prepare()
+        return self._child(self._first_load)
 
     def _first_load(self) -> dict[str, Any]:
         from importlib import import_module, metadata
@@ -60,12 +53,11 @@ class Worker:
 
     def _open(self) -> Any:
         """Return the loaded file, used once so that what is made lazily is there."""
-        if self.loaded is None:
-            self.loaded = self.library.load(self.path)
-            ids = self.library.listed(self.loaded, "Hello")
-            if self.library.decode is not None:
-                self.library.decode(self.loaded, ids)
-        return self.loaded
+        loaded = self.library.load(self.path)
+        ids = self.library.listed(loaded, "Hello")
+        if self.library.decode is not None:
+            self.library.decode(loaded, ids)
+        return loaded
 
     def take(self, texts: dict[str, str]) -> dict[str, Any]:
         """Keep texts by name."""
@@ -74,32 +66,35 @@ class Worker:
 
     def digests(self, names: list[str]) -> dict[str, Any]:
         """Return what the ids of texts hash to, of a text and of its lines."""
-        return self._child(lambda: {name: self._digest(name) for name in names})
+        from hashlib import sha256
+
+        def run() -> dict[str, Any]:
+            loaded = self._open()
+            found = ((name, repr(self._all_ids(loaded, name))) for name in names)
+            return {name: sha256(ids.encode()).hexdigest() for name, ids in found}
+
+        return self._child(run)
 
     def ids(self, name: str) -> dict[str, Any]:
         """Return the ids of a text and of its lines."""
-        return self._child(lambda: {"ids": self._all_ids(name)})
+        return self._child(lambda: {"ids": self._all_ids(self._open(), name)})
 
     def measure(self, scenario: str, text: str, path: str) -> dict[str, Any]:
-        """Return the costs of a scenario."""
+        """Return the costs of a scenario, and the seconds that it took."""
         from mtkit.bench.scenarios import SCENARIOS, Job
 
         def run() -> dict[str, Any]:
             job = Job(self.library, self._open(), path or self.path, self.texts.get(text, ""))
-            return {"costs": SCENARIOS[scenario].run(job)}
+            start = time.monotonic()
+            costs = SCENARIOS[scenario].run(job)
+            return {"costs": costs, "seconds": time.monotonic() - start}
 
         return self._child(run)
 
-    def _all_ids(self, name: str) -> list[int]:
+    def _all_ids(self, loaded: Any, name: str) -> list[int]:
         text = self.texts[name]
         parts = [text, *text.splitlines(keepends=True)]
-        listed, loaded = self.library.listed, self._open()
-        return [int(number) for part in parts for number in listed(loaded, part)]
-
-    def _digest(self, name: str) -> str:
-        from hashlib import sha256
-
-        return sha256(repr(self._all_ids(name)).encode()).hexdigest()
+        return [int(number) for part in parts for number in self.library.listed(loaded, part)]
 
     def _child(self, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         from select import select
