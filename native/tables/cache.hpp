@@ -3,9 +3,9 @@
 // Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
 // grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
 // beside; where that is full, too, it takes the place of another, which goes to the others. Seeds,
-// which are put before any word is met, make way for those that are. The others have four places
-// each, in two generations: when the younger is full, the older goes, but for what was asked for
-// again. A large one is kept where there is plenty of room, or once it came again.
+// which are put before any word is met, make way for those that are. The others share the rest, in
+// two generations: when the younger is full, the older goes, but for what was asked for again. A
+// large one is kept where there is plenty of room, or once it came again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "base/hash.hpp"
 #include "base/large_pages.hpp"
 #include "base/prefetch.hpp"
+#include "tables/word_store.hpp"
 
 namespace mtkit {
 
@@ -109,6 +110,7 @@ class WordCache {
       private:
         friend class WordCache;
         [[nodiscard]] bool is_short() const { return text_.size() <= SHORT; }
+        [[nodiscard]] WordStore::Key stored() const { return {text_, part_, hash_}; }
 
         std::string_view text_;
         bool part_;
@@ -120,13 +122,8 @@ class WordCache {
 
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
-        : most_groups_(groups_in(most_bytes)), young_(most_bytes / 4), old_(most_bytes / 4),
-          most_met_(std::min(most_bytes >> 9, MOST_MET)) {
-        if (most_bytes < LEAST_BYTES) {
-            most_groups_ = 0;
-            young_ = Generation(0);
-        }
-    }
+        : most_bytes_(most_bytes < LEAST_BYTES ? 0 : most_bytes),
+          most_groups_(groups_in(most_bytes_)), most_met_(std::min(most_bytes >> 9, MOST_MET)) {}
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
 
@@ -168,25 +165,26 @@ class WordCache {
                 return entry->ids;
             }
         }
-        if (const auto *found = young_.find(word, count)) return found;
-        const auto *const found = old_.find(word, count);
+        if (const auto *found = young_.find(word.stored(), count)) return found;
+        const auto *const found = old_.find(word.stored(), count);
         // What is asked for again is young again, as far as there is room.
-        if (found != nullptr && !young_.full()) young_.put(word, found, count);
+        if (found != nullptr && young_.used() < most_stored())
+            young_.put(word.stored(), found, count, most_stored());
         return found;
     }
 
     // Whether to put what takes the room of many words and seldom comes again: where there is
     // plenty of room, or this is the second time that it is asked for.
     bool wants(const Word &word, std::size_t count) {
-        if (!young_.can_hold(word.text_.size() + 4 * count)) return false;
-        if (young_.has_plenty()) return true;
+        if (word.text_.size() + 4 * count >= most_stored() / 16) return false;
+        if (young_.used() < most_stored() / 4 * 3) return true;
         if (met_.empty()) met_.resize(most_met_);
         const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
         return std::exchange(met_[word.hash_ % most_met_], tag) == tag;
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
-        if (most_groups_ == 0) return;
+        if (most_bytes_ == 0) return;
         if (word.is_short() && count <= FEW) {
             if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
                 grow(std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
@@ -231,101 +229,6 @@ class WordCache {
     static constexpr std::size_t FIRST_GROUPS = 256;
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
     static constexpr std::size_t MOST_MET = 1U << 13;
-
-    // Longer words, or more ids.
-    class Generation {
-      public:
-        explicit Generation(std::size_t most_bytes)
-            : most_slots_(std::bit_floor(most_bytes / 2 / sizeof(Slot))),
-              most_pooled_(std::min<std::size_t>(most_bytes / 2, 1U << 30)) {} // places are u32
-        const std::uint32_t *find(const Word &word, std::size_t &count) const {
-            if (slots_.empty()) return nullptr;
-            for (std::size_t way = 0; way < WAYS; ++way) {
-                const auto &slot = slots_[place(word.hash_, way)];
-                if (slot.count == 0) return nullptr;
-                if (slot.hash != word.hash_ || slot.size != word.text_.size() ||
-                    slot.part != word.part_ ||
-                    std::memcmp(bytes_.data() + slot.bytes, word.text_.data(), slot.size) != 0)
-                    continue;
-                count = slot.count;
-                return ids_.data() + slot.ids;
-            }
-            return nullptr;
-        }
-        [[nodiscard]] std::size_t pooled() const { return bytes_.size() + 4 * ids_.size(); }
-        [[nodiscard]] bool full() const { return pooled() > most_pooled_; }
-        // Many of that many bytes.
-        [[nodiscard]] bool can_hold(std::size_t bytes) const { return bytes < most_pooled_ / 8; }
-        [[nodiscard]] bool has_plenty() const { return pooled() < most_pooled_ / 4 * 3; }
-        void clear() {
-            std::fill(slots_.begin(), slots_.end(), Slot());
-            bytes_.clear();
-            ids_.clear();
-            kept_ = 0;
-        }
-        void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
-            if (count == 0) return;
-            if (2 * kept_ >= slots_.size()) grow();
-            auto *room = free_room(word.hash_);
-            // Where four are not enough, the next one would be lost, and then another to it.
-            while (room == nullptr && 8 * kept_ >= slots_.size() && grow())
-                room = free_room(word.hash_);
-            if (room != nullptr) ++kept_;
-            auto &slot = room != nullptr ? *room : slots_[place(word.hash_, 0)];
-            slot = {word.hash_,
-                    static_cast<std::uint32_t>(bytes_.size()),
-                    static_cast<std::uint32_t>(ids_.size()),
-                    static_cast<std::uint32_t>(count),
-                    static_cast<std::uint16_t>(word.text_.size()),
-                    word.part_};
-            bytes_.append(word.text_);
-            ids_.insert(ids_.end(), ids, ids + count);
-        }
-        [[nodiscard]] std::size_t memory() const {
-            return slots_.capacity() * sizeof(Slot) + bytes_.capacity() + 4 * ids_.capacity();
-        }
-
-      private:
-        // Where a word may lie; the first of the upper bits, which all others change.
-        [[nodiscard]] std::size_t place(std::uint64_t hash, std::size_t way) const {
-            return ((hash >> 40) + way) & (slots_.size() - 1);
-        }
-        static constexpr std::size_t WAYS = 4;
-
-        static constexpr std::size_t FIRST_SLOTS = 1U << 8;
-        struct Slot {
-            std::uint64_t hash;
-            std::uint32_t bytes;
-            std::uint32_t ids;
-            std::uint32_t count; // 0: free
-            std::uint16_t size;
-            bool part;
-        };
-        bool grow() {
-            if (slots_.size() >= most_slots_) return false;
-            std::vector<Slot> before(
-                std::min(std::max(FIRST_SLOTS, 4 * slots_.size()), most_slots_));
-            before.swap(slots_);
-            for (const auto &slot : before) {
-                if (slot.count == 0) continue;
-                if (auto *room = free_room(slot.hash)) *room = slot;
-            }
-            return true;
-        }
-        // The first of a word's places that is free; null: none is.
-        Slot *free_room(std::uint64_t hash) {
-            for (std::size_t way = 0; way < WAYS; ++way)
-                if (auto &slot = slots_[place(hash, way)]; slot.count == 0) return &slot;
-            return nullptr;
-        }
-
-        std::size_t most_slots_;
-        std::size_t most_pooled_;
-        std::vector<Slot> slots_;
-        std::string bytes_;
-        std::vector<std::uint32_t> ids_;
-        std::size_t kept_ = 0;
-    };
 
     static std::uint64_t kind(std::uint64_t size, bool part) {
         return (size | std::uint64_t{part} << 4) << 56;
@@ -403,12 +306,17 @@ class WordCache {
         return is(pair[0]) ? pair : is(pair[1]) ? pair + 1 : nullptr;
     }
 
+    // What each of the two generations may take: they share what short words leave.
+    [[nodiscard]] std::size_t most_stored() const {
+        const std::size_t taken = std::min(short_.size() * sizeof(TwoPairs), most_bytes_);
+        return std::min<std::size_t>((most_bytes_ - taken) / 2, 1U << 31); // places are u32
+    }
     void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
-        if (young_.full()) {
+        if (young_.used() >= most_stored()) {
             std::swap(young_, old_);
-            young_.clear();
+            young_.clear(most_stored());
         }
-        young_.put(word, ids, count);
+        young_.put(word.stored(), ids, count, most_stored());
     }
 
     void grow(std::size_t groups) {
@@ -416,6 +324,7 @@ class WordCache {
         before.swap(short_);
         pairs_ = short_.data()->slots;
         shift_ = shift_of(short_.size());
+        if (old_.memory() > most_stored()) old_ = WordStore(); // it had more room
         for (const auto &two : before)
             for (const auto &entry : two.slots)
                 if (entry.key.high != 0) insert(entry, hash_of(entry.key));
@@ -428,12 +337,13 @@ class WordCache {
     static constexpr TwoPairs NOTHING{};
     const Short *pairs_ = NOTHING.slots; // of short_, once there are any
     unsigned shift_ = 63;
-    std::size_t most_groups_; // 0: nothing is kept
+    std::size_t most_bytes_;  // 0: nothing is kept
+    std::size_t most_groups_; // of short words
     using ShortWords = std::vector<TwoPairs, LargePages<TwoPairs>>;
     ShortWords short_;
     std::size_t inserted_ = 0;
-    Generation young_;
-    Generation old_;
+    WordStore young_;
+    WordStore old_;
     std::size_t most_met_;
     std::vector<std::uint32_t> met_; // hashes of what was not kept
 };
