@@ -79,7 +79,7 @@ class Bpe final : public Model {
     }
 
   private:
-    static constexpr std::uint32_t FEW = 32;
+    static constexpr std::uint32_t FEW = FEW_SYMBOLS;
 
     // A short word in which every byte is a symbol.
     void merge_bytes(std::string_view word, std::vector<Token> &out) const {
@@ -87,7 +87,7 @@ class Bpe final : public Model {
         const auto count = static_cast<std::uint32_t>(word.size());
         for (std::uint32_t i = 0; i < count; ++i)
             ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
-        merge_few(
+        merge(
             ids, count, [](std::uint32_t at) { return at; }, out);
     }
     // A word of few characters, or bytes of unknown ones; false where it is another.
@@ -110,48 +110,29 @@ class Bpe final : public Model {
             at += size;
         }
         starts[count] = static_cast<std::uint32_t>(word.size());
-        merge_few(
+        merge(
             ids, count, [&](std::uint32_t at) { return starts[at]; }, out);
         return true;
     }
 
-    // As merge_by_scan. Symbols stay where their first byte or character is; the least of their
-    // numbers is the leftmost of the lowest ranks.
+    // `start_of` says where a symbol begins in the word.
     template <typename StartOf>
-    void merge_few(std::uint32_t *ids, std::uint32_t count, const StartOf &start_of,
-                   std::vector<Token> &out) const {
-        static_assert(SYMBOL_LIMIT <= NONE / FEW);
-        std::uint32_t merges[FEW]; // with the next symbol: rank and place, or NONE
-        std::uint8_t before[FEW + 1] = {};
-        std::uint8_t behind[FEW];
-        const auto number = [&](std::uint32_t at) {
-            const std::uint32_t rank = pairs_.rank(ids[at], ids[behind[at]]);
-            return rank == NONE ? NONE : rank * FEW + at;
-        };
-        for (std::uint32_t i = 0; i < count; ++i) {
-            before[i + 1] = static_cast<std::uint8_t>(i);
-            behind[i] = static_cast<std::uint8_t>(i + 1);
-        }
-        for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
-        merges[count - 1] = NONE;
-        while (true) {
-            const std::uint32_t best = *std::min_element(merges, merges + count);
-            if (best == NONE) break;
-            const std::uint32_t at = best % FEW;
-            const std::uint32_t gone = behind[at];
-            const std::uint8_t next = behind[gone];
-            ids[at] = pairs_.made(best / FEW);
-            behind[at] = next;
-            before[next] = static_cast<std::uint8_t>(at);
-            merges[gone] = NONE;
-            // The memory of both is asked for before either is waited for.
-            const std::uint32_t left = before[at];
-            if (at > 0 && pairs_.may_merge(ids[left], ids[at])) pairs_.prefetch(ids[left], ids[at]);
-            merges[at] = next < count ? number(at) : NONE;
-            if (at > 0) merges[left] = number(left);
-        }
-        for (std::uint32_t at = 0; at < count; at = behind[at])
-            out.push_back({ids[at], start_of(at), start_of(behind[at])});
+    void merge(std::uint32_t *ids, std::uint32_t count, const StartOf &start_of,
+               std::vector<Token> &out) const {
+        static_assert(SYMBOL_LIMIT <= FEW_RANKS);
+        merge_few(
+            count,
+            [&](std::uint32_t at, std::uint32_t next, std::uint32_t) {
+                return pairs_.rank(ids[at], ids[next]);
+            },
+            [&](std::uint32_t at, std::uint32_t rank) { ids[at] = pairs_.made(rank); },
+            // The memory of two pairs is asked for before either is waited for.
+            [&](std::uint32_t at, std::uint32_t next) {
+                if (pairs_.may_merge(ids[at], ids[next])) pairs_.prefetch(ids[at], ids[next]);
+            },
+            [&](std::uint32_t at, std::uint32_t end) {
+                out.push_back({ids[at], start_of(at), start_of(end)});
+            });
     }
 
     // Symbols lie end to end, in the order of the reference: where byte tokens overtake an unknown

@@ -1,10 +1,10 @@
 // The merge loop of byte-pair encoding: lowest rank first, of equal ranks the leftmost.
 //
-// Words of a few symbols are scanned for the lowest rank; longer ones keep a heap of
-// (rank, position), whose stale entries are recognised when they come up, or all together when the
-// heap is full: its memory is bounded.
-// `ranks` is called with two symbols and gives the rank of their merge or NONE; `join` makes the
-// left symbol the union of both, or is false: then no more is merged.
+// Words of a few symbols are scanned for the lowest rank, in small arrays of their own where a
+// model can do with places (merge_few); longer ones keep a heap of (rank, position), whose stale
+// entries are recognised when they come up, or all together when the heap is full: its memory is
+// bounded. `ranks` is called with two symbols and gives the rank of their merge or NONE; `join`
+// makes the left symbol the union of both, or is false: then no more is merged.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +84,48 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
         if (left.previous != NONE) push(left.previous, false);
     }
     std::erase_if(symbols, [](const auto &symbol) { return symbol.start == NONE; });
+}
+
+// Symbols stay at the place of their first one; the least number of a rank and a place is the
+// leftmost of the lowest ranks.
+inline constexpr std::uint32_t FEW_SYMBOLS = 32;
+inline constexpr std::uint32_t FEW_RANKS = NONE / FEW_SYMBOLS;
+
+// `rank(at, next, end)` is that of merging the symbol at one place with the next, which goes to
+// `end`, below FEW_RANKS, or NONE; `join(at, rank)` makes them one, `ask(at, next)` is told which
+// rank is wanted soon. `take(at, end)` gets what remains. There are up to FEW_SYMBOLS.
+template <typename Rank, typename Join, typename Ask, typename Take>
+void merge_few(std::uint32_t count, const Rank &rank, const Join &join, const Ask &ask,
+               const Take &take) {
+    std::uint32_t merges[FEW_SYMBOLS]; // with the next symbol: rank and place, or NONE
+    std::uint8_t before[FEW_SYMBOLS + 1] = {};
+    std::uint8_t behind[FEW_SYMBOLS];
+    const auto number = [&](std::uint32_t at) {
+        const std::uint32_t found = rank(at, behind[at], behind[behind[at]]);
+        return found == NONE ? NONE : found * FEW_SYMBOLS + at;
+    };
+    for (std::uint32_t i = 0; i < count; ++i) {
+        before[i + 1] = static_cast<std::uint8_t>(i);
+        behind[i] = static_cast<std::uint8_t>(i + 1);
+    }
+    for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
+    merges[count - 1] = NONE;
+    while (true) {
+        const std::uint32_t best = *std::min_element(merges, merges + count);
+        if (best == NONE) break;
+        const std::uint32_t at = best % FEW_SYMBOLS;
+        const std::uint32_t gone = behind[at];
+        const std::uint8_t next = behind[gone];
+        join(at, best / FEW_SYMBOLS);
+        behind[at] = next;
+        before[next] = static_cast<std::uint8_t>(at);
+        merges[gone] = NONE;
+        const std::uint32_t left = before[at];
+        if (at > 0) ask(left, at);
+        merges[at] = next < count ? number(at) : NONE;
+        if (at > 0) merges[left] = number(left);
+    }
+    for (std::uint32_t at = 0; at < count; at = behind[at]) take(at, behind[at]);
 }
 
 template <typename Ranks, typename Join>

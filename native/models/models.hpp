@@ -24,6 +24,13 @@ struct Token {
     std::uint32_t end;
 };
 
+// A stretch of a word with its id; NONE: no piece.
+struct Stretch {
+    std::uint32_t start;
+    std::uint32_t end;
+    std::uint32_t id;
+};
+
 // Working memory of one call; reused, so that words cost no allocation.
 struct ModelScratch {
     struct Symbol {
@@ -49,6 +56,7 @@ struct ModelScratch {
     };
     std::vector<Symbol> symbols;
     std::vector<std::uint64_t> heap;
+    std::vector<Stretch> stretches;
     std::vector<Node> nodes;
     std::vector<Step> steps;
     std::string key;

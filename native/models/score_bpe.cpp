@@ -30,10 +30,23 @@ class ScoreBpe final : public Model {
                 user_defined.push_back({vocabulary.pieces[id], id});
         }
         user_defined_.build(std::move(user_defined));
+        if (before_ || has_unused_) return;
+        made_.resize(std::min<std::size_t>(ranks_.size(), FEW_RANKS), NONE);
+        is_simple_ = user_defined_.empty() && !continuation_;
+        for (std::uint32_t id = 0; id < ranks_.size(); ++id) {
+            if (ranks_[id] == NONE) continue;
+            if (ranks_[id] >= made_.size()) {
+                is_simple_ = false;
+                continue;
+            }
+            auto &made = made_[ranks_[id]];
+            made = made == NONE ? id : SEVERAL;
+        }
     }
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
+        if (is_simple_ && merge_characters(word, scratch, out)) return;
         scratch.begin(word.size());
         start(word, scratch.symbols);
         Halves halves;
@@ -41,7 +54,7 @@ class ScoreBpe final : public Model {
             scratch,
             [&](const Symbol &l, const Symbol &r) { return rank(word, l, r, scratch, halves); },
             [&](Symbol &l, const Symbol &r) {
-                if (before_) l.id = made(word, l, r, scratch);
+                l.id = before_ ? made(word, l, r, scratch) : made_by(l.rank);
                 l.end = r.end;
                 return true;
             });
@@ -49,8 +62,14 @@ class ScoreBpe final : public Model {
             for (const auto &s : scratch.symbols) out.push_back({s.id, s.start, s.end});
             return;
         }
-        std::vector<Stretch> parts;
-        for (const auto &s : scratch.symbols) split(word, s.start, s.end, halves, parts);
+        auto &parts = scratch.stretches;
+        parts.clear();
+        for (const auto &s : scratch.symbols) {
+            if (s.id < SEVERAL)
+                parts.push_back({s.start, s.end, s.id});
+            else
+                split(word, s.start, s.end, halves, parts);
+        }
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
@@ -67,12 +86,60 @@ class ScoreBpe final : public Model {
         return any_ ? vocabulary_.words.find(text) : roles_.find(text);
     }
 
+    // A word of few characters; false where it is another.
+    bool merge_characters(std::string_view word, ModelScratch &scratch,
+                          std::vector<Token> &out) const {
+        if (word.empty() || word.size() > 4 * FEW_SYMBOLS) return false;
+        std::uint32_t ids[FEW_SYMBOLS]; // of merges; else SEVERAL
+        std::uint32_t starts[FEW_SYMBOLS + 1];
+        const auto size = static_cast<std::uint32_t>(word.size());
+        std::uint32_t count = 0;
+        for (std::uint32_t at = 0; at < size; ++count) {
+            if (count == FEW_SYMBOLS) return false;
+            ids[count] = SEVERAL;
+            starts[count] = at;
+            at = std::min(size, at + static_cast<std::uint32_t>(character_size(word[at])));
+        }
+        starts[count] = size;
+        auto &parts = scratch.stretches;
+        parts.clear();
+        merge_few(
+            count,
+            [&](std::uint32_t at, std::uint32_t, std::uint32_t end) {
+                const std::uint32_t id = joined(word, starts[at], starts[end]);
+                return id < ranks_.size() ? ranks_[id] : NONE;
+            },
+            [&](std::uint32_t at, std::uint32_t rank) { ids[at] = made_by(rank); },
+            [](std::uint32_t, std::uint32_t) {},
+            [&](std::uint32_t at, std::uint32_t end) {
+                const auto text = word.substr(starts[at], starts[end] - starts[at]);
+                parts.push_back(
+                    {starts[at], starts[end], ids[at] < SEVERAL ? ids[at] : find(text)});
+            });
+        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
+        return true;
+    }
+
+    // The piece of a text that may be one.
+    [[nodiscard]] std::uint32_t joined(std::string_view word, std::uint32_t start,
+                                       std::uint32_t end) const {
+        const auto text = word.substr(start, end - start);
+        if (text.size() > vocabulary_.words.longest()) return NONE;
+        const std::uint64_t hash = hash_bytes(text);
+        return filter_.may_have(hash) ? vocabulary_.words.find(text, hash) : NONE;
+    }
+
     [[nodiscard]] std::uint32_t made(std::string_view word, const Symbol &l, const Symbol &r,
                                      ModelScratch &scratch) const {
-        if (!before_) return vocabulary_.words.find(word.substr(l.start, r.end - l.start));
+        if (!before_) return joined(word, l.start, r.end);
         scratch.key = vocabulary_.pieces[l.id];
         scratch.key += vocabulary_.pieces[r.id];
         return vocabulary_.words.find(scratch.key);
+    }
+
+    // The piece that the merge of that rank makes, where it is known to be but one.
+    [[nodiscard]] std::uint32_t made_by(std::uint32_t rank) const {
+        return rank < made_.size() ? made_[rank] : SEVERAL;
     }
 
     std::uint32_t rank(std::string_view word, const Symbol &l, const Symbol &r,
@@ -87,13 +154,17 @@ class ScoreBpe final : public Model {
 
     void split(std::string_view word, std::uint32_t start, std::uint32_t end, const Halves &halves,
                std::vector<Stretch> &out) const {
+        if (!has_unused_) {
+            out.push_back({start, end, find(word.substr(start, end - start))});
+            return;
+        }
         std::vector<std::pair<std::uint32_t, std::uint32_t>> waiting{{start, end}};
         while (!waiting.empty()) {
             const auto [from, to] = waiting.back();
             waiting.pop_back();
             const auto text = word.substr(from, to - from);
             const std::uint32_t id = find(text);
-            if (has_unused_ && id == NONE)
+            if (id == NONE)
                 if (const auto half = halves.find(text); half != halves.end()) {
                     waiting.emplace_back(from + half->second, to);
                     waiting.emplace_back(from, from + half->second);
@@ -151,9 +222,13 @@ class ScoreBpe final : public Model {
         }
     }
 
+    static constexpr std::uint32_t SEVERAL = NONE - 1;
+
     Vocabulary vocabulary_;
+    WordFilter filter_{vocabulary_.words};
     Roles roles_;
     std::span<const std::uint32_t> ranks_;
+    std::vector<std::uint32_t> made_; // by rank
     std::uint32_t unk_;
     bool byte_fallback_;
     bool any_;
@@ -161,6 +236,7 @@ class ScoreBpe final : public Model {
     bool continuation_;
     bool before_;
     bool has_unused_ = false;
+    bool is_simple_ = false; // symbols are characters, their texts say all
     ByteIds bytes_;
     PrefixFinder user_defined_;
 };

@@ -5,13 +5,6 @@
 
 namespace mtkit {
 
-// A stretch of a word with its id; NONE: no piece.
-struct Stretch {
-    std::uint32_t start;
-    std::uint32_t end;
-    std::uint32_t id;
-};
-
 // Bytes of a character as its first byte says.
 inline std::size_t character_size(char first) {
     static constexpr std::uint8_t SIZES[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};

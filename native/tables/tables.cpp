@@ -41,9 +41,8 @@ WordTable::WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, Pi
     slots_ = slots.subspan(1);
 }
 
-std::uint32_t WordTable::find(std::string_view word) const {
-    if (slots_.empty() || word.size() > longest_) return NONE;
-    const std::uint64_t hash = hash_bytes(word);
+std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash) const {
+    if (slots_.empty()) return NONE;
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = hash & mask;
     for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
@@ -74,6 +73,16 @@ void WordTable::prefetch(std::span<const std::string_view> words) const {
         pieces_.prefetch_end(numbers[i]);
     }
     for (std::size_t i = 0; i < count; ++i) pieces_.prefetch_piece(numbers[i]);
+}
+
+WordFilter::WordFilter(const WordTable &words)
+    : bits_(std::max<std::size_t>(1, words.slots_.size() / 16)),
+      shift_(static_cast<unsigned>(64 - std::countr_zero(64 * bits_.size()))) {
+    for (const std::uint64_t slot : words.slots_) {
+        if (slot == 0) continue;
+        const std::uint64_t bit = slot >> shift_; // of the hash, whose upper half is there
+        bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    }
 }
 
 PairTable::PairTable(Tables &tables)

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/hash.hpp"
 #include "base/prefetch.hpp"
 #include "tables/opcodes.hpp"
 
@@ -108,7 +109,11 @@ class WordTable {
     WordTable() = default;
     WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, PieceTable extra);
 
-    [[nodiscard]] std::uint32_t find(std::string_view word) const;
+    [[nodiscard]] std::uint32_t find(std::string_view word) const {
+        return slots_.empty() || word.size() > longest_ ? NONE : find(word, hash_bytes(word));
+    }
+    // With the hash of the word, where that is at hand.
+    [[nodiscard]] std::uint32_t find(std::string_view word, std::uint64_t hash) const;
     // Prefetch what it takes to find words, TOGETHER at most.
     static constexpr std::size_t TOGETHER = 64;
     void prefetch(std::span<const std::string_view> words) const;
@@ -125,10 +130,27 @@ class WordTable {
     }
 
   private:
+    friend class WordFilter;
     std::span<const std::uint64_t> slots_;
     PieceTable pieces_;
     PieceTable extra_;
     std::size_t longest_ = 0;
+};
+
+// Which words may be in a WordTable: a bit each, by their hashes. Where few are there, this stays
+// in the processor's cache, which the table does not.
+class WordFilter {
+  public:
+    explicit WordFilter(const WordTable &words);
+
+    [[nodiscard]] bool may_have(std::uint64_t hash) const {
+        const std::uint64_t bit = hash >> shift_;
+        return (bits_[bit / 64] >> (bit % 64) & 1) != 0;
+    }
+
+  private:
+    std::vector<std::uint64_t> bits_;
+    unsigned shift_;
 };
 
 inline constexpr unsigned SYMBOL_BITS = 21;
