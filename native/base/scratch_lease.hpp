@@ -46,6 +46,7 @@ class Engine::ScratchLease {
         release(model.symbols);
         release(model.heap);
         release(model.nodes);
+        release(model.small_nodes);
         release(model.steps);
         release(model.ids);
         release(scratch_->tokens);

@@ -28,7 +28,7 @@ class LatticeUnigram final : public Model {
                 std::vector<Token> &out) const override {
         const std::size_t size = word.size();
         auto &nodes = scratch.nodes;
-        nodes.assign(size + 1, {0, NONE, NONE});
+        nodes.assign(size + 1, {0});
         std::size_t character = 0; // around `start`
         std::size_t behind = 0;
         for (std::size_t start = 0; start < size; ++start) {
@@ -59,7 +59,7 @@ class LatticeUnigram final : public Model {
     }
 
   private:
-    using Nodes = std::vector<ModelScratch::Node>;
+    using Nodes = std::vector<ModelScratch::Node<double>>;
 
     [[nodiscard]] double score(std::uint32_t id) const {
         return id < scores_.size() ? scores_[id] : 0;
@@ -71,7 +71,7 @@ class LatticeUnigram final : public Model {
         const double sum = nodes[start].score + more;
         auto &node = nodes[end];
         if (node.from == NONE || sum >= node.score)
-            node = {sum, id, static_cast<std::uint32_t>(start)};
+            node = {sum, node.rival, id, static_cast<std::uint32_t>(start)};
     }
 
     void write_path(const Nodes &nodes, std::vector<Token> &out) const {

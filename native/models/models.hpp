@@ -42,11 +42,11 @@ struct ModelScratch {
         std::uint32_t rank; // of the merge with the next symbol
         bool frozen;
     };
-    struct Node {
-        double score;
-        std::uint32_t id;
-        std::uint32_t from;
-        double rival = -std::numeric_limits<double>::infinity(); // the next best score
+    template <typename Sum> struct Node {
+        Sum score = -std::numeric_limits<Sum>::infinity();
+        Sum rival = -std::numeric_limits<Sum>::infinity(); // the next best score
+        std::uint32_t id = NONE;
+        std::uint32_t from = NONE;
     };
     // From a place of the text to the next one.
     struct Step {
@@ -57,7 +57,8 @@ struct ModelScratch {
     std::vector<Symbol> symbols;
     std::vector<std::uint64_t> heap;
     std::vector<Stretch> stretches;
-    std::vector<Node> nodes;
+    std::vector<Node<double>> nodes;
+    std::vector<Node<float>> small_nodes;
     std::vector<Step> steps;
     std::string key;
     std::vector<std::uint32_t> ids;

@@ -36,7 +36,9 @@ template <typename Sum> class Unigram final : public Model {
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
-        std::vector<Stretch> path;
+        auto &path = scratch.stretches;
+        path.clear();
+        if (word.size() >= LARGE) out.reserve(out.size() + word.size()); // growing copies
         double sum = 0;
         for (std::size_t start = 0; start < word.size();) {
             const auto rest = word.substr(start);
@@ -47,20 +49,32 @@ template <typename Sum> class Unigram final : public Model {
             if (size < word.size() && size <= WordCache::LONGEST)
                 add_segment(segment, start, sum, scratch, path);
             else
-                search(segment, start, sum, scratch.nodes, path);
+                search(segment, start, sum, nodes_of(scratch), path);
             start += size;
+            // Unknown characters may have neighbours behind the border.
+            if (path.back().id != NONE || start == word.size()) {
+                spell_path(word, path, out);
+                path.clear();
+            }
         }
-        spell_path(word, path, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
-    using Nodes = std::vector<ModelScratch::Node>;
+    static constexpr std::size_t LARGE = 1U << 14;
+    using Node = ModelScratch::Node<Sum>;
+    using Nodes = std::vector<Node>;
+    static Nodes &nodes_of(ModelScratch &scratch) {
+        if constexpr (std::is_same_v<Sum, float>)
+            return scratch.small_nodes;
+        else
+            return scratch.nodes;
+    }
     // Sums beyond it begin again (kScoreResetThreshold).
     static constexpr double RESET =
         std::is_same_v<Sum, float> ? 100'000 : std::numeric_limits<double>::infinity();
 
-    [[nodiscard]] double add(std::uint32_t id, double sum) const {
+    [[nodiscard]] Sum add(std::uint32_t id, double sum) const {
         return static_cast<Sum>((id < path_scores_.size() ? path_scores_[id] : 0) + sum);
     }
 
@@ -79,7 +93,7 @@ template <typename Sum> class Unigram final : public Model {
                      ModelScratch &scratch, std::vector<Stretch> &path) const {
         const double margin = doubt(segment.size(), sum);
         if (std::isinf(margin)) {
-            search(segment, start, sum, scratch.nodes, path);
+            search(segment, start, sum, nodes_of(scratch), path);
             return;
         }
         std::size_t count = 0;
@@ -96,7 +110,7 @@ template <typename Sum> class Unigram final : public Model {
             return;
         }
         const std::size_t first = path.size();
-        const double distance = search(segment, start, sum, scratch.nodes, path) - margin;
+        const double distance = search(segment, start, sum, nodes_of(scratch), path) - margin;
         if (known != nullptr || !(distance > 0)) return;
         auto &ids = scratch.ids;
         ids.assign(1, std::bit_cast<std::uint32_t>(static_cast<float>(0.999 * distance)));
@@ -112,47 +126,68 @@ template <typename Sum> class Unigram final : public Model {
     // Add the best path of a segment and its scores; return how far the next best is from it.
     double search(std::string_view segment, std::size_t origin, double &sum, Nodes &nodes,
                   std::vector<Stretch> &path) const {
+        // Where nothing reaches over a place, the path to it is known: few nodes are enough.
+        constexpr std::size_t MANY = 256;
         const std::size_t size = segment.size();
-        nodes.assign(size + 1, {0, NONE, NONE});
-        nodes[0].score = sum;
+        if (nodes.size() <= size) nodes.resize(size + 1);
+        std::size_t base = 0; // of the nodes in the segment
         std::size_t reached = 0;
-        const auto offer = [&](std::size_t end, double score, std::uint32_t id, std::size_t from) {
-            reached = std::max(reached, end);
-            auto &node = nodes[end];
-            if (node.from == NONE)
-                node = {score, id, static_cast<std::uint32_t>(from)};
-            else if (score > node.score)
-                node = {score, id, static_cast<std::uint32_t>(from), node.score};
-            else
-                node.rival = std::max(node.rival, score);
+        double distance = INFINITY;
+        const auto begin = [&](std::size_t at, double score) {
+            base = at;
+            nodes[0] = {static_cast<Sum>(score)};
+            reached = 0;
         };
+        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
+            while (reached < end) nodes[++reached] = {};
+            Node &node = nodes[end];
+            const bool better = (node.from == NONE) | (score > node.score);
+            node.rival = std::max(node.rival, better ? node.score : score);
+            node.score = better ? score : node.score;
+            node.id = better ? id : node.id;
+            node.from = better ? static_cast<std::uint32_t>(from) : node.from;
+        };
+        begin(0, sum);
         for (std::size_t start = 0; start < size;) {
-            if (std::abs(nodes[start].score) > RESET) begin_again(nodes, start, reached);
-            const double here = nodes[start].score;
+            if (reached == start - base && reached >= MANY) {
+                distance = std::min(distance, write_path(nodes, reached, origin + base, path));
+                begin(start, nodes[reached].score);
+            }
+            const std::size_t from = start - base;
+            if (std::abs(nodes[from].score) > RESET) begin_again(nodes, from, reached);
+            const double here = nodes[from].score;
             const std::size_t next = std::min(start + character_size(segment[start]), size);
             bool single = false;
             trie_.prefixes(segment, start, [&](std::size_t end, std::uint32_t id) {
-                offer(end, add(id, here), id, start);
-                single = single || end == next;
+                offer(end - base, add(id, here), id, from);
+                single |= end == next;
             });
             if (!single) {
                 const auto score = static_cast<Sum>(unk_score_ + here);
-                if (unk_ == NONE && (nodes[next].from == NONE || score > nodes[next].score))
+                const std::size_t end = next - base;
+                if (unk_ == NONE &&
+                    (end > reached || nodes[end].from == NONE || score > nodes[end].score))
                     throw NoToken(segment.substr(start, next - start));
-                offer(next, score, unk_, start);
+                offer(end, score, unk_, from);
             }
             start = next;
         }
+        sum = nodes[size - base].score;
+        return std::min(distance, write_path(nodes, size - base, origin + base, path));
+    }
+
+    // Add the path to a node; return how far the next best one is from it.
+    double write_path(const Nodes &nodes, std::size_t end, std::size_t origin,
+                      std::vector<Stretch> &path) const {
         const std::size_t first = path.size();
+        const auto place = static_cast<std::uint32_t>(origin);
         double distance = INFINITY;
-        for (auto end = static_cast<std::uint32_t>(size); end > 0; end = nodes[end].from) {
-            const auto &node = nodes[end];
-            const auto place = static_cast<std::uint32_t>(origin);
-            path.push_back({place + node.from, place + end, node.id == unk_ ? NONE : node.id});
-            distance = std::min(distance, node.score - node.rival);
+        for (auto at = static_cast<std::uint32_t>(end); at > 0; at = nodes[at].from) {
+            const auto &node = nodes[at];
+            path.push_back({place + node.from, place + at, node.id == unk_ ? NONE : node.id});
+            distance = std::min(distance, double{node.score} - double{node.rival});
         }
         std::reverse(path.begin() + static_cast<std::ptrdiff_t>(first), path.end());
-        sum = nodes[size].score;
         return distance;
     }
 

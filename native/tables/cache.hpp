@@ -177,7 +177,7 @@ class WordCache {
     // plenty of room, or this is the second time that it is asked for.
     bool wants(const Word &word, std::size_t count) {
         if (word.text_.size() + 4 * count >= most_stored() / 16) return false;
-        if (young_.used() < most_stored() / 4 * 3) return true;
+        if (young_.used() < std::min(most_stored() / 4 * 3, most_bytes_ / 8)) return true;
         if (met_.empty()) met_.resize(most_met_);
         const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
         return std::exchange(met_[word.hash_ % most_met_], tag) == tag;
