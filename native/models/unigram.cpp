@@ -129,7 +129,7 @@ template <typename Sum> class Unigram final : public Model {
         // Where nothing reaches over a place, the path to it is known: few nodes are enough.
         constexpr std::size_t MANY = 256;
         const std::size_t size = segment.size();
-        if (nodes.size() <= size) nodes.resize(size + 1);
+        if (nodes.empty()) nodes.emplace_back();
         std::size_t base = 0; // of the nodes in the segment
         std::size_t reached = 0;
         double distance = INFINITY;
@@ -139,7 +139,12 @@ template <typename Sum> class Unigram final : public Model {
             reached = 0;
         };
         const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
-            while (reached < end) nodes[++reached] = {};
+            while (reached < end) {
+                if (++reached < nodes.size())
+                    nodes[reached] = {};
+                else
+                    nodes.emplace_back();
+            }
             Node &node = nodes[end];
             const bool better = (node.from == NONE) | (score > node.score);
             node.rival = std::max(node.rival, better ? node.score : score);
