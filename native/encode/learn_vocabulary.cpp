@@ -5,15 +5,11 @@
 #include <vector>
 
 #include "base/scratch_lease.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 
 namespace {
-
-bool is_ascii(std::string_view text) {
-    return std::all_of(text.begin(), text.end(),
-                       [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
 
 // Line ends with the indentation behind them, which are words of GPT-2's pattern.
 std::vector<std::string> indentations() {

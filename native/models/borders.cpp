@@ -1,9 +1,10 @@
 #include "models/borders.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <unordered_map>
+
+#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -12,64 +13,43 @@ namespace {
 constexpr std::uint32_t CHARACTERS = 1U << 16;
 constexpr std::size_t MOST_CELLS = 1U << 22;
 
-// The end or the beginning of a character: how many bytes of it, and their payload.
+// The end or the beginning of a character: its first byte or its last, two of them, or the whole;
+// with their payload.
 using Side = std::uint32_t;
-constexpr Side WHOLE = 3 * CHARACTERS;
-
-// Those of a character, the whole of it last.
-using Sides = std::array<Side, 3>;
-Sides ends(std::uint32_t c) {
-    return {CHARACTERS | (c & 0x3F), 2 * CHARACTERS | (c & 0xFFF), WHOLE | c};
-}
-Sides beginnings(std::uint32_t c) {
-    return {CHARACTERS | c >> 12, 2 * CHARACTERS | c >> 6, WHOLE | c};
-}
+constexpr Side TWO = 1U << 6;
+constexpr Side WHOLE = TWO + (1U << 12);
 
 struct Pair {
     Side left;
     Side right;
 };
 
-// Characters in classes: those with the same ones of some sides.
-class Classes {
+// Characters in classes: those with the same ones of some sides. `Ends`: these are ends.
+template <bool Ends> class Classes {
   public:
     void use(Side side) {
-        if (numbers_.empty()) numbers_.resize(4 * CHARACTERS);
-        if (numbers_[side] == 0) numbers_[side] = ++used_;
+        auto &number = numbers_[side];
+        if (number != 0) return;
+        number = ++used_;
+        if (side >= WHOLE) wholes_.push_back(side - WHOLE);
     }
     // The class of each character; 0: none of the sides.
-    template <typename SidesOf> std::vector<std::uint16_t> make(const SidesOf &sides_of) {
+    std::vector<std::uint16_t> make() {
         std::vector<std::uint16_t> out(CHARACTERS);
         if (used_ == 0) return out; // symbols of whole characters
-        std::unordered_map<std::uint64_t, std::size_t> known;
         having_.resize(used_ + 1);
-        const auto class_of = [&](const Sides &sides) -> std::uint16_t {
-            std::uint64_t key = 0;
-            for (const auto side : sides) key = key << 21 | numbers_[side];
-            if (key == 0) return 0;
-            const auto [place, added] = known.try_emplace(key, count_);
-            if (added) {
-                ++count_;
-                for (const auto side : sides) having_[numbers_[side]].push_back(place->second);
-            }
-            return static_cast<std::uint16_t>(place->second);
-        };
         // Of most, nobody asks for the whole: their class is that of their two bytes.
-        constexpr std::uint16_t UNKNOWN = 0xFFFF;
-        std::vector<std::uint16_t> of_two(CHARACTERS, UNKNOWN);
-        for (std::uint32_t c = 0; c < CHARACTERS; ++c) {
-            auto sides = sides_of(c);
-            if (numbers_[sides[2]] != 0) {
-                out[c] = class_of(sides);
-                continue;
-            }
-            auto &found = of_two[sides[1] - 2 * CHARACTERS];
-            if (found == UNKNOWN) {
-                sides[2] = 0; // no side
-                found = class_of(sides);
-            }
-            out[c] = found;
+        if constexpr (Ends) {
+            constexpr std::uint32_t BLOCK = 1U << 12;
+            for (std::uint32_t c = 0; c < BLOCK; ++c) out[c] = class_of(one(c), two(c), 0);
+            for (std::uint32_t c = BLOCK; c < CHARACTERS; c += BLOCK)
+                std::copy_n(out.begin(), BLOCK, out.begin() + c);
+        } else {
+            constexpr std::uint32_t BLOCK = 1U << 6;
+            for (std::uint32_t c = 0; c < CHARACTERS; c += BLOCK)
+                std::fill_n(out.begin() + c, BLOCK, class_of(one(c), two(c), 0));
         }
+        for (const auto c : wholes_) out[c] = class_of(one(c), two(c), numbers_[WHOLE + c]);
         return out;
     }
     [[nodiscard]] std::size_t count() const { return count_; }
@@ -78,8 +58,27 @@ class Classes {
     }
 
   private:
-    std::vector<std::uint32_t> numbers_; // of each side; 0: none
+    [[nodiscard]] std::uint32_t one(std::uint32_t c) const {
+        return numbers_[Ends ? c & 0x3F : c >> 12];
+    }
+    [[nodiscard]] std::uint32_t two(std::uint32_t c) const {
+        return numbers_[TWO + (Ends ? c & 0xFFF : c >> 6)];
+    }
+    std::uint16_t class_of(std::uint64_t one, std::uint64_t two, std::uint64_t whole) {
+        const std::uint64_t key = (one << 21 | two) << 21 | whole;
+        if (key == 0) return 0;
+        const auto [place, added] = known_.try_emplace(key, count_);
+        if (added) {
+            ++count_;
+            for (const auto number : {one, two, whole}) having_[number].push_back(place->second);
+        }
+        return static_cast<std::uint16_t>(place->second);
+    }
+
+    std::vector<std::uint32_t> numbers_ = std::vector<std::uint32_t>(WHOLE + CHARACTERS); // 0: none
     std::uint32_t used_ = 0;
+    std::vector<std::uint32_t> wholes_; // characters
+    std::unordered_map<std::uint64_t, std::size_t> known_;
     std::size_t count_ = 1;
     std::vector<std::vector<std::size_t>> having_;
 };
@@ -100,25 +99,25 @@ void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
         if (!begins(at) || !continues(symbol, at - 1)) continue;
         Pair pair{};
         if (at == 1)
-            pair.left = CHARACTERS | payload(0);
+            pair.left = payload(0);
         else if (!continues(symbol, at - 2))
             continue; // of a shorter character
         else if (at == 2)
-            pair.left = 2 * CHARACTERS | payload(0) << 6 | payload(1);
+            pair.left = TWO + (payload(0) << 6 | payload(1));
         else if (begins(at - 3))
             pair.left =
-                WHOLE | (payload(at - 3) & 15) << 12 | payload(at - 2) << 6 | payload(at - 1);
+                WHOLE + ((payload(at - 3) & 15) << 12 | payload(at - 2) << 6 | payload(at - 1));
         else
             continue; // of a longer one
         const std::uint32_t first = payload(at) & 15;
         if (at + 1 == symbol.size())
-            pair.right = CHARACTERS | first;
+            pair.right = first;
         else if (!continues(symbol, at + 1))
             continue;
         else if (at + 2 == symbol.size())
-            pair.right = 2 * CHARACTERS | first << 6 | payload(at + 1);
+            pair.right = TWO + (first << 6 | payload(at + 1));
         else if (continues(symbol, at + 2))
-            pair.right = WHOLE | first << 12 | payload(at + 1) << 6 | payload(at + 2);
+            pair.right = WHOLE + (first << 12 | payload(at + 1) << 6 | payload(at + 2));
         else
             continue;
         out.push_back(pair);
@@ -142,20 +141,14 @@ Borders::Borders(const Vocabulary &vocabulary, bool named) {
     bool spelled = true; // each symbol spells what it covers
     for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
         const auto word = vocabulary.words[i];
-        bool wide = false;
-        bool opens = false;
-        for (const char c : word) {
-            wide = wide || static_cast<unsigned char>(c) >= 0xE0;
-            opens = opens || c == '<';
-        }
-        if (wide) add_pairs(word, pairs);
-        if (opens && named && has_name(word)) spelled = false;
+        if (!is_ascii(word)) add_pairs(word, pairs);
+        if (named && has_name(word)) spelled = false;
     }
     const auto is_whole = [](const Pair &pair) {
         return pair.left >= WHOLE && pair.right >= WHOLE;
     };
-    Classes lefts;
-    Classes rights;
+    Classes<true> lefts;
+    Classes<false> rights;
     std::size_t whole = 0;
     for (const auto &pair : pairs) {
         if (is_whole(pair)) {
@@ -165,8 +158,8 @@ Borders::Borders(const Vocabulary &vocabulary, bool named) {
         lefts.use(pair.left);
         rights.use(pair.right);
     }
-    left_ = lefts.make(ends);
-    right_ = rights.make(beginnings);
+    left_ = lefts.make();
+    right_ = rights.make();
     columns_ = rights.count();
     whole_.resize(std::bit_ceil(whole + 1) / 2 + 1); // 32 bits and more for each
     whole_.resize(std::bit_ceil(whole_.size()));

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.hpp"
+
 namespace mtkit {
 
 // U+2581, which stands for a space in pieces, and U+FFFD.
@@ -23,6 +25,15 @@ struct CodePoint {
 
 inline bool is_continuation(char c) {
     return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+inline bool is_ascii(std::string_view text) {
+    constexpr std::uint64_t HIGH = 0x8080808080808080;
+    const char *at = text.data();
+    const char *const end = at + text.size();
+    for (; end - at > 8; at += 8)
+        if ((load64(at) & HIGH) != 0) return false;
+    return (load_up_to_8(at, static_cast<std::size_t>(end - at)) & HIGH) == 0;
 }
 
 // The code point at `at`, which lies before the end of `text`.
