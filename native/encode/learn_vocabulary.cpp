@@ -1,5 +1,5 @@
 // What a cache begins with: the short words of a vocabulary, which are most of those that a text
-// has.
+// has; and the borders of characters, which it needs for others.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -26,6 +26,7 @@ void Engine::learn_vocabulary() {
     if (cut_.pattern == nullptr || !cacheable_ || !merges_bytes_ || !looks_words_up_ ||
         cache_bytes_ < WordCache::USUAL_BYTES)
         return;
+    if (cuts_at_borders_) make_borders();
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = false;

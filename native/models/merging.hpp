@@ -108,6 +108,7 @@ void merge_few(std::uint32_t count, const Rank &rank, const Join &join, const As
         before[i + 1] = static_cast<std::uint8_t>(i);
         behind[i] = static_cast<std::uint8_t>(i + 1);
     }
+    for (std::uint32_t i = 0; i + 1 < count; ++i) ask(i, i + 1);
     for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
     merges[count - 1] = NONE;
     while (true) {
