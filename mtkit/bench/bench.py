@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "mtkit.bench/1"
 _ENOUGH_SECONDS = 2.0
-"""What a library may use in one scenario, failing included, before it is left out of the rounds
-behind the second."""
+"""What a library may use in one scenario before it is left out of the rounds behind the second; a
+failure counts as this much."""
 _OWN_FORM = "load .mtok"
 """Loading mtkit's own form of the file, beside the others' loading of theirs."""
 

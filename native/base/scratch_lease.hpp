@@ -44,6 +44,7 @@ class Engine::ScratchLease {
     void release_large() {
         auto &model = scratch_->model;
         release(model.symbols);
+        release(model.stretches);
         release(model.heap);
         release(model.nodes);
         release(model.small_nodes);

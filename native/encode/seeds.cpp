@@ -31,7 +31,7 @@ WordCache SeedCounter::most_frequent() const {
         return left.first != right.first ? left.first > right.first : left.second < right.second;
     });
     words.resize(std::min(words.size(), MOST_KEPT));
-    WordCache out;
+    WordCache out(TABLE_BYTES);
     std::vector<std::uint32_t> ids;
     for (const auto &[count, key] : words) {
         const auto word = key.substr(0, key.size() - 1);

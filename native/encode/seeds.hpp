@@ -25,7 +25,8 @@ class SeedCounter {
 
   private:
     static constexpr std::size_t MOST_COUNTED = 1U << 20;
-    static constexpr std::size_t MOST_KEPT = 48U << 10; // 2 MB
+    static constexpr std::size_t MOST_KEPT = 48U << 10;
+    static constexpr std::size_t TABLE_BYTES = 4U << 20; // half of it is the table of short words
 
     void forget_the_rare();
 

@@ -147,7 +147,7 @@ class ScoreBpe final : public Model {
         if (l.frozen || r.frozen) return NONE;
         const std::uint32_t id = made(word, l, r, scratch);
         if (id >= ranks_.size() || ranks_[id] == NONE) return NONE;
-        if (has_unused_ && vocabulary_.types[id] == UNUSED)
+        if (has_unused_ && roles_.is_unused(id))
             halves[word.substr(l.start, r.end - l.start)] = l.end - l.start;
         return ranks_[id];
     }
@@ -236,7 +236,7 @@ class ScoreBpe final : public Model {
     bool continuation_;
     bool before_;
     bool has_unused_ = false;
-    bool is_simple_ = false; // symbols are characters, their texts say all
+    bool is_simple_ = false; // symbols are characters; none is user-defined, no piece UNUSED
     ByteIds bytes_;
     PrefixFinder user_defined_;
 };

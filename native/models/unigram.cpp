@@ -38,7 +38,7 @@ template <typename Sum> class Unigram final : public Model {
                 std::vector<Token> &out) const override {
         auto &path = scratch.stretches;
         path.clear();
-        if (word.size() >= LARGE) out.reserve(out.size() + word.size()); // growing copies
+        if (word.size() >= LARGE) out.reserve(out.size() + word.size() / 2); // growing would copy
         double sum = 0;
         for (std::size_t start = 0; start < word.size();) {
             const auto rest = word.substr(start);

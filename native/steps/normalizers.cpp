@@ -130,7 +130,15 @@ class NormalizerSequence final : public Normalizer {
         }
     }
     void run(Part &part, Arena &arena) const override {
-        for (const auto &step : steps_) step->run(part, arena);
+        // What is left of a first character that became several, and lost the first of these, is
+        // still the first one of the input: only extents say so.
+        const auto head = part.text.substr(0, HEAD);
+        const bool asks = part.head_at_start && part.extents == nullptr;
+        for (const auto &step : steps_) {
+            const bool changed = part.text.substr(0, HEAD) != head;
+            step->run(part, arena);
+            if (asks && changed && !part.head_at_start) throw NeedsExtents();
+        }
     }
     [[nodiscard]] bool aligns() const override {
         return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
@@ -141,6 +149,7 @@ class NormalizerSequence final : public Normalizer {
     }
 
   private:
+    static constexpr std::size_t HEAD = 16; // bytes of a text's beginning
     std::vector<std::unique_ptr<Normalizer>> steps_;
 };
 

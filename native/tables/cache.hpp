@@ -324,7 +324,8 @@ class WordCache {
         before.swap(short_);
         pairs_ = short_.data()->slots;
         shift_ = shift_of(short_.size());
-        if (old_.memory() > most_stored()) old_ = WordStore(); // it had more room
+        for (auto *store : {&young_, &old_}) // they had more room
+            if (store->memory() > most_stored()) *store = WordStore();
         for (const auto &two : before)
             for (const auto &entry : two.slots)
                 if (entry.key.high != 0) insert(entry, hash_of(entry.key));

@@ -194,8 +194,9 @@ class PairTable {
             if (slot == ~std::uint64_t{0}) return NONE;
             if (slot >> SYMBOL_BITS == wanted) {
                 const auto found = static_cast<std::uint32_t>(slot & SYMBOL_LIMIT);
+                if (found >= made_.size()) return NONE;
                 if (!in_order_) mtkit::prefetch(made_.data() + found);
-                return found < made_.size() ? found : NONE;
+                return found;
             }
         }
         return NONE;

@@ -44,7 +44,10 @@ class WordStore {
     // caller lets it grow to: beyond is at most one word.
     void put(const Key &key, const std::uint32_t *ids, std::size_t count, std::size_t most_bytes) {
         if (count == 0) return;
-        const auto can_grow = [&] { return 2 * GROWTH * table_bytes() <= most_bytes; };
+        const auto can_grow = [&] {
+            return 2 * GROWTH * table_bytes() <= most_bytes &&
+                   GROWTH * table_bytes() + 4 * numbers_.capacity() <= most_bytes;
+        };
         if (2 * kept_ >= WAYS * buckets_.size() && (buckets_.empty() || can_grow())) grow();
         Slot *room = free_slot(tag_of(key.hash));
         // Where eight are not enough, the next one would be lost, and then another to it.
