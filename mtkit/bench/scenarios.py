@@ -203,7 +203,12 @@ def peak_bytes() -> int:
 
 
 def _forget_peak() -> None:
-    """Let the most memory be what there is now, where the system can: loading may have had more."""
+    """Let the most memory be what is in use now, where the system can: loading had more."""
+    from ctypes import CDLL
+
+    trim = getattr(CDLL(None), "malloc_trim", None)  # of glibc: what was freed goes back
+    if trim is not None:
+        trim(0)
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")  # as proc(5) has it
