@@ -18,7 +18,7 @@ def build_pairs(
 ) -> tuple[bytes, bytes, bytes]:
     """The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge."""
 
-def build_own_words(merges: object, sections: dict[str, object]) -> bytes:
+def build_own_words(merges: object, sections: dict[str, object], raw: bool) -> bytes:
     """A bit for each piece of which merging bytes makes itself; empty: not each byte is one."""
 
 def build_trie(blob: object, ends: object, listed: object) -> bytes:

@@ -331,8 +331,9 @@ class _Model:
             model.missing == "after",
         )
         self.sections["PAIR"], self.sections["MRGD"], self.sections["PBIT"] = pairs
-        if self.raw and not (prefix or suffix or model.missing == "after"):
-            own = native.build_own_words(model.merges.pairs.data, dict[str, object](self.sections))
+        if not (prefix or suffix or model.missing == "after"):
+            sections = dict[str, object](self.sections)
+            own = native.build_own_words(model.merges.pairs.data, sections, self.raw)
             if own:
                 self.sections["OWNW"] = own
         return b"".join(

@@ -72,12 +72,12 @@ Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefi
     return Pair3(nb::make_tuple(to_bytes(pairs.slots), to_bytes(pairs.made), to_bytes(pairs.bits)));
 }
 
-nb::bytes build_own_words(nb::handle merges, const Sections &sections) {
+nb::bytes build_own_words(nb::handle merges, const Sections &sections, bool raw) {
     const Buffer merge_view(merges);
     Borrowed borrowed(sections);
     const mtkit::PairTable pairs(borrowed.tables);
     return to_bytes(mtkit::build_own_words(merge_view.numbers(), pairs, borrowed.words,
-                                           borrowed.pieces.size()));
+                                           borrowed.pieces.size(), raw));
 }
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
@@ -141,7 +141,7 @@ void bind_build(nb::module_ &m) {
           "listed"_a, "The table piece -> id; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
           "The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge.");
-    m.def("build_own_words", &build_own_words, "merges"_a, "sections"_a,
+    m.def("build_own_words", &build_own_words, "merges"_a, "sections"_a, "raw"_a,
           "A bit for each piece of which merging bytes makes itself; empty: not each byte is one.");
     m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
           "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");

@@ -206,11 +206,10 @@ class Engine::Chunked {
             if (image.size == 0) return false;
             text.append(image.bytes, image.size);
         }
+        Ids ids(engine_, scratch_, out_);
         for (std::string_view rest = text; !rest.empty();) {
             const std::size_t end = engine_.word_end(rest, scratch_);
-            scratch_.tokens.clear();
-            engine_.encode_word(rest.substr(0, end), false, scratch_);
-            for (const auto &token : scratch_.tokens) out_.push_back(token.id);
+            ids.parts(rest.substr(0, end), text.data() + text.size());
             rest.remove_prefix(end);
         }
         return true;
@@ -231,7 +230,7 @@ class Engine::Chunked {
                           words.size() >= std::size_t{behind} + std::size_t{in_front};
         Ids ids(engine_, scratch_, out_);
         for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
-            ids.word(words[i], nullptr, words[i].data() + words[i].size());
+            ids.parts(words[i], words[i].data() + words[i].size());
         arena.reset();
         return fits;
     }

@@ -5,6 +5,7 @@
 // normalized text. Which characters of ASCII do what is found by asking the steps once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -58,6 +59,23 @@ struct Chunks {
         const auto byte = static_cast<unsigned char>(text[at - 1]);
         return kind[static_cast<unsigned char>(text[at])] == BLANK && byte > ' ' && left[byte] &&
                (kind[byte] == WORD || kind[byte] == SOLO);
+    }
+    // Set `text` to the chunk, of characters that are their images, that becomes a word of the
+    // model; false where it is none.
+    bool text_of(std::string_view word, std::string &text) const {
+        const auto &blank = image[' '];
+        const std::string_view front = removed ? before : std::string_view(blank.bytes, blank.size);
+        if (!word.starts_with(front)) return false;
+        word.remove_prefix(front.size());
+        text.assign(removed ? 0 : 1, ' ');
+        text += word;
+        const bool solo = removed && word.size() == 1;
+        return !word.empty() && std::ranges::all_of(word, [&](char c) {
+            const auto byte = static_cast<unsigned char>(c);
+            const auto what = kind[byte];
+            return (what == WORD || (solo && what == SOLO)) && image[byte].size == 1 &&
+                   image[byte].bytes[0] == c;
+        });
     }
     // Where the chunk at `start` ends that asks for its neighbours.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t start) const {

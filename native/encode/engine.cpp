@@ -150,12 +150,18 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
     return valid;
 }
 
-const Borders *Engine::make_borders() const {
+bool Engine::make_borders() const {
     std::call_once(once_, [this] {
-        made_ = std::make_unique<Borders>(vocabulary_, model_->merges_byte_names());
-        borders_.store(made_.get(), std::memory_order_release);
+        if (merges_bytes_) {
+            made_ = std::make_unique<Borders>(vocabulary_);
+            borders_.store(made_.get(), std::memory_order_release);
+            return;
+        }
+        const bool names = model_->merges_byte_names();
+        made_for_characters_ = std::make_unique<CharacterBorders>(vocabulary_, names);
+        character_borders_.store(made_for_characters_.get(), std::memory_order_release);
     });
-    return made_.get();
+    return merges_bytes_ ? made_->any() : made_for_characters_->any();
 }
 
 std::vector<std::uint8_t> Engine::own_words() const {

@@ -16,6 +16,7 @@
 #include "encode/chunks.hpp"
 #include "encode/id_list.hpp"
 #include "models/borders.hpp"
+#include "models/character_borders.hpp"
 #include "models/models.hpp"
 #include "steps/split_points.hpp"
 #include "steps/steps.hpp"
@@ -77,7 +78,8 @@ class Engine {
     // Make what is otherwise made when enough text was seen; whether words are cut at borders.
     bool warm() const {
         if (in_chunks_) make_chunks();
-        return cuts_at_borders_ && make_borders()->any();
+        model_->warm();
+        return cuts_at_borders_ && make_borders();
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
@@ -119,6 +121,7 @@ class Engine {
 
     class Ids;
     class Chunked;
+    class Learner;
     class Finder;
     class Rows;
     class Places;
@@ -143,26 +146,28 @@ class Engine {
         const bool cut = cut_at_marks_ && scratch.model.whole_characters;
         return cut ? split_points_.first(text) : text.size();
     }
-    // Whether there may be borders in a word.
+    // Whether there may be borders in a word: of bytes only Han and the like are cut.
     [[nodiscard]] bool may_cut(std::string_view word) const {
-        if (!cuts_at_borders_) return false;
-        if (word.starts_with(MARK)) word.remove_prefix(MARK.size());
+        if (!merges_bytes_) return cuts_at_borders_ && word.size() > 1;
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(word[i]); };
-        return word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0);
+        return cuts_at_borders_ && word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0);
     }
     // Put start and end of what the model is asked for one by one, and whether it is less than
     // the word.
     template <typename Put>
     void parts(std::string_view word, Scratch &scratch, const Put &put) const {
-        const bool valid = scratch.model.whole_characters;
-        const bool cut = may_cut(word) && (valid || merges_bytes_);
-        const auto *borders = cut ? borders_.load(std::memory_order_acquire) : nullptr;
-        if (borders == nullptr)
-            put(0, word.size(), false);
-        else if (valid)
-            borders->parts<true>(word, put);
-        else
-            borders->parts<false>(word, put);
+        if (may_cut(word)) {
+            if (const auto *borders = borders_.load(std::memory_order_acquire)) {
+                borders->parts(word, put);
+                return;
+            }
+            const auto *borders = character_borders_.load(std::memory_order_acquire);
+            if (borders != nullptr && scratch.model.whole_characters) {
+                borders->parts(word, put);
+                return;
+            }
+        }
+        put(0, word.size(), false);
     }
     // Put the words of a text without added tokens.
     template <typename Put>
@@ -170,7 +175,7 @@ class Engine {
     void learn_vocabulary();
     const Chunks *make_chunks() const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
-    const Borders *make_borders() const;
+    bool make_borders() const; // whether there are any
     void encode_word(std::string_view word, bool part, Scratch &scratch) const;
 
     Tables tables_;
@@ -197,7 +202,9 @@ class Engine {
     static constexpr std::size_t WIDE = 16U << 10;
     mutable std::once_flag once_;
     mutable std::unique_ptr<Borders> made_;
-    mutable std::atomic<const Borders *> borders_ = nullptr;
+    mutable std::unique_ptr<CharacterBorders> made_for_characters_;
+    mutable std::atomic<const Borders *> borders_ = nullptr; // of a model that merges bytes
+    mutable std::atomic<const CharacterBorders *> character_borders_ = nullptr; // of another
     // The same; null where a text is not to be cut at seams.
     static constexpr std::size_t SOME = 1U << 8;
     mutable std::once_flag once_chunks_;

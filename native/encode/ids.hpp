@@ -23,9 +23,26 @@ class Engine::Ids {
     void added(const Segment &piece) { out_.push_back(piece.id); }
 
     void word(std::string_view word, const Extent *, const char *readable) {
+        if (!engine_.may_cut(word)) return put(word, false, readable);
+        if (found(word, false, readable)) return;
+        const std::size_t before = out_.size();
+        const bool keeps = engine_.cacheable_ && word.size() <= WordCache::LARGEST;
+        const WordCache::Word asked(keeps ? word : std::string_view(), false);
+        std::size_t count = 0;
+        const auto *const ids = keeps ? scratch_.cache.find(asked, count) : nullptr;
+        if (ids != nullptr)
+            out_.append({ids, count});
+        else if (parts(word, readable) > 1 && keeps)
+            remember(asked, before);
+    }
+    // A word that is not asked for as a whole; how many parts it has.
+    std::size_t parts(std::string_view word, const char *readable) {
+        std::size_t count = 0;
         engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
             put(word.substr(start, end - start), part, readable);
+            ++count;
         });
+        return count;
     }
 
     // Take the whole part in chunks; whether that can be.
@@ -65,15 +82,20 @@ class Engine::Ids {
                      const char *readable);
 
     void put(std::string_view word, bool part, const char *readable) {
+        if (!found(word, part, readable)) other(word, part);
+    }
+    // Whether it is a word of the usual kind that was met before.
+    bool found(std::string_view word, bool part, const char *readable) {
+        if (word.size() > WordCache::SHORT) return false;
+        const WordCache::Fast cache(scratch_.cache);
         const auto left = static_cast<std::size_t>(readable - word.data());
-        if (word.size() <= WordCache::SHORT && left >= WordCache::READ) {
-            const WordCache::Fast cache(scratch_.cache);
-            if (const auto *entry = cache.find(word.data(), word.size(), part)) {
-                out_.append({entry->ids, entry->count()});
-                return;
-            }
-        }
-        other(word, part);
+        const auto *const entry = left >= WordCache::READ
+                                      ? cache.find(word.data(), word.size(), part)
+                                      : cache.find(word, part);
+        if (entry == nullptr) return false;
+        std::memcpy(out_.room(WordCache::READ_IDS), entry->ids, sizeof entry->ids);
+        out_.advance(entry->count());
+        return true;
     }
 
     // Whether it is a word that was met before.
@@ -93,10 +115,14 @@ class Engine::Ids {
             out_.append({seed->ids, seed->count()});
         else
             encode(word, part);
-        const auto ids = out_.ids().subspan(before);
-        if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(asked, ids.size()))
-            scratch_.cache.put(asked, ids.data(), ids.size());
+        remember(asked, before);
         return false;
+    }
+    // A word and its ids, which were put from `before` on.
+    void remember(const WordCache::Word &word, std::size_t before) {
+        const auto ids = out_.ids().subspan(before);
+        if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(word, ids.size()))
+            scratch_.cache.put(word, ids.data(), ids.size());
     }
     // The vocabulary is asked for words that the cache does not know: where it has them is on its
     // way for all words of a block together. `Starts` has a bit for where each of them ends.

@@ -124,25 +124,13 @@ void add_pairs(std::string_view symbol, std::vector<Pair> &out) {
     }
 }
 
-// Whether a symbol is longer than the name of a byte, <0xHH>, which is part of it.
-bool has_name(std::string_view symbol) {
-    constexpr std::string_view FRONT = "<0x";
-    constexpr std::size_t SIZE = 6;
-    if (symbol.size() <= SIZE) return false;
-    for (auto at = symbol.find(FRONT); at != symbol.npos; at = symbol.find(FRONT, at + 1))
-        if (at + SIZE <= symbol.size() && symbol[at + SIZE - 1] == '>') return true;
-    return false;
-}
-
 } // namespace
 
-Borders::Borders(const Vocabulary &vocabulary, bool named) {
+Borders::Borders(const Vocabulary &vocabulary) {
     std::vector<Pair> pairs;
-    bool spelled = true; // each symbol spells what it covers
     for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
         const auto word = vocabulary.words[i];
         if (!is_ascii(word)) add_pairs(word, pairs);
-        if (named && has_name(word)) spelled = false;
     }
     const auto is_whole = [](const Pair &pair) {
         return pair.left >= WHOLE && pair.right >= WHOLE;
@@ -164,10 +152,8 @@ Borders::Borders(const Vocabulary &vocabulary, bool named) {
     whole_.resize(std::bit_ceil(whole + 1) / 2 + 1); // 32 bits and more for each
     whole_.resize(std::bit_ceil(whole_.size()));
     bits_ = 64 * whole_.size() - 1;
-    const bool few =
-        std::max(columns_, lefts.count()) <= PAIRED && columns_ * lefts.count() <= MOST_CELLS;
-    any_ = few && spelled;
-    if (!any_) { // more than a vocabulary made of texts has, or other symbols: all may be crossed
+    any_ = std::max(columns_, lefts.count()) <= PAIRED && columns_ * lefts.count() <= MOST_CELLS;
+    if (!any_) { // more than a vocabulary made of texts has: all may be crossed
         left_.assign(CHARACTERS, 1);
         right_.assign(CHARACTERS, 1);
         cells_.assign(columns_ + 2, 1);

@@ -1,4 +1,4 @@
-// Where merges cannot reach over the border between two characters.
+// Borders for models that merge bytes: where merges cannot reach over, between two characters.
 //
 // Merging builds nothing but symbols. Where no symbol has the end of one character and the
 // beginning of the next side by side, what stands before the border and what stands behind it merge
@@ -16,19 +16,18 @@ namespace mtkit {
 
 class Borders {
   public:
-    // Looks through all symbols once. `Named`: those of bytes merge by their names, <0xHH>.
-    Borders(const Vocabulary &vocabulary, bool named);
+    // Looks through all symbols once.
+    explicit Borders(const Vocabulary &vocabulary);
 
     // Whether there is any to cut at.
     [[nodiscard]] bool any() const { return any_; }
 
     // Put start and end of each part of a word, and whether it is less than the word.
-    // `Valid`: it is UTF-8.
-    template <bool Valid, typename Put> void parts(std::string_view word, const Put &put) const {
+    template <typename Put> void parts(std::string_view word, const Put &put) const {
         std::size_t start = 0;
         std::uint32_t before = NONE;
         for (std::size_t at = 0; at < word.size();) {
-            const std::uint32_t c = three<Valid>(word, at);
+            const std::uint32_t c = three(word, at);
             if (before < NONE && c < NONE && !crossed(before, c)) {
                 put(start, at, true);
                 start = at;
@@ -53,14 +52,14 @@ class Borders {
 
   private:
     // The payload of the three-byte character at `at`, NONE where there is none.
-    template <bool Valid> static std::uint32_t three(std::string_view text, std::size_t at) {
+    static std::uint32_t three(std::string_view text, std::size_t at) {
         const auto byte = [&](std::size_t i) {
             return std::uint32_t{static_cast<unsigned char>(text[at + i])};
         };
         if (text.size() - at < 3 || (byte(0) & 0xF0) != 0xE0) return NONE;
         const std::uint32_t second = byte(1) ^ 0x80;
         const std::uint32_t third = byte(2) ^ 0x80;
-        if (!Valid && (second | third) >= 0x40) return NONE;
+        if ((second | third) >= 0x40) return NONE;
         return (byte(0) & 15) << 12 | second << 6 | third;
     }
     [[nodiscard]] std::uint64_t bit_of(std::uint32_t left, std::uint32_t right) const {

@@ -65,6 +65,7 @@ struct ModelScratch {
     WordCache segments;            // of Unigram: how sure each is, its tokens
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8
+    std::uint32_t merged = 0;      // short words
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
@@ -82,6 +83,9 @@ class Model {
     // Append the tokens of one word.
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
+
+    // Make what is otherwise made when many words were encoded.
+    virtual void warm() const {}
 
     // Whether it merges bytes, symbols that spell what they cover.
     [[nodiscard]] virtual bool merges_bytes() const { return false; }

@@ -20,6 +20,15 @@ ByteIds Roles::byte_ids(bool singles) const {
     return out;
 }
 
+bool is_more_than_byte_name(std::string_view piece) {
+    constexpr std::string_view FRONT = "<0x";
+    constexpr std::size_t SIZE = 6;
+    if (piece.size() <= SIZE) return false;
+    for (auto at = piece.find(FRONT); at != piece.npos; at = piece.find(FRONT, at + 1))
+        if (at + SIZE <= piece.size() && piece[at + SIZE - 1] == '>') return true;
+    return false;
+}
+
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
            const ByteIds *bytes, bool fuse, std::vector<Token> &out) {
     bool fusing = false;

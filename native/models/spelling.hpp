@@ -34,6 +34,9 @@ struct Roles {
     [[nodiscard]] ByteIds byte_ids(bool singles) const;
 };
 
+// Whether a piece is longer than the name of a byte, <0xHH>, which is part of it.
+bool is_more_than_byte_name(std::string_view piece);
+
 // Append tokens for stretches in order: byte tokens (each covering the whole stretch) where
 // `bytes` is given and has them all, else the unknown token, one for neighbours if `fuse`.
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,

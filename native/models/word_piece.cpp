@@ -33,11 +33,16 @@ class WordPiece final : public Model {
             const std::size_t most = words_.longest() > head ? words_.longest() - head : 0;
             std::size_t end = word.size() - from > most ? from + most : word.size();
             while (end > from && end < word.size() && is_continuation(word[end])) --end;
+            auto longest = word.substr(from, end - from);
+            if (head != 0) {
+                scratch.key = prefix;
+                longest = scratch.key += longest;
+            }
             std::uint32_t id = NONE;
             while (end > from) {
-                scratch.key = prefix;
-                scratch.key += word.substr(from, end - from);
-                id = words_.find(scratch.key);
+                const auto key = longest.substr(0, head + end - from);
+                const std::uint64_t hash = hash_bytes(key);
+                if (filter_.may_have(hash)) id = words_.find(key, hash);
                 if (id != NONE) break;
                 end = previous(word, end);
             }
@@ -57,6 +62,8 @@ class WordPiece final : public Model {
         out.push_back({unk_, start, static_cast<std::uint32_t>(word.size())});
     }
 
+    [[nodiscard]] bool looks_words_up() const override { return true; }
+
   private:
     [[nodiscard]] std::size_t length(std::string_view word) const {
         if (bytes_) return word.size();
@@ -66,6 +73,7 @@ class WordPiece final : public Model {
     }
 
     WordTable words_;
+    WordFilter filter_{words_};
     std::uint32_t unk_;
     std::string_view prefix_;
     std::uint32_t max_chars_;

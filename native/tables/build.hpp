@@ -38,11 +38,12 @@ struct PairSlots {
 PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &words,
                       std::size_t symbols, std::size_t prefix, bool by_text);
 
-// OWNW of a model that merges bytes: the pieces of which merging is known to make nothing but
-// themselves; empty where not each byte is a symbol. Merges as for build_pairs, not by text.
+// OWNW of a model that merges bytes (`raw`) or characters: the pieces of which merging is known to
+// make nothing but themselves; empty where not each byte is a symbol. Merges as for build_pairs,
+// not by text.
 std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
                                           const PairTable &pairs, const WordTable &words,
-                                          std::size_t pieces);
+                                          std::size_t pieces, bool raw);
 
 // Place of each score in descending order, equal ones alike; NONE for those not above `floor`.
 std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const double *floor);

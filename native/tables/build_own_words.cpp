@@ -1,4 +1,5 @@
 #include "tables/build.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -10,7 +11,7 @@ class OwnWords {
   public:
     OwnWords(const PairTable &pairs, std::size_t symbols) : pairs_(pairs), made_(symbols) {}
 
-    void add_byte(std::uint32_t symbol) { made_[symbol] = {symbol, symbol, 0}; }
+    void add_first(std::uint32_t symbol) { made_[symbol] = {symbol, symbol, 0}; }
 
     // The merges have to come in the order of their ranks.
     void add(std::uint32_t left, std::uint32_t right, std::uint32_t rank) {
@@ -29,7 +30,7 @@ class OwnWords {
     struct Made {
         std::uint32_t left = NONE;
         std::uint32_t right = NONE;
-        std::uint32_t order = NONE; // its rank and one; 0: a byte
+        std::uint32_t order = NONE; // its rank and one; 0: it is there before any merge
     };
 
     // Whether two symbols come about side by side: nothing merges over the border between them.
@@ -62,13 +63,18 @@ class OwnWords {
 
 std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
                                           const PairTable &pairs, const WordTable &words,
-                                          std::size_t pieces) {
+                                          std::size_t pieces, bool raw) {
     OwnWords own(pairs, words.count());
-    for (unsigned byte = 0; byte < 256; ++byte) {
+    for (unsigned byte = 0; raw && byte < 256; ++byte) {
         const char c = static_cast<char>(byte);
         const std::uint32_t symbol = words.find({&c, 1});
         if (symbol == NONE) return {};
-        own.add_byte(symbol);
+        own.add_first(symbol);
+    }
+    for (std::uint32_t symbol = 0; !raw && symbol < pieces; ++symbol) {
+        const auto piece = words[symbol];
+        const bool single = !piece.empty() && decode(piece, 0).size == piece.size();
+        if (single && words.find(piece) == symbol) own.add_first(symbol);
     }
     for (std::size_t rank = 0; rank < merges.size() / 2; ++rank)
         own.add(merges[2 * rank], merges[2 * rank + 1], static_cast<std::uint32_t>(rank));

@@ -69,7 +69,9 @@ class WordCache {
         // processor's cache.
         [[nodiscard]] Asked ask(const char *word, std::size_t size, bool part) const {
             const auto &[low, high, kind] = MASKS[size + (part ? SHORT + 1 : 0)];
-            const Key key{load64(word) & low, (load64(word + 8) & high) | kind};
+            return ask({load64(word) & low, (load64(word + 8) & high) | kind});
+        }
+        [[nodiscard]] Asked ask(const Key &key) const {
             const auto *const pair = pairs_ + (hash_of(key) >> shift_ << 1);
             prefetch(pair);
             return {key, pair};
@@ -87,6 +89,10 @@ class WordCache {
         [[nodiscard]] const Short *find(const char *word, std::size_t size, bool part) const {
             return find(ask(word, size, part));
         }
+        // A short word behind which nothing may be read.
+        [[nodiscard]] const Short *find(std::string_view word, bool part) const {
+            return find(ask(key_of(word, part)));
+        }
 
       private:
         const Short *pairs_;
@@ -101,14 +107,18 @@ class WordCache {
                 hash_ = hash_long(text) ^ static_cast<std::uint64_t>(part);
                 return;
             }
-            const std::size_t head = std::min<std::size_t>(text.size(), 8);
-            key_ = {load_up_to_8(text.data(), head),
-                    load_up_to_8(text.data() + head, text.size() - head) | kind(text.size(), part)};
+            key_ = key_of(text, part);
             hash_ = hash_of(key_);
         }
 
+        [[nodiscard]] std::size_t size() const { return text_.size(); }
+
       private:
         friend class WordCache;
+        // A short one whose key is known.
+        Word(const char *text, const Key &key)
+            : text_(text, key.high >> 56 & SHORT), part_(key.high >> 56 > SHORT), key_(key),
+              hash_(hash_of(key)) {}
         [[nodiscard]] bool is_short() const { return text_.size() <= SHORT; }
         [[nodiscard]] WordStore::Key stored() const { return {text_, part_, hash_}; }
 
@@ -230,8 +240,11 @@ class WordCache {
     static constexpr std::size_t LEAST_BYTES = 64U << 10;
     static constexpr std::size_t MOST_MET = 1U << 13;
 
-    static std::uint64_t kind(std::uint64_t size, bool part) {
-        return (size | std::uint64_t{part} << 4) << 56;
+    static Key key_of(std::string_view word, bool part) {
+        const std::size_t head = std::min<std::size_t>(word.size(), 8);
+        const std::uint64_t kind = (word.size() | std::uint64_t{part} << 4) << 56;
+        return {load_up_to_8(word.data(), head),
+                load_up_to_8(word.data() + head, word.size() - head) | kind};
     }
     // By size, of words and then of parts.
     struct Mask {
@@ -246,7 +259,7 @@ class WordCache {
             for (std::size_t byte = 0; byte < size; ++byte)
                 (byte < 8 ? masks[i].low : masks[i].high) |= std::uint64_t{0xFF}
                                                              << (8 * (byte % 8));
-            masks[i].kind = std::uint64_t{i} << 56; // as kind() has it
+            masks[i].kind = std::uint64_t{i} << 56; // as key_of() has it
         }
         return masks;
     }();
@@ -290,9 +303,7 @@ class WordCache {
         }
         char text[READ];
         std::memcpy(text, &own[1].key, sizeof text);
-        const auto kind = own[1].key.high >> 56;
-        const Word word({text, kind & SHORT}, kind > SHORT);
-        put_long(word, own[1].ids, own[1].count());
+        put_long({text, own[1].key}, own[1].ids, own[1].count());
         own[1] = entry;
     }
 

@@ -62,7 +62,7 @@ class WordStore {
         const std::size_t end = at + HEAD + text + count;
         if (end > numbers_.capacity()) {
             const std::size_t most = (most_bytes - std::min(most_bytes, table_bytes())) / 4;
-            numbers_.reserve(std::max(std::min(2 * end, most), end));
+            numbers_.reserve(std::max(std::min(GROWTH * end, most), end));
         }
         slot = {tag_of(key.hash), static_cast<std::uint32_t>(at)};
         numbers_.resize(end);
