@@ -2,6 +2,9 @@
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
 // byte_pair_merge.
+#include <atomic>
+#include <mutex>
+
 #include "models/merging.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -49,7 +52,7 @@ class Bpe final : public Model {
             }
         }
         if (bytes_alone_ && word.size() <= FEW) {
-            merge_bytes(word, out);
+            merge_bytes(word, scratch, out);
             return;
         }
         if (characters_alone_ && merge_characters(word, out)) return;
@@ -67,6 +70,9 @@ class Bpe final : public Model {
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
+    void warm() const override {
+        if (bytes_alone_) make_ascii();
+    }
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
     [[nodiscard]] bool looks_words_up() const override {
         return ignore_merges_ || !vocabulary_.own_words.empty();
@@ -82,13 +88,31 @@ class Bpe final : public Model {
     static constexpr std::uint32_t FEW = FEW_SYMBOLS;
 
     // A short word in which every byte is a symbol.
-    void merge_bytes(std::string_view word, std::vector<Token> &out) const {
+    void merge_bytes(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
         const auto count = static_cast<std::uint32_t>(word.size());
-        for (std::uint32_t i = 0; i < count; ++i)
-            ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
+        const auto byte = [&](std::uint32_t i) { return static_cast<unsigned char>(word[i]); };
+        for (std::uint32_t i = 0; i < count; ++i) ids[i] = literal_.id[byte(i)];
+        const auto *known = ascii_.load(std::memory_order_acquire);
+        if (known == nullptr && ++scratch.merged > MANY_WORDS) known = make_ascii();
         merge(
-            ids, count, [](std::uint32_t at) { return at; }, out);
+            ids, count,
+            [&](std::uint32_t at) {
+                const bool is_known = known != nullptr && (byte(at) | byte(at + 1)) < ASCII;
+                return is_known ? known + byte(at) * ASCII + byte(at + 1) : nullptr;
+            },
+            [](std::uint32_t at) { return at; }, out);
+    }
+    // Ranks of merges of two bytes of ASCII, which most words begin with.
+    const std::uint32_t *make_ascii() const {
+        std::call_once(once_, [this] {
+            made_ascii_.reserve(ASCII * ASCII);
+            for (unsigned left = 0; left < ASCII; ++left)
+                for (unsigned right = 0; right < ASCII; ++right)
+                    made_ascii_.push_back(pairs_.rank(literal_.id[left], literal_.id[right]));
+            ascii_.store(made_ascii_.data(), std::memory_order_release);
+        });
+        return made_ascii_.data();
     }
     // A word of few characters, or bytes of unknown ones; false where it is another.
     bool merge_characters(std::string_view word, std::vector<Token> &out) const {
@@ -111,25 +135,32 @@ class Bpe final : public Model {
         }
         starts[count] = static_cast<std::uint32_t>(word.size());
         merge(
-            ids, count, [&](std::uint32_t at) { return starts[at]; }, out);
+            ids, count, [](std::uint32_t) -> const std::uint32_t * { return nullptr; },
+            [&](std::uint32_t at) { return starts[at]; }, out);
         return true;
     }
 
-    // `start_of` says where a symbol begins in the word.
-    template <typename StartOf>
-    void merge(std::uint32_t *ids, std::uint32_t count, const StartOf &start_of,
+    // `known` has the rank of the merge of a symbol with the next one, or nothing; `start_of` says
+    // where it begins in the word.
+    template <typename Known, typename StartOf>
+    void merge(std::uint32_t *ids, std::uint32_t count, const Known &known, const StartOf &start_of,
                std::vector<Token> &out) const {
-        static_assert(SYMBOL_LIMIT <= FEW_RANKS);
+        PairTable::Asked begun[FEW];
+        for (std::uint32_t i = 0; i + 1 < count; ++i)
+            if (known(i) == nullptr) begun[i] = pairs_.ask(ids[i], ids[i + 1]);
         merge_few(
             count,
+            [&](std::uint32_t at) {
+                const std::uint32_t *const rank = known(at);
+                return rank != nullptr ? *rank : pairs_.rank(begun[at], ids[at], ids[at + 1]);
+            },
             [&](std::uint32_t at, std::uint32_t next, std::uint32_t) {
-                return pairs_.rank(ids[at], ids[next]);
+                return pairs_.ask(ids[at], ids[next]);
+            },
+            [&](PairTable::Asked asked, std::uint32_t at, std::uint32_t next, std::uint32_t) {
+                return pairs_.rank(asked, ids[at], ids[next]);
             },
             [&](std::uint32_t at, std::uint32_t rank) { ids[at] = pairs_.made(rank); },
-            // The memory of two pairs is asked for before either is waited for.
-            [&](std::uint32_t at, std::uint32_t next) {
-                if (pairs_.may_merge(ids[at], ids[next])) pairs_.prefetch(ids[at], ids[next]);
-            },
             [&](std::uint32_t at, std::uint32_t end) {
                 out.push_back({ids[at], start_of(at), start_of(end)});
             });
@@ -244,6 +275,12 @@ class Bpe final : public Model {
     ByteIds named_;
     bool bytes_alone_;      // every byte is a symbol, and nothing else is at first
     bool characters_alone_; // every character is one, or the names of its bytes are
+
+    static constexpr unsigned ASCII = 128;
+    static constexpr std::uint32_t MANY_WORDS = 256; // take as long as it takes to make
+    mutable std::once_flag once_;
+    mutable std::vector<std::uint32_t> made_ascii_;
+    mutable std::atomic<const std::uint32_t *> ascii_ = nullptr;
 };
 
 class RankBpe final : public Model {

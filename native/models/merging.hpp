@@ -89,42 +89,63 @@ void merge_by_heap(std::vector<ModelScratch::Symbol> &symbols, std::vector<std::
 // Symbols stay at the place of their first one; the least number of a rank and a place is the
 // leftmost of the lowest ranks.
 inline constexpr std::uint32_t FEW_SYMBOLS = 32;
-inline constexpr std::uint32_t FEW_RANKS = NONE / FEW_SYMBOLS;
 
-// `rank(at, next, end)` is that of merging the symbol at one place with the next, which goes to
-// `end`, below FEW_RANKS, or NONE; `join(at, rank)` makes them one, `ask(at, next)` is told which
-// rank is wanted soon. `take(at, end)` gets what remains. There are up to FEW_SYMBOLS.
-template <typename Rank, typename Join, typename Ask, typename Take>
-void merge_few(std::uint32_t count, const Rank &rank, const Join &join, const Ask &ask,
-               const Take &take) {
-    std::uint32_t merges[FEW_SYMBOLS]; // with the next symbol: rank and place, or NONE
+// The least of some numbers, behind which there is one more. They are as wide as that so that no
+// compiler reads several at once of what was just written one by one: that waits.
+inline std::uint64_t least(const std::uint64_t *numbers, std::uint32_t count) {
+    std::uint64_t even = numbers[0];
+    std::uint64_t odd = numbers[1];
+    for (std::uint32_t i = 2; i < count; i += 2) {
+        even = std::min(even, numbers[i]);
+        odd = std::min(odd, numbers[i + 1]);
+    }
+    return std::min(even, odd);
+}
+
+// `first(at)` is the rank of the merge of a symbol with the next before anything is merged, or
+// NONE. `ask(at, next, end)` begins to look for that of a symbol with the next one, which goes to
+// `end`, and `rank(asked, at, next, end)` is it: the memory that two pairs wait for is on its way
+// before either is waited for. `join(at, rank)` makes both one. `take(at, end)` gets what remains.
+// There are up to FEW_SYMBOLS.
+template <typename First, typename Ask, typename Rank, typename Join, typename Take>
+void merge_few(std::uint32_t count, const First &first, const Ask &ask, const Rank &rank,
+               const Join &join, const Take &take) {
+    constexpr std::uint64_t NEVER = ~std::uint64_t{0};
+    std::uint64_t merges[FEW_SYMBOLS + 1]; // with the next symbol: rank and place, or NEVER
     std::uint8_t before[FEW_SYMBOLS + 1] = {};
     std::uint8_t behind[FEW_SYMBOLS];
-    const auto number = [&](std::uint32_t at) {
-        const std::uint32_t found = rank(at, behind[at], behind[behind[at]]);
-        return found == NONE ? NONE : found * FEW_SYMBOLS + at;
+    const auto number = [](std::uint32_t found, std::uint32_t at) {
+        return found == NONE ? NEVER : std::uint64_t{found} * FEW_SYMBOLS + at;
     };
     for (std::uint32_t i = 0; i < count; ++i) {
         before[i + 1] = static_cast<std::uint8_t>(i);
         behind[i] = static_cast<std::uint8_t>(i + 1);
     }
-    for (std::uint32_t i = 0; i + 1 < count; ++i) ask(i, i + 1);
-    for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(i);
-    merges[count - 1] = NONE;
+    for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(first(i), i);
+    merges[count - 1] = merges[count] = NEVER;
     while (true) {
-        const std::uint32_t best = *std::min_element(merges, merges + count);
-        if (best == NONE) break;
-        const std::uint32_t at = best % FEW_SYMBOLS;
+        const std::uint64_t best = least(merges, count);
+        if (best == NEVER) break;
+        const auto at = static_cast<std::uint32_t>(best % FEW_SYMBOLS);
         const std::uint32_t gone = behind[at];
         const std::uint8_t next = behind[gone];
-        join(at, best / FEW_SYMBOLS);
+        join(at, static_cast<std::uint32_t>(best / FEW_SYMBOLS));
         behind[at] = next;
         before[next] = static_cast<std::uint8_t>(at);
-        merges[gone] = NONE;
+        merges[gone] = NEVER;
         const std::uint32_t left = before[at];
-        if (at > 0) ask(left, at);
-        merges[at] = next < count ? number(at) : NONE;
-        if (at > 0) merges[left] = number(left);
+        const auto ask_left = [&] { return ask(left, at, next); };
+        if (next == count) {
+            merges[at] = NEVER;
+            if (at > 0) merges[left] = number(rank(ask_left(), left, at, next), left);
+            continue;
+        }
+        const auto asked = ask(at, next, behind[next]);
+        if (at > 0) {
+            const auto asked_left = ask_left();
+            merges[left] = number(rank(asked_left, left, at, next), left);
+        }
+        merges[at] = number(rank(asked, at, next, behind[next]), at);
     }
     for (std::uint32_t at = 0; at < count; at = behind[at]) take(at, behind[at]);
 }

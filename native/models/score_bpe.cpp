@@ -31,7 +31,7 @@ class ScoreBpe final : public Model {
         }
         user_defined_.build(std::move(user_defined));
         if (before_ || has_unused_) return;
-        made_.resize(std::min<std::size_t>(ranks_.size(), FEW_RANKS), NONE);
+        made_.resize(ranks_.size(), NONE);
         is_simple_ = user_defined_.empty() && !continuation_;
         for (std::uint32_t id = 0; id < ranks_.size(); ++id) {
             if (ranks_[id] == NONE) continue;
@@ -86,6 +86,8 @@ class ScoreBpe final : public Model {
         return any_ ? vocabulary_.words.find(text) : roles_.find(text);
     }
 
+    struct Unasked {};
+
     // A word of few characters; false where it is another.
     bool merge_characters(std::string_view word, ModelScratch &scratch,
                           std::vector<Token> &out) const {
@@ -103,14 +105,18 @@ class ScoreBpe final : public Model {
         starts[count] = size;
         auto &parts = scratch.stretches;
         parts.clear();
+        const auto rank_of = [&](std::uint32_t at, std::uint32_t end) {
+            const std::uint32_t id = joined(word, starts[at], starts[end]);
+            return id < ranks_.size() ? ranks_[id] : NONE;
+        };
         merge_few(
-            count,
-            [&](std::uint32_t at, std::uint32_t, std::uint32_t end) {
-                const std::uint32_t id = joined(word, starts[at], starts[end]);
-                return id < ranks_.size() ? ranks_[id] : NONE;
+            count, [&](std::uint32_t at) { return rank_of(at, at + 2); },
+            // Most texts are told from pieces by the filter: few wait for memory.
+            [](std::uint32_t, std::uint32_t, std::uint32_t) { return Unasked(); },
+            [&](Unasked, std::uint32_t at, std::uint32_t, std::uint32_t end) {
+                return rank_of(at, end);
             },
             [&](std::uint32_t at, std::uint32_t rank) { ids[at] = made_by(rank); },
-            [](std::uint32_t, std::uint32_t) {},
             [&](std::uint32_t at, std::uint32_t end) {
                 const auto text = word.substr(starts[at], starts[end] - starts[at]);
                 parts.push_back(

@@ -87,7 +87,8 @@ WordFilter::WordFilter(const WordTable &words)
 
 PairTable::PairTable(Tables &tables)
     : slots_(tables.numbers<std::uint64_t>("PAIR")), made_(tables.numbers<std::uint32_t>("MRGD")) {
-    if (!slots_.empty() && !std::has_single_bit(slots_.size()))
+    if (slots_.empty()) slots_ = NOTHING;
+    if (!std::has_single_bit(slots_.size()))
         throw FormatError("has " + std::to_string(slots_.size()) + " slots", "PAIR");
     const auto bits = tables.numbers<std::uint64_t>("PBIT");
     if (!bits.empty()) {

@@ -177,21 +177,27 @@ class PairTable {
     static unsigned bit_shift(std::size_t bits) {
         return static_cast<unsigned>(64 - std::countr_zero(bits));
     }
-    [[nodiscard]] bool may_merge(std::uint32_t left, std::uint32_t right) const {
-        const std::uint64_t bit = place(key(left, right)) >> bit_shift_;
-        return (bits_[bit / 64] >> (bit % 64) & 1) != 0;
-    }
 
-    // Rank of the merge of two symbols, NONE where there is none.
-    [[nodiscard]] std::uint32_t rank(std::uint32_t left, std::uint32_t right) const {
-        if (!may_merge(left, right)) return NONE;
-        if (slots_.empty() || left >= SYMBOL_LIMIT || right >= SYMBOL_LIMIT) return NONE;
+    // Where a pair may be found: on its way into the processor's cache; NOWHERE: it does not merge.
+    using Asked = std::uint64_t;
+    static constexpr Asked NOWHERE = ~Asked{0};
+    [[nodiscard]] Asked ask(std::uint32_t left, std::uint32_t right) const {
+        const std::uint64_t at = place(key(left, right));
+        const std::uint64_t bit = at >> bit_shift_;
+        if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return NOWHERE;
+        const std::uint64_t slot = at & (slots_.size() - 1);
+        mtkit::prefetch(&slots_[slot]);
+        return slot;
+    }
+    // Rank of its merge, NONE where there is none.
+    [[nodiscard]] std::uint32_t rank(Asked asked, std::uint32_t left, std::uint32_t right) const {
+        if (asked == NOWHERE) return NONE;
         const std::uint64_t wanted = key(left, right);
         const std::size_t mask = slots_.size() - 1;
-        std::size_t at = place(wanted) & mask;
+        std::size_t at = asked;
         for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
             const std::uint64_t slot = slots_[at];
-            if (slot == ~std::uint64_t{0}) return NONE;
+            if (slot == FREE) return NONE;
             if (slot >> SYMBOL_BITS == wanted) {
                 const auto found = static_cast<std::uint32_t>(slot & SYMBOL_LIMIT);
                 if (found >= made_.size()) return NONE;
@@ -201,11 +207,10 @@ class PairTable {
         }
         return NONE;
     }
-
-    // Prefetch the slot of a pair.
-    void prefetch(std::uint32_t left, std::uint32_t right) const {
-        if (slots_.empty()) return;
-        mtkit::prefetch(slots_.data() + (place(key(left, right)) & (slots_.size() - 1)));
+    // The same of two symbols, which may be NONE.
+    [[nodiscard]] std::uint32_t rank(std::uint32_t left, std::uint32_t right) const {
+        if (left >= SYMBOL_LIMIT || right >= SYMBOL_LIMIT) return NONE;
+        return rank(ask(left, right), left, right);
     }
 
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their
@@ -215,12 +220,14 @@ class PairTable {
     }
 
   private:
+    static constexpr std::uint64_t FREE = ~std::uint64_t{0};
     static constexpr std::uint64_t ALL[] = {~std::uint64_t{0}};
+    static constexpr std::uint64_t NOTHING[] = {FREE};
 
     bool in_order_ = false;
     std::uint32_t first_made_ = 0;
 
-    std::span<const std::uint64_t> slots_;
+    std::span<const std::uint64_t> slots_; // a power of two
     std::span<const std::uint32_t> made_;
     std::span<const std::uint64_t> bits_ = ALL;
     unsigned bit_shift_;
