@@ -66,6 +66,7 @@ struct ModelScratch {
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8
     std::uint32_t merged = 0;      // short words
+    std::size_t wide = 0;          // bytes of long words that Unigram might cut
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing

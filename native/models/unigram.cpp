@@ -3,12 +3,17 @@
 // Source: google/sentencepiece 0.2.3, unigram_model.cc (EncodeOptimized); huggingface/tokenizers,
 // models/unigram/model.rs.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <memory>
+#include <mutex>
 #include <type_traits>
 
+#include "models/character_borders.hpp"
 #include "models/spelling.hpp"
 #include "steps/split_points.hpp"
+#include "tables/character_ids.hpp"
 #include "tables/trie.hpp"
 
 namespace mtkit {
@@ -40,28 +45,55 @@ template <typename Sum> class Unigram final : public Model {
         path.clear();
         if (word.size() >= LARGE) out.reserve(out.size() + word.size() / 2); // growing would copy
         double sum = 0;
-        for (std::size_t start = 0; start < word.size();) {
-            const auto rest = word.substr(start);
-            const std::size_t size =
-                scratch.whole_characters ? split_points_.first(rest) : rest.size();
-            const auto segment = rest.substr(0, size);
-            // A word without borders is remembered by the engine.
-            if (size < word.size() && size <= WordCache::LONGEST)
-                add_segment(segment, start, sum, scratch, path);
-            else
-                search(segment, start, sum, nodes_of(scratch), path);
-            start += size;
-            // Unknown characters may have neighbours behind the border.
-            if (path.back().id != NONE || start == word.size()) {
-                spell_path(word, path, out);
-                path.clear();
+        // Unknown characters may have neighbours behind the border: they wait in the path.
+        const auto spell_known = [&] {
+            if (path.back().id == NONE) return;
+            spell_path(word, path, out);
+            path.clear();
+        };
+        if (const auto *cutting = find_cutting(word, scratch)) {
+            cutting->borders.parts(word, [&](std::size_t start, std::size_t end, bool) {
+                const auto segment = word.substr(start, end - start);
+                if (segment.size() <= character_size(segment[0])) {
+                    const auto id = character(segment, cutting->ids, sum);
+                    const auto from = static_cast<std::uint32_t>(start);
+                    const auto to = static_cast<std::uint32_t>(end);
+                    if (id != NONE && path.empty()) {
+                        out.push_back({id, from, to});
+                        return;
+                    }
+                    path.push_back({from, to, id});
+                } else if (segment.size() <= WordCache::LONGEST) {
+                    add_segment(segment, start, sum, scratch, path);
+                } else {
+                    search(segment, start, sum, nodes_of(scratch), path);
+                }
+                spell_known();
+            });
+        } else {
+            for (std::size_t start = 0; start < word.size();) {
+                const auto rest = word.substr(start);
+                const std::size_t size =
+                    scratch.whole_characters ? split_points_.first(rest) : rest.size();
+                const auto segment = rest.substr(0, size);
+                // A word without borders is remembered by the engine.
+                if (size < word.size() && size <= WordCache::LONGEST)
+                    add_segment(segment, start, sum, scratch, path);
+                else
+                    search(segment, start, sum, nodes_of(scratch), path);
+                start += size;
+                spell_known();
             }
         }
+        spell_path(word, path, out);
     }
+    void warm() const override { make_cutting(); }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
     static constexpr std::size_t LARGE = 1U << 14;
+    static constexpr std::size_t SHORT = 64;       // of a word that is searched as it is
+    static constexpr std::size_t WIDE = 16U << 10; // of longer ones before borders are looked for
     using Node = ModelScratch::Node<Sum>;
     using Nodes = std::vector<Node>;
     static Nodes &nodes_of(ModelScratch &scratch) {
@@ -85,6 +117,53 @@ template <typename Sum> class Unigram final : public Model {
         const double most = std::abs(sum) + pieces * steepest_;
         if (!(most < RESET)) return INFINITY;
         return (pieces + 1) * most * std::numeric_limits<Sum>::epsilon();
+    }
+
+    // What long words are cut with, once that is worth it.
+    struct Cutting {
+        CharacterBorders borders;
+        CharacterIds ids; // of pieces of one character
+    };
+    const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
+        if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
+        if (const auto *known = cutting_.load(std::memory_order_acquire)) return known;
+        scratch.wide += word.size();
+        return scratch.wide < WIDE ? nullptr : make_cutting();
+    }
+    const Cutting *make_cutting() const {
+        std::call_once(once_, [this] {
+            made_ = std::make_unique<Cutting>(Cutting{{vocabulary_, false}, {}});
+            for (std::size_t i = 0; i < vocabulary_.pieces.size(); ++i) {
+                const auto piece = vocabulary_.pieces[i];
+                if (piece.empty()) continue;
+                const auto c = decode(piece, 0);
+                if (c.size == piece.size()) made_->ids.put(c.value, single(piece));
+            }
+            cutting_.store(made_.get(), std::memory_order_release);
+        });
+        return made_.get();
+    }
+    // The piece that is exactly this text.
+    [[nodiscard]] std::uint32_t single(std::string_view text) const {
+        std::uint32_t id = NONE;
+        trie_.prefixes(text, 0, [&](std::size_t end, std::uint32_t piece) {
+            if (end == text.size()) id = piece;
+        });
+        return id;
+    }
+
+    // The piece of a segment of one character, whose score is added; NONE: it is unknown.
+    std::uint32_t character(std::string_view segment, const CharacterIds &ids, double &sum) const {
+        const auto c = decode_usual(segment, 0).value;
+        const std::uint32_t id = c < CharacterIds::LIMIT ? ids.find(c) : single(segment);
+        const double here = std::abs(sum) > RESET ? sum - sum : sum;
+        if (id != NONE) {
+            sum = add(id, here);
+        } else {
+            if (unk_ == NONE) throw NoToken(segment);
+            sum = static_cast<Sum>(unk_score_ + here);
+        }
+        return id == unk_ ? NONE : id;
     }
 
     // Add the best path of a segment, remembered or searched for. Remembered are its ids, behind
@@ -233,6 +312,10 @@ template <typename Sum> class Unigram final : public Model {
     SplitPoints split_points_;
     ByteIds bytes_;
     double steepest_; // the largest size of a score
+
+    mutable std::once_flag once_;
+    mutable std::unique_ptr<Cutting> made_;
+    mutable std::atomic<const Cutting *> cutting_ = nullptr;
 };
 
 } // namespace

@@ -18,7 +18,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/errors.hpp"
@@ -33,6 +32,7 @@ class WordCache {
   public:
     static constexpr std::size_t LONGEST = 255;
     static constexpr std::size_t LARGEST = 8191; // of what is put where the cache wants() it
+    static constexpr std::size_t TEXT = 1023;    // beyond, it is a text rather than a word
     static constexpr std::size_t FEW = 3;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
@@ -184,13 +184,20 @@ class WordCache {
     }
 
     // Whether to put what takes the room of many words and seldom comes again: where there is
-    // plenty of room, or this is the second time that it is asked for.
+    // plenty of room, or this is the second time that it is asked for. A text is kept the third
+    // time: keeping it takes as long as encoding it.
     bool wants(const Word &word, std::size_t count) {
         if (word.text_.size() + 4 * count >= most_stored() / 16) return false;
-        if (young_.used() < std::min(most_stored() / 4 * 3, most_bytes_ / 8)) return true;
+        const bool is_text = word.text_.size() > TEXT;
+        if (!is_text && young_.used() < std::min(most_stored() / 4 * 3, most_bytes_ / 8))
+            return true;
         if (met_.empty()) met_.resize(most_met_);
-        const auto tag = static_cast<std::uint32_t>(word.hash_ >> 32);
-        return std::exchange(met_[word.hash_ % most_met_], tag) == tag;
+        const auto once = static_cast<std::uint32_t>(word.hash_ >> 32) & ~1U;
+        const std::uint32_t twice = once + 1;
+        auto &met = met_[word.hash_ % most_met_];
+        if (met == twice || (met == once && !is_text)) return true;
+        met = met == once ? twice : once;
+        return false;
     }
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {

@@ -6,9 +6,12 @@ import random
 
 import pytest
 from engine_beside_pipeline import Both
+from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
+from mtkit import load
 from mtkit.base.packed import Numbers, Pieces
+from mtkit.engine import Engine
 from mtkit.spec import TokenizerSpec, TokenType, models
 from mtkit.spec.vocabulary import Vocabulary
 
@@ -37,16 +40,51 @@ def drawn(rng: random.Random, precision: str, scale: float) -> TokenizerSpec:
     return TokenizerSpec(vocabulary, model)
 
 
+@pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("precision", ["f32", "f64"])
-def test_words_that_come_again(precision: str, scale: float) -> None:
+def test_words_that_come_again(precision: str, scale: float, warm: bool) -> None:
+    """Long words are cut between characters, once that is ``warm``."""
     for seed in range(12):
         rng = random.Random(f"{seed} {scale}")
         spec = drawn(rng, precision, scale)
         words = ["".join(rng.choices(LETTERS + "x", k=rng.randint(1, 9))) for _ in range(20)]
         words += ["", "▁", "a" * 300, "é" * 128]
+        words += ["".join(rng.choices(LETTERS + "x\0是\U0001f389", k=120)) for _ in range(3)]
         with Both(spec) as both:
+            if warm:
+                both.engine._native.warm()
             for count in (2, 20, 200):
                 text = "▁".join(rng.choices(words, k=count))
                 both.same("encode_ids", text)
                 both.same("encode", text)
+
+
+@pytest.mark.parametrize("name", ["sp-test-ja", "sp-test-unigram", "t5-small", "xlnet-base-cased"])
+def test_published_models(name: str) -> None:
+    """Against the library whose file it is, with words so long that they are cut."""
+    folder = shared_tokenizer(name)
+    rng = random.Random(name)
+    letters = "的一是不了人我在かなカタ한글，。 abcdefghij the ▁é\U0001f389\u3099"
+    texts = ["".join(rng.choices(letters, k=rng.choice([3, 30, 300]))) for _ in range(200)]
+    texts.append("".join(texts))
+    if (folder / "tokenizer.json").exists():
+        from tokenizers import Tokenizer
+
+        path = folder / "tokenizer.json"
+        library = Tokenizer.from_file(str(path))
+
+        def encode(text: str) -> list[int]:
+            ids: list[int] = library.encode(text, add_special_tokens=False).ids
+            return ids
+    else:
+        from sentencepiece import SentencePieceProcessor
+
+        path = folder / "tokenizer.model"
+        encode = SentencePieceProcessor(model_file=str(path)).encode
+    engine = load(path).engine
+    assert isinstance(engine, Engine)
+    wanted = [encode(text) for text in texts]
+    for _ in range(2):
+        assert [engine.encode_ids(text, add_special_tokens=False) for text in texts] == wanted
+        engine._native.warm()
