@@ -218,8 +218,9 @@ void Engine::encode_one(std::string_view word, bool part, std::vector<std::uint3
     for (const auto &token : scratch.tokens) out.push_back(token.id);
 }
 
-void Engine::encode_word(std::string_view word, bool part, Scratch &scratch) const {
+void Engine::encode_word(std::string_view word, bool part, Scratch &scratch, bool unknown) const {
     scratch.model.part = part;
+    scratch.model.unknown = unknown;
     if (!part && may_cut(word) && (scratch.wide += word.size()) >= WIDE) make_borders();
     try {
         model_->encode(word, scratch.model, scratch.tokens);

@@ -104,6 +104,7 @@ class Engine {
         Arena arena_of_chunk;
         std::string chunk;
         std::vector<std::string_view> words;
+        bool learned = false; // the cache began with all short pieces of ASCII
         std::size_t seen = 0; // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
@@ -176,7 +177,9 @@ class Engine {
     const Chunks *make_chunks() const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     bool make_borders() const; // whether there are any
-    void encode_word(std::string_view word, bool part, Scratch &scratch) const;
+    // `unknown`: it is not a piece, as far as that matters to its ids.
+    void encode_word(std::string_view word, bool part, Scratch &scratch,
+                     bool unknown = false) const;
 
     Tables tables_;
     Vocabulary vocabulary_;

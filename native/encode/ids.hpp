@@ -142,7 +142,8 @@ class Engine::Ids {
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
-        engine_.encode_word(word, part, scratch_);
+        const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT && is_ascii(word);
+        engine_.encode_word(word, part, scratch_, unknown);
         for (const auto &token : scratch_.tokens) out_.push_back(token.id);
     }
 
@@ -274,7 +275,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 turn ^= 1;
                 ask(blocks[turn], block.end);
             }
-            if (fresh && engine_.looks_words_up_)
+            if (fresh && engine_.looks_words_up_ && !scratch_.learned)
                 prefetch_unknown(block.begin, block.starts, block.asked);
             fresh = false;
             const auto *asked = block.asked;

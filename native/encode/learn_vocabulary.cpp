@@ -69,6 +69,7 @@ void Engine::learn_vocabulary() {
         for (const auto &word : indentations) learner.add(word, word);
         for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id)
             if (is_ascii(pieces[id])) learner.add(pieces[id], pieces[id]);
+        scratch.learned = learner.has_room() && !model_->takes_words_whole();
     } else if (chunks != nullptr && chunks->images) {
         Learner learner(*this, scratch, scratch.chunks);
         std::string text;

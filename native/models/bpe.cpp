@@ -40,8 +40,9 @@ class Bpe final : public Model {
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
-        if (const auto id = vocabulary_.own_word(word); id != NONE) {
-            out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
+        const auto own = scratch.unknown ? NONE : vocabulary_.own_word(word);
+        if (own != NONE) {
+            out.push_back({own, 0, static_cast<std::uint32_t>(word.size())});
             return;
         }
         if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
@@ -76,6 +77,9 @@ class Bpe final : public Model {
     [[nodiscard]] bool merges_bytes() const override { return bytes_alone_; }
     [[nodiscard]] bool looks_words_up() const override {
         return ignore_merges_ || !vocabulary_.own_words.empty();
+    }
+    [[nodiscard]] bool takes_words_whole() const override {
+        return ignore_merges_ || whole_newlines_;
     }
     [[nodiscard]] bool cuts_at_borders() const override {
         return bytes_alone_ || characters_alone_;

@@ -174,6 +174,7 @@ class WordCache {
                 count = entry->count();
                 return entry->ids;
             }
+            if (!may_be_stored(word.hash_)) return nullptr;
         }
         if (const auto *found = young_.find(word.stored(), count)) return found;
         const auto *const found = old_.find(word.stored(), count);
@@ -329,7 +330,13 @@ class WordCache {
         const std::size_t taken = std::min(short_.size() * sizeof(TwoPairs), most_bytes_);
         return std::min<std::size_t>((most_bytes_ - taken) / 2, 1U << 31); // places are u32
     }
+    // Whether a short word may be among the others: a bit for each, which it may share.
+    [[nodiscard]] bool may_be_stored(std::uint64_t hash) const {
+        return (stored_[hash >> 58] >> (hash >> 52 & 63) & 1) != 0;
+    }
     void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (word.is_short())
+            stored_[word.hash_ >> 58] |= std::uint64_t{1} << (word.hash_ >> 52 & 63);
         if (young_.used() >= most_stored()) {
             std::swap(young_, old_);
             young_.clear(most_stored());
@@ -363,6 +370,7 @@ class WordCache {
     std::size_t inserted_ = 0;
     WordStore young_;
     WordStore old_;
+    std::array<std::uint64_t, 64> stored_{};
     std::size_t most_met_;
     std::vector<std::uint32_t> met_; // hashes of what was not kept
 };
