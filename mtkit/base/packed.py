@@ -126,13 +126,22 @@ class Pieces(Sequence[bytes]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return self._several(range(*index.indices(len(self))))
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
             raise IndexError(index)
         ends = self.ends.view
         return bytes(self.blob[ends[index - 1] if index else 0 : ends[index]])
+
+    def _several(self, numbers: range) -> list[bytes]:
+        if numbers.step != 1 or not numbers:
+            return [self[number] for number in numbers]
+        ends = self.ends.view[numbers.start : numbers.stop].tolist()
+        start = self.ends.view[numbers.start - 1] if numbers.start else 0
+        part = bytes(self.blob[start : ends[-1]])
+        places = [end - start for end in ends]
+        return list(map(part.__getitem__, map(slice, chain((0,), places), places)))
 
     def __iter__(self) -> Iterator[bytes]:
         ends = self.ends.view.tolist()

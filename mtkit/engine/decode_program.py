@@ -106,7 +106,9 @@ class DecodeProgram:
         types = self.spec.vocabulary.types
         if types is None:
             return list(range(len(self.spec.vocabulary))) if _NORMAL in roles else []
-        table = bytes(int(role in roles) for role in range(256))
+        table = bytearray(256)
+        for role in roles:
+            table[role] = 1
         return _places(bytes(types.data).translate(table), 1)
 
     def _chain(self) -> None:
@@ -202,11 +204,14 @@ class DecodeProgram:
                 self.listed[token_id] = (IdFlag.HIDDEN, bytes(pieces[token_id]))
             return
         self.family = Family.SUBWORDS
-        byte_of = {piece: byte for byte, piece in enumerate(BYTE_TOKENS)}
-        for token_id in self._of_role(TokenType.BYTE):
-            byte = byte_of.get(bytes(pieces[token_id]))
-            if byte is not None:
-                self.listed[token_id] = (IdFlag.BYTE, bytes((byte,)))
+        of_bytes = self._of_role(TokenType.BYTE)
+        first, last = (of_bytes[0], of_bytes[-1]) if of_bytes else (0, -1)
+        together = last - first + 1 == len(of_bytes)  # as a rule
+        spelled = pieces[first : last + 1] if together else [pieces[at] for at in of_bytes]
+        byte_of = {piece: (IdFlag.BYTE, bytes((byte,))) for byte, piece in enumerate(BYTE_TOKENS)}
+        for token_id, piece in zip(of_bytes, spelled, strict=True):
+            if piece in byte_of:
+                self.listed[token_id] = byte_of[piece]
         for token_id in self._of_role(TokenType.CONTROL):
             self.listed[token_id] = (IdFlag.PLAIN, b"")
         for token_id in self._of_role(TokenType.UNKNOWN):

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SEGMENTED = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.UNUSED)
 OTHERS = (TokenType.UNKNOWN, TokenType.ABSENT)
 RESERVED = tuple(role for role in range(256) if role not in SEGMENTED + OTHERS)
-_BY_SCORE = (models.ScoreBPE, models.Unigram)
 _USER_DEFINED = {"score": 0, "zero": 1, "preferred": 2}
 
 
@@ -39,7 +38,6 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         FormatError: Model and vocabulary do not fit each other.
     """
     program = Program(spec)
-    _check_scores(spec)
     pieces = spec.vocabulary.pieces
     sections: dict[str, bytes] = {}
     listed = b""
@@ -62,19 +60,6 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         sections["DECO"] = DecodeProgram(program, mapped).compile()
     sections.update(program.sections)
     return sections
-
-
-def _check_scores(spec: TokenizerSpec) -> None:
-    """Check that scores which the model compares are numbers.
-
-    Raises:
-        UnsupportedError: One is NaN, which is neither above nor below another.
-    """
-    scores = spec.vocabulary.scores
-    if scores is not None and isinstance(spec.model, _BY_SCORE):
-        total = sum(scores.view)  # tells of most vocabularies, soon
-        if total != total and any(score != score for score in scores):  # noqa: PLR0124  NaN
-            raise UnsupportedError("the core compares numbers alone")
 
 
 def _check_letters(spec: TokenizerSpec, listed: bytes) -> None:
@@ -198,7 +183,9 @@ class _Model:
 
     def _of_role(self, *roles: int) -> bytes:
         """Return for each id whether it has one of the roles (and is listed)."""
-        table = bytes(int(role in roles) for role in range(256))
+        table = bytearray(256)
+        for role in roles:
+            table[role] = 1
         types = self.vocabulary.all_types()
         marks = types.translate(table)
         if not self.listed:

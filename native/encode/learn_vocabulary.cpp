@@ -52,9 +52,9 @@ class Engine::Learner {
 };
 
 void Engine::learn_vocabulary() {
+    if (!cacheable_ || !looks_words_up_ || cache_bytes_ < WordCache::USUAL_BYTES) return;
     if (cuts_at_borders_) make_borders();
     model_->warm();
-    if (!cacheable_ || !looks_words_up_ || cache_bytes_ < WordCache::USUAL_BYTES) return;
     const auto *const chunks = in_chunks_ ? make_chunks() : nullptr;
     ScratchLease lease(*this);
     Scratch &scratch = *lease;

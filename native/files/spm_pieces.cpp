@@ -101,6 +101,7 @@ void add_piece(SpmPieces &out, Message piece) {
 std::optional<SpmPieces> SpmPieces::read(std::string_view model) {
     try {
         SpmPieces out;
+        out.reserve(model.size());
         for (Message fields(model); fields.next();) {
             if (fields.number == 1 && fields.wire == BYTES)
                 add_piece(out, Message(fields.data));

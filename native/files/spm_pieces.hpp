@@ -21,6 +21,16 @@ struct SpmPieces {
     std::string marks;         // u8 each: NO_SCORE, PLAIN_TYPE
     std::string rest;          // the other fields of the model
 
+    // Room for what a model of so many bytes has as a rule.
+    void reserve(std::size_t bytes) {
+        constexpr std::size_t PIECE = 15; // bytes of most
+        blob.reserve(bytes);
+        ends.reserve(bytes / PIECE);
+        scores.reserve(bytes / PIECE);
+        types.reserve(bytes / PIECE);
+        marks.reserve(bytes / PIECE);
+    }
+
     static constexpr char NO_SCORE = 1;   // which means 0
     static constexpr char PLAIN_TYPE = 2; // the type is there although it is NORMAL
 

@@ -41,18 +41,23 @@ std::vector<std::uint32_t> piece_places(std::string_view blob, std::span<const s
 }
 
 bool are_distinct(std::string_view blob, std::span<const std::uint32_t> ends) {
-    std::vector<std::string_view> table(std::bit_ceil(2 * ends.size() + 2));
-    std::vector<bool> used(table.size());
+    // The upper half of a hash, and the number of the piece and one.
+    std::vector<std::uint64_t> table(std::bit_ceil(2 * ends.size() + 2));
     bool distinct = true;
-    each_piece(blob, ends, [&](std::uint32_t, std::string_view piece) {
-        std::size_t slot = hash_bytes(piece) & (table.size() - 1);
-        for (; used[slot]; slot = (slot + 1) & (table.size() - 1)) {
-            if (table[slot] != piece) continue;
+    const auto text = [&](std::size_t id) {
+        const std::size_t start = id == 0 ? 0 : ends[id - 1];
+        return blob.substr(start, ends[id] - start);
+    };
+    each_piece(blob, ends, [&](std::uint32_t id, std::string_view piece) {
+        const std::uint64_t hash = hash_bytes(piece);
+        std::size_t at = hash & (table.size() - 1);
+        for (; table[at] != 0; at = (at + 1) & (table.size() - 1)) {
+            if (table[at] >> 32 != hash >> 32) continue;
+            if (text(static_cast<std::uint32_t>(table[at]) - 1) != piece) continue;
             distinct = false;
             return; // a file of equal pieces would fill one run of slots
         }
-        used[slot] = true;
-        table[slot] = piece;
+        table[at] = hash >> 32 << 32 | (std::uint64_t{id} + 1);
     });
     return distinct;
 }

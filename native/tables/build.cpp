@@ -46,7 +46,8 @@ std::size_t slots_for(std::size_t entries) {
 std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
                                        const std::vector<bool> &listed) {
     const std::size_t count = pieces.size() + extra.size();
-    const std::size_t size = slots_for(count);
+    const auto left_out = std::count(listed.begin(), listed.end(), false);
+    const std::size_t size = slots_for(count - static_cast<std::size_t>(left_out));
     const std::size_t mask = size - 1;
     std::vector<std::uint64_t> out(size + 1);
     const auto slots = std::span(out).subspan(1);

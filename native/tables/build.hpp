@@ -46,6 +46,7 @@ std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
                                           std::size_t pieces, bool raw);
 
 // Place of each score in descending order, equal ones alike; NONE for those not above `floor`.
+// Both of these throw UnsupportedError for NaN, which is neither above nor below another score.
 std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const double *floor);
 
 // What each id counts in a Unigram, and what an unknown character counts (the last number).

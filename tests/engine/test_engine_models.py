@@ -26,7 +26,7 @@ from engine_cases import (
 from mtkit.base.native import native
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import Engine, load_engine, tables
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.pipeline import Pipeline
 from mtkit.spec import AddedToken, AddedTokens, TokenizerSpec, models, normalizers, replace
 from mtkit.spec import pre_tokenizers as pre
@@ -276,8 +276,19 @@ def test_characters_that_merge_as_text_take_no_affixes(prefix: str, suffix: str)
 
 
 def test_ranks_of_scores_that_are_no_numbers() -> None:
-    """Scores of any order, NaN among them, have ranks of some order; none is read beyond them."""
+    """Scores in any order have ranks; NaN, which has no place among them, is the pipeline's."""
     scores = struct.pack("<5f", 1.0, float("nan"), 7.0, 6.0, 5.0)
-    assert len(native.build_ranks(scores, False, None)) == 20
+    with pytest.raises(UnsupportedError, match="numbers"):
+        native.build_ranks(scores, False, None)
     plain = struct.pack("<6f", 0.0, -1.0, -1.0, 3.0, -2.0, 3.0)
     assert struct.unpack("<6I", native.build_ranks(plain, False, None)) == (1, 2, 2, 0, 3, 0)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5, 63, 64, 65, 200])
+def test_ranks_of_scores_in_runs(runs: int) -> None:
+    """However many times scores begin anew, equal ones have the same place."""
+    rng = random.Random(runs)
+    scores = [s for _ in range(runs) for s in sorted(rng.choices(range(-99, 9), k=20))[::-1]]
+    order = sorted(set(scores), reverse=True)
+    found = native.build_ranks(struct.pack(f"<{len(scores)}f", *scores), False, None)
+    assert list(struct.unpack(f"<{len(scores)}I", found)) == [order.index(s) for s in scores]
