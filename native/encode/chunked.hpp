@@ -209,7 +209,7 @@ class Engine::Chunked {
         Ids ids(engine_, scratch_, out_);
         for (std::string_view rest = text; !rest.empty();) {
             const std::size_t end = engine_.word_end(rest, scratch_);
-            ids.parts(rest.substr(0, end), text.data() + text.size());
+            ids.once(rest.substr(0, end), text.data() + text.size());
             rest.remove_prefix(end);
         }
         return true;

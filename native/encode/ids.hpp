@@ -35,6 +35,13 @@ class Engine::Ids {
         else if (parts(word, readable) > 1 && keeps)
             remember(asked, before);
     }
+    // A word that is remembered elsewhere.
+    void once(std::string_view word, const char *readable) {
+        if (engine_.may_cut(word))
+            parts(word, readable);
+        else
+            encode(word, false);
+    }
     // A word that is not asked for as a whole; how many parts it has.
     std::size_t parts(std::string_view word, const char *readable) {
         std::size_t count = 0;

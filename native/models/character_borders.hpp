@@ -23,7 +23,8 @@ class CharacterBorders {
     // Whether there is any to cut at.
     [[nodiscard]] bool any() const { return any_; }
 
-    // Put start and end of each part of a word that is UTF-8, and whether it is less than the word.
+    // Put start and end of each part of a word that is UTF-8 and not empty, and whether it is less
+    // than the word.
     template <typename Put> void parts(std::string_view word, const Put &put) const {
         std::size_t start = 0;
         if (any_) {
