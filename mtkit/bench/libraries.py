@@ -79,7 +79,7 @@ class _Mtkit(Library):
         return loaded.decode(ids, skip_special_tokens=False)
 
     def offsets(self, loaded: Any, text: str) -> object:
-        return loaded.encode(text, add_special_tokens=False).offsets
+        return loaded.encode_offsets(text, add_special_tokens=False)[1]
 
 
 class _Tokenizers(Library):

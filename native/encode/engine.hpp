@@ -126,6 +126,8 @@ class Engine {
     class Finder;
     class Rows;
     class Places;
+    class FoundPlaces;
+    class SizedPlaces;
 
     void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                   IdList &out) const;

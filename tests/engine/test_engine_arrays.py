@@ -11,7 +11,9 @@ import pytest
 from engine_cases import FILES, TEXTS, answer, fixture, random_texts
 from hypothesis import given
 from hypothesis import strategies as st
+from support import shared_tokenizer
 
+from mtkit import load
 from mtkit.engine import Engine, load_engine
 from mtkit.pipeline import Pipeline
 from mtkit.spec import post_processors, replace
@@ -145,3 +147,25 @@ def test_offsets_come_from_one_call_of_the_core() -> None:
     assert counted.calls == ["encode_places"]
     assert len(places) == 2 * len(ids)
     assert engine.deferred == 0
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "deepseek-v3", "roberta-base"])
+def test_offsets_of_published_models(name: str) -> None:
+    """Tokens are as long as their pieces; against the library, before and after it is warm."""
+    from tokenizers import Tokenizer as Library
+
+    path = shared_tokenizer(name) / "tokenizer.json"
+    tokenizer, library = load(path), Library.from_file(str(path))
+    engine = tokenizer.engine
+    assert isinstance(engine, Engine)
+    rng = random.Random(name)
+    letters = "的一是不かなカ한글，。 a bc the e\u0301 é\n<|endoftext|>\U0001f389x7"
+    texts = ["".join(rng.choices(letters, k=rng.choice([3, 30, 300, 9000]))) for _ in range(40)]
+    texts += ["a" * 9000 + "é" + "b c" * 3000, "", "é", "plain words of ASCII alone " * 9]
+    for _ in range(2):
+        for text in texts:
+            wanted = library.encode(text, add_special_tokens=False)
+            ids, offsets = tokenizer.encode_offsets(text, add_special_tokens=False)
+            assert ids.tolist() == wanted.ids
+            assert list(map(tuple, offsets.tolist())) == wanted.offsets
+        engine._native.warm()
