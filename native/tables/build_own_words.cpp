@@ -73,7 +73,9 @@ std::vector<std::uint8_t> build_own_words(std::span<const std::uint32_t> merges,
     }
     for (std::uint32_t symbol = 0; !raw && symbol < pieces; ++symbol) {
         const auto piece = words[symbol];
-        const bool single = !piece.empty() && decode(piece, 0).size == piece.size();
+        if (piece.empty()) continue;
+        const auto c = decode(piece, 0); // a stray byte may be a part of another character
+        const bool single = c.size == piece.size() && !is_stray(c.value);
         if (single && words.find(piece) == symbol) own.add_first(symbol);
     }
     for (std::size_t rank = 0; rank < merges.size() / 2; ++rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from engine_beside_pipeline import Both
 from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
@@ -89,3 +90,23 @@ def test_more_bits_than_pieces() -> None:
     tables = stored_tables(spec)
     with pytest.raises(FormatError, match="more bits"):
         Engine(tables | {"OWNW": tables["OWNW"] + bytes(2)}, lambda: spec)
+
+
+def test_characters_are_not_made_of_their_bytes() -> None:
+    """A merge that parts a character makes no piece of characters, which begin whole."""
+    symbols = [
+        b"x",
+        "中".encode(),
+        b"\xe4",
+        b"\xb8",
+        b"\xad",
+        b"x\xe4",
+        b"\xb8\xad",
+        "x中".encode(),
+    ]
+    merges = Numbers.of("I", [0, 2, 3, 4, 5, 6])
+    vocabulary = Vocabulary(Pieces.of(symbols))
+    spec = TokenizerSpec(vocabulary, models.BPE(models.Merges(merges, Pieces.of([]))))
+    with Both(spec) as both:
+        for _ in range(2):
+            assert both.same("encode_ids", "x中") == [0, 1]
