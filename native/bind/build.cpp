@@ -142,7 +142,8 @@ void bind_build(nb::module_ &m) {
     m.def("build_pairs", &build_pairs, "merges"_a, "sections"_a, "prefix"_a, "by_text"_a,
           "The tables pair -> rank and rank -> symbol, and a bit for pairs that may merge.");
     m.def("build_own_words", &build_own_words, "merges"_a, "sections"_a, "raw"_a,
-          "A bit for each piece of which merging bytes makes itself; empty: not each byte is one.");
+          "A bit for each piece of which merging bytes (raw) or characters makes itself; empty: not"
+          " each byte is one.");
     m.def("build_trie", &build_trie, "blob"_a, "ends"_a, "listed"_a,
           "The trie of the pieces; `listed`: u8 each whether it counts, empty: all.");
     m.def("build_ranks", &build_ranks, "scores"_a, "wide"_a, "floor"_a.none(),

@@ -30,12 +30,12 @@ std::array<bool, 256> plain() {
 } // namespace
 
 const Chunks *Engine::make_chunks() const {
-    std::call_once(once_chunks_, [this] {
+    return chunks_.make([this]() -> std::unique_ptr<Chunks> {
         Seams seams;
-        if (normalizer_ && !normalizer_->keeps(seams)) return;
-        if (pre_tokenizer_ && !pre_tokenizer_->keeps(seams)) return;
+        if (normalizer_ && !normalizer_->keeps(seams)) return nullptr;
+        if (pre_tokenizer_ && !pre_tokenizer_->keeps(seams)) return nullptr;
         const bool at_marks = !seams.removed && !seams.marked;
-        if (at_marks && (!cut_at_marks_ || seams.blank != MARK)) return;
+        if (at_marks && (!cut_at_marks_ || seams.blank != MARK)) return nullptr;
 
         ScratchLease lease(*this);
         Scratch &scratch = *lease;
@@ -51,13 +51,13 @@ const Chunks *Engine::make_chunks() const {
         };
         // A letter that ends a word in front of a blank.
         const std::string letter = "x";
-        if (at_marks && split_points_.crossed('x')) return;
+        if (at_marks && split_points_.crossed('x')) return nullptr;
         const auto alone = ask(letter);
         const auto twice = ask("x x");
         const auto is_ours = [&](const std::string &word) { return word.ends_with(letter); };
         if (alone.size() != 1 || twice.size() != 2 || twice[0] != alone[0] || !is_ours(twice[0]) ||
             !is_ours(twice[1]))
-            return;
+            return nullptr;
 
         auto made = std::make_unique<Chunks>();
         made->removed = seams.removed;
@@ -132,7 +132,7 @@ const Chunks *Engine::make_chunks() const {
             made->left[c] = made->left[c] && itself && c > ' ' &&
                             !(at_marks && split_points_.crossed(static_cast<unsigned char>(c)));
         }
-        if (made->kind[' '] != Chunks::BLANK) return;
+        if (made->kind[' '] != Chunks::BLANK) return nullptr;
         bool crossed = false;
         for (unsigned byte = 0x80; byte < 0x100; ++byte)
             crossed = crossed || split_points_.crossed(static_cast<unsigned char>(byte));
@@ -151,15 +151,13 @@ const Chunks *Engine::make_chunks() const {
             for (std::size_t set = 0; set < BYTE_SETS; ++set)
                 if (made->kind[c] == IN_SETS[set])
                     made->sets.put(set, static_cast<unsigned char>(c));
-        made_chunks_ = std::move(made);
-        chunks_.store(made_chunks_.get(), std::memory_order_release);
+        return made;
     });
-    return made_chunks_.get();
 }
 
 const Chunks *Engine::find_chunks(std::size_t size, Scratch &scratch) const {
     if (!in_chunks_ || !scratch.model.whole_characters) return nullptr;
-    if (const auto *ready = chunks_.load(std::memory_order_acquire)) return ready;
+    if (const auto *ready = chunks_.get()) return ready;
     scratch.seen += size + 64;
     return scratch.seen < SOME ? nullptr : make_chunks();
 }

@@ -151,17 +151,11 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
 }
 
 bool Engine::make_borders() const {
-    std::call_once(once_, [this] {
-        if (merges_bytes_) {
-            made_ = std::make_unique<Borders>(vocabulary_);
-            borders_.store(made_.get(), std::memory_order_release);
-            return;
-        }
-        const bool names = model_->merges_byte_names();
-        made_for_characters_ = std::make_unique<CharacterBorders>(vocabulary_, names);
-        character_borders_.store(made_for_characters_.get(), std::memory_order_release);
-    });
-    return merges_bytes_ ? made_->any() : made_for_characters_->any();
+    if (merges_bytes_)
+        return borders_.make([this] { return std::make_unique<Borders>(vocabulary_); })->any();
+    const bool names = model_->merges_byte_names();
+    const auto make = [&] { return std::make_unique<CharacterBorders>(vocabulary_, names); };
+    return character_borders_.make(make)->any();
 }
 
 std::vector<std::uint8_t> Engine::own_words() const {

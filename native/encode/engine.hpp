@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/made_once.hpp"
 #include "encode/added_tokens.hpp"
 #include "encode/chunks.hpp"
 #include "encode/id_list.hpp"
@@ -71,7 +72,7 @@ class Engine {
     // Whether words are cut without a call for each of them: at a pattern, or, known once it is
     // warm, at seams.
     [[nodiscard]] bool cuts_at_pattern() const {
-        return cut_.pattern != nullptr || chunks_.load() != nullptr;
+        return cut_.pattern != nullptr || chunks_.get() != nullptr;
     }
     // Bytes of the caches that no call has; borrows the one used last to ask it.
     [[nodiscard]] std::size_t cached_bytes() const;
@@ -131,6 +132,7 @@ class Engine {
 
     void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                   IdList &out) const;
+    void tokens_in(std::string_view text, int parse_special, Scratch &scratch, Tokens &out) const;
     bool places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
                    IdList &places) const;
     std::string_view checked(std::string_view text, bool valid, Scratch &scratch) const;
@@ -160,11 +162,11 @@ class Engine {
     template <typename Put>
     void parts(std::string_view word, Scratch &scratch, const Put &put) const {
         if (may_cut(word)) {
-            if (const auto *borders = borders_.load(std::memory_order_acquire)) {
+            if (const auto *borders = borders_.get()) {
                 borders->parts(word, put);
                 return;
             }
-            const auto *borders = character_borders_.load(std::memory_order_acquire);
+            const auto *borders = character_borders_.get();
             if (borders != nullptr && scratch.model.whole_characters) {
                 borders->parts(word, put);
                 return;
@@ -205,16 +207,11 @@ class Engine {
 
     // Made when that much was seen that they might cut.
     static constexpr std::size_t WIDE = 16U << 10;
-    mutable std::once_flag once_;
-    mutable std::unique_ptr<Borders> made_;
-    mutable std::unique_ptr<CharacterBorders> made_for_characters_;
-    mutable std::atomic<const Borders *> borders_ = nullptr; // of a model that merges bytes
-    mutable std::atomic<const CharacterBorders *> character_borders_ = nullptr; // of another
+    MadeOnce<Borders> borders_;                    // of a model that merges bytes
+    MadeOnce<CharacterBorders> character_borders_; // of another
     // The same; null where a text is not to be cut at seams.
     static constexpr std::size_t SOME = 1U << 8;
-    mutable std::once_flag once_chunks_;
-    mutable std::unique_ptr<Chunks> made_chunks_;
-    mutable std::atomic<const Chunks *> chunks_ = nullptr;
+    MadeOnce<Chunks> chunks_;
     bool in_chunks_ = false; // whether there may be seams
 
     std::size_t cache_bytes_;

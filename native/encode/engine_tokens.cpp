@@ -1,8 +1,8 @@
-// Text to tokens with their offsets.
+// Text to tokens with their offsets and spellings.
 #include <algorithm>
 
 #include "base/scratch_lease.hpp"
-#include "encode/ids.hpp"
+#include "encode/finder.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 #include "walk.hpp"
@@ -10,54 +10,6 @@
 namespace mtkit {
 
 namespace {
-
-// Tokens end to end are remembered as id and size in one number.
-constexpr unsigned ID_BITS = 24;
-static_assert(WordCache::LONGEST < 1U << (32 - ID_BITS));
-
-bool pack(std::string_view word, const std::vector<Token> &tokens,
-          std::vector<std::uint32_t> &packed) {
-    packed.clear();
-    std::uint32_t at = 0;
-    for (const auto &token : tokens) {
-        if (token.start != at || token.end > word.size() || token.id >> ID_BITS != 0) return false;
-        packed.push_back((token.end - at) << ID_BITS | token.id);
-        at = token.end;
-    }
-    return true;
-}
-
-// Places in bytes of a UTF-8 text as places in characters: a token stands for the characters that
-// it has a byte of. They rise, except where a model puts tokens out of order.
-void to_characters(std::string_view text, IdList &places, std::size_t from) {
-    if (is_ascii(text)) return;
-    constexpr std::size_t AHEAD = 4096; // few places need not look through all of the text
-    std::size_t at = 0;
-    std::uint32_t before = 0; // characters that begin in front of `at`
-    const auto begins = [&](std::size_t i) {
-        return (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80;
-    };
-    std::size_t plain = 0; // as far as that from `at` on each byte is a character
-    const auto characters = [&](std::size_t to) {
-        if (at == to) return before;
-        if (at < to && to > plain) plain = ascii_end(text.substr(0, to + AHEAD), at);
-        if (at < to && to <= plain) {
-            before += static_cast<std::uint32_t>(to - at);
-            at = to;
-            return before;
-        }
-        if (at > to) plain = to;
-        for (; at < to; ++at) before += begins(at);
-        for (; at > to; --at) before -= begins(at - 1);
-        return before;
-    };
-    for (std::uint32_t *place = places.data() + from; place != places.data() + places.size();
-         place += 2) {
-        const std::size_t start = place[0];
-        place[0] = characters(start) - (begins(start) ? 0U : 1U);
-        place[1] = characters(std::max<std::size_t>(place[1], start + 1));
-    }
-}
 
 // Start of the character that the byte at `at` belongs to.
 std::size_t character_start(std::string_view text, std::size_t at) {
@@ -67,48 +19,6 @@ std::size_t character_start(std::string_view text, std::size_t at) {
 }
 
 } // namespace
-
-// Finds the tokens of words, with a cache.
-class Engine::Finder {
-  protected:
-    Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
-
-    // The tokens of each part of a word, in the scratch memory, for `put`, with its place.
-    template <typename Put> void find(std::string_view word, const Put &put) {
-        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
-            const auto text = word.substr(start, end - start);
-            find_tokens(text, part);
-            for (const auto &token : scratch_.tokens) put(text, start, token);
-        });
-    }
-
-    const Engine &engine_;
-    Scratch &scratch_;
-
-  private:
-    void find_tokens(std::string_view word, bool part) {
-        auto &tokens = scratch_.tokens;
-        tokens.clear();
-        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
-            engine_.encode_word(word, part, scratch_);
-            return;
-        }
-        const WordCache::Word asked(word, part);
-        std::size_t count = 0;
-        if (const auto *packed = scratch_.places.find(asked, count)) {
-            std::uint32_t at = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::uint32_t end = at + (packed[i] >> ID_BITS);
-                tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
-                at = end;
-            }
-            return;
-        }
-        engine_.encode_word(word, part, scratch_);
-        if (pack(word, tokens, scratch_.packed))
-            scratch_.places.put(asked, scratch_.packed.data(), scratch_.packed.size());
-    }
-};
 
 // Takes ids, offsets and spellings.
 class Engine::Rows : Finder {
@@ -160,103 +70,13 @@ class Engine::Rows : Finder {
     Tokens &out_;
 };
 
-// Takes ids, and places in bytes of a text whose words are all parts of it; NeedsExtents where one
-// is not.
-class Engine::Places {
-  public:
-    void added(const Segment &piece) {
-        const auto &text = piece.part.text;
-        if (text.empty()) throw NeedsExtents();
-        const std::size_t at = place(text);
-        ids_.push_back(piece.id);
-        put(at, at + text.size());
-    }
-
-  protected:
-    Places(std::string_view whole, IdList &ids, IdList &places)
-        : ids_(ids), places_(places), whole_(whole) {}
-
-    // Addresses are compared as numbers: those of different texts have no order.
-    [[nodiscard]] std::size_t place(std::string_view text) const {
-        const auto from = reinterpret_cast<std::uintptr_t>(whole_.data());
-        const auto at = reinterpret_cast<std::uintptr_t>(text.data());
-        if (at < from || at - from > whole_.size() || text.size() > whole_.size() - (at - from))
-            throw NeedsExtents();
-        return at - from;
-    }
-    void put(std::size_t start, std::size_t end) {
-        auto *const place = places_.room(2);
-        place[0] = static_cast<std::uint32_t>(start);
-        place[1] = static_cast<std::uint32_t>(end);
-        places_.advance(2);
-    }
-
-    IdList &ids_;
-    IdList &places_;
-
-  private:
-    std::string_view whole_;
-};
-
-// As the model says where its tokens are.
-class Engine::FoundPlaces : public Places, Finder {
-  public:
-    FoundPlaces(const Engine &engine, Scratch &scratch, std::string_view whole, IdList &ids,
-                IdList &places)
-        : Places(whole, ids, places), Finder(engine, scratch) {}
-
-    void word(std::string_view word, const Extent *, const char *) {
-        const std::size_t from = place(word);
-        find(word, [&](std::string_view text, std::size_t start, const Token &token) {
-            const std::size_t first = std::min<std::size_t>(token.start, text.size() - 1);
-            const std::size_t end = std::min<std::size_t>(token.end, text.size());
-            ids_.push_back(token.id);
-            put(from + start + first, from + start + std::max(end, first + 1));
-        });
-    }
-};
-
-// Of a model that merges bytes: tokens lie end to end and are as long as their pieces.
-class Engine::SizedPlaces : public Places {
-  public:
-    SizedPlaces(const Engine &engine, Scratch &scratch, std::string_view whole, IdList &ids,
-                IdList &places)
-        : Places(whole, ids, places), pieces_(engine.vocabulary_.words),
-          words_(engine, scratch, ids) {}
-
-    void word(std::string_view word, const Extent *extents, const char *readable) {
-        const std::size_t from = place(word);
-        const std::size_t before = ids_.size();
-        words_.word(word, extents, readable);
-        put_sizes(from, from + word.size(), before);
-    }
-    std::size_t words(std::string_view text, std::size_t start) {
-        const std::size_t from = place(text);
-        const std::size_t before = ids_.size();
-        const std::size_t end = words_.words(text, start);
-        put_sizes(from + start, from + end, before);
-        return end;
-    }
-
-  private:
-    void put_sizes(std::size_t start, std::size_t end, std::size_t before) {
-        const auto ids = ids_.ids().subspan(before);
-        auto *to = places_.room(2 * ids.size());
-        for (const auto id : ids) {
-            *to++ = static_cast<std::uint32_t>(start);
-            start += pieces_[id].size();
-            *to++ = static_cast<std::uint32_t>(start);
-        }
-        if (start != end) throw NeedsExtents();
-        places_.advance(2 * ids.size());
-    }
-
-    const WordTable &pieces_;
-    Ids words_;
-};
-
 bool Engine::aligns() const {
     return (!normalizer_ || normalizer_->aligns()) && (!pre_tokenizer_ || pre_tokenizer_->aligns());
+}
+
+void Engine::tokens_in(std::string_view text, int parse_special, Scratch &scratch,
+                       Tokens &out) const {
+    walk(aligned(text, scratch), parse_special, scratch, Rows(*this, scratch, out));
 }
 
 void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const {
@@ -264,63 +84,7 @@ void Engine::encode_tokens(std::string_view text, const EncodeOptions &options, 
     ScratchLease lease(*this);
     Scratch &scratch = *lease;
     scratch.model.places = true;
-    walk(aligned(checked(text, options.valid, scratch), scratch), options.parse_special, scratch,
-         Rows(*this, scratch, out));
-}
-
-bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratch, IdList &ids,
-                       IdList &places) const {
-    const std::size_t before = ids.size();
-    const std::size_t from = places.size();
-    if (!scratch.model.whole_characters || (pre_tokenizer_ && pre_tokenizer_->needs_extents()))
-        return false;
-    try {
-        const Part whole{text, nullptr, {0, 0}, true, true};
-        if (merges_bytes_)
-            walk(whole, parse_special, scratch, SizedPlaces(*this, scratch, text, ids, places));
-        else
-            walk(whole, parse_special, scratch, FoundPlaces(*this, scratch, text, ids, places));
-    } catch (const NeedsExtents &) {
-        ids.cut(before);
-        places.cut(from);
-        scratch.arena.begin(text.size());
-        return false;
-    }
-    to_characters(text, places, from);
-    return true;
-}
-
-void Engine::encode_places(std::string_view text, const EncodeOptions &options, IdList &ids,
-                           IdList &places) const {
-    const Frame &frame = options.add_special_tokens ? special_ : plain_;
-    if (!aligns() || !frame || std::count(frame->begin(), frame->end(), NONE) != 1)
-        throw Deferred();
-    ScratchLease lease(*this);
-    Scratch &scratch = *lease;
-    scratch.model.places = true;
-    const auto add = [&](std::uint32_t id) {
-        ids.push_back(id);
-        places.push_back(0);
-        places.push_back(0);
-    };
-    for (const auto around : *frame) {
-        if (around != NONE) {
-            add(around);
-            continue;
-        }
-        for (const auto id : prefix_) add(id);
-        const auto valid = checked(text, options.valid, scratch);
-        if (valid.data() == text.data() &&
-            places_in(valid, options.parse_special, scratch, ids, places))
-            continue;
-        Tokens tokens;
-        walk(aligned(valid, scratch), options.parse_special, scratch, Rows(*this, scratch, tokens));
-        ids.append(tokens.ids);
-        for (const auto &[start, end] : tokens.offsets) {
-            places.push_back(start);
-            places.push_back(end);
-        }
-    }
+    tokens_in(checked(text, options.valid, scratch), options.parse_special, scratch, out);
 }
 
 // A text that stands for itself.

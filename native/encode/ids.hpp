@@ -181,7 +181,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     const std::uint32_t *limit = nullptr;
     const auto resume = [&] {
         cache = WordCache::Fast(scratch_.cache);
-        borders = engine_.borders_.load(std::memory_order_acquire);
+        borders = engine_.borders_.get();
         to = out_.room(WordCache::READ_IDS);
         limit = out_.limit() - WordCache::READ_IDS;
     };

@@ -1,10 +1,10 @@
-// Byte-pair encoding by a merge list, and by the ids of what merging makes.
+// Byte-pair encoding by a merge list.
 //
-// Source: huggingface/tokenizers, models/bpe (merge_word, merge_all); openai/tiktoken,
-// byte_pair_merge.
-#include <atomic>
-#include <mutex>
+// Source: huggingface/tokenizers, models/bpe (merge_word, merge_all).
+#include <array>
+#include <memory>
 
+#include "base/made_once.hpp"
 #include "models/merging.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -97,26 +97,27 @@ class Bpe final : public Model {
         const auto count = static_cast<std::uint32_t>(word.size());
         const auto byte = [&](std::uint32_t i) { return static_cast<unsigned char>(word[i]); };
         for (std::uint32_t i = 0; i < count; ++i) ids[i] = literal_.id[byte(i)];
-        const auto *known = ascii_.load(std::memory_order_acquire);
-        if (known == nullptr && ++scratch.merged > MANY_WORDS) known = make_ascii();
+        const auto *known = ascii_.get();
+        if (known == nullptr && ++scratch.words > MANY_WORDS) known = make_ascii();
         merge(
             ids, count,
             [&](std::uint32_t at) {
                 const bool is_known = known != nullptr && (byte(at) | byte(at + 1)) < ASCII;
-                return is_known ? known + byte(at) * ASCII + byte(at + 1) : nullptr;
+                return is_known ? &(*known)[byte(at)][byte(at + 1)] : nullptr;
             },
             [](std::uint32_t at) { return at; }, out);
     }
     // Ranks of merges of two bytes of ASCII, which most words begin with.
-    const std::uint32_t *make_ascii() const {
-        std::call_once(once_, [this] {
-            made_ascii_.reserve(ASCII * ASCII);
+    static constexpr unsigned ASCII = 128;
+    using AsciiRanks = std::array<std::array<std::uint32_t, ASCII>, ASCII>;
+    const AsciiRanks *make_ascii() const {
+        return ascii_.make([this] {
+            auto ranks = std::make_unique<AsciiRanks>();
             for (unsigned left = 0; left < ASCII; ++left)
                 for (unsigned right = 0; right < ASCII; ++right)
-                    made_ascii_.push_back(pairs_.rank(literal_.id[left], literal_.id[right]));
-            ascii_.store(made_ascii_.data(), std::memory_order_release);
+                    (*ranks)[left][right] = pairs_.rank(literal_.id[left], literal_.id[right]);
+            return ranks;
         });
-        return made_ascii_.data();
     }
     // A word of few characters, or bytes of unknown ones; false where it is another.
     bool merge_characters(std::string_view word, std::vector<Token> &out) const {
@@ -279,68 +280,14 @@ class Bpe final : public Model {
     ByteIds named_;
     bool bytes_alone_;      // every byte is a symbol, and nothing else is at first
     bool characters_alone_; // every character is one, or the names of its bytes are
-
-    static constexpr unsigned ASCII = 128;
+    MadeOnce<AsciiRanks> ascii_;
     static constexpr std::uint32_t MANY_WORDS = 256; // take as long as it takes to make
-    mutable std::once_flag once_;
-    mutable std::vector<std::uint32_t> made_ascii_;
-    mutable std::atomic<const std::uint32_t *> ascii_ = nullptr;
-};
-
-class RankBpe final : public Model {
-  public:
-    explicit RankBpe(const Vocabulary &vocabulary)
-        : vocabulary_(vocabulary), words_(vocabulary.words), raw_(vocabulary.raw),
-          complete_(ByteIds::literal(vocabulary).complete()) {}
-
-    void encode(std::string_view word, ModelScratch &scratch,
-                std::vector<Token> &out) const override {
-        if (word.empty()) return;
-        const auto size = static_cast<std::uint32_t>(word.size());
-        const auto id = scratch.part ? vocabulary_.own_word(word) : words_.find(word);
-        if (id != NONE) {
-            out.push_back({id, 0, size});
-            return;
-        }
-        scratch.begin(word.size());
-        for (std::uint32_t at = 0; at < size;) {
-            const std::uint32_t end = at + (raw_ ? 1 : decode(word, at).size);
-            const std::uint32_t symbol = words_.find(word.substr(at, end - at));
-            if (symbol == NONE) throw NoToken(word.substr(at, end - at));
-            scratch.symbols.push_back({symbol, at, end, NONE, NONE, NONE, false});
-            at = end;
-        }
-        merge_all(
-            scratch,
-            [&](const Symbol &l, const Symbol &r) {
-                return words_.find(word.substr(l.start, r.end - l.start));
-            },
-            [&](Symbol &l, const Symbol &r) {
-                l.id = l.rank;
-                l.end = r.end;
-                return true;
-            });
-        for (const auto &symbol : scratch.symbols)
-            out.push_back({symbol.id, symbol.start, symbol.end});
-    }
-    [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
-    [[nodiscard]] bool looks_words_up() const override { return true; }
-
-  private:
-    Vocabulary vocabulary_;
-    WordTable words_;
-    bool raw_;
-    bool complete_;
 };
 
 } // namespace
 
 std::unique_ptr<Model> make_bpe(Reader &program, Tables &tables, const Vocabulary &vocabulary) {
     return std::make_unique<Bpe>(program, tables, vocabulary);
-}
-
-std::unique_ptr<Model> make_rank_bpe(Reader &, const Vocabulary &vocabulary) {
-    return std::make_unique<RankBpe>(vocabulary);
 }
 
 } // namespace mtkit

@@ -3,13 +3,12 @@
 // Source: google/sentencepiece 0.2.3, unigram_model.cc (EncodeOptimized); huggingface/tokenizers,
 // models/unigram/model.rs.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <type_traits>
 
+#include "base/made_once.hpp"
 #include "models/character_borders.hpp"
 #include "models/spelling.hpp"
 #include "steps/split_points.hpp"
@@ -126,22 +125,21 @@ template <typename Sum> class Unigram final : public Model {
     };
     const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
         if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
-        if (const auto *known = cutting_.load(std::memory_order_acquire)) return known;
+        if (const auto *known = cutting_.get()) return known;
         scratch.wide += word.size();
         return scratch.wide < WIDE ? nullptr : make_cutting();
     }
     const Cutting *make_cutting() const {
-        std::call_once(once_, [this] {
-            made_ = std::make_unique<Cutting>(Cutting{{vocabulary_, false}, {}});
+        return cutting_.make([this] {
+            auto made = std::make_unique<Cutting>(Cutting{{vocabulary_, false}, {}});
             for (std::size_t i = 0; i < vocabulary_.pieces.size(); ++i) {
                 const auto piece = vocabulary_.pieces[i];
                 if (piece.empty()) continue;
                 const auto c = decode(piece, 0);
-                if (c.size == piece.size()) made_->ids.put(c.value, single(piece));
+                if (c.size == piece.size()) made->ids.put(c.value, single(piece));
             }
-            cutting_.store(made_.get(), std::memory_order_release);
+            return made;
         });
-        return made_.get();
     }
     // The piece that is exactly this text.
     [[nodiscard]] std::uint32_t single(std::string_view text) const {
@@ -312,10 +310,7 @@ template <typename Sum> class Unigram final : public Model {
     SplitPoints split_points_;
     ByteIds bytes_;
     double steepest_; // the largest size of a score
-
-    mutable std::once_flag once_;
-    mutable std::unique_ptr<Cutting> made_;
-    mutable std::atomic<const Cutting *> cutting_ = nullptr;
+    MadeOnce<Cutting> cutting_;
 };
 
 } // namespace

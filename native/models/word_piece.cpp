@@ -1,6 +1,9 @@
 // WordPiece: greedy longest match from the left; WordLevel: the whole word.
 //
 // Source: huggingface/tokenizers, models/wordpiece and models/wordlevel.
+#include <memory>
+
+#include "base/made_once.hpp"
 #include "models/models.hpp"
 #include "text/utf8.hpp"
 
@@ -21,6 +24,8 @@ class WordPiece final : public Model {
                 std::vector<Token> &out) const override {
         const std::size_t before = out.size();
         if (word.empty()) return;
+        const auto *filter = filter_.get();
+        if (filter == nullptr && ++scratch.words > MANY_WORDS) filter = make_filter();
         bool known = max_chars_ == NONE || length(word) <= max_chars_;
         if (!known && nothing_) return;
         for (std::size_t at = 0; known && at < word.size();) {
@@ -42,7 +47,7 @@ class WordPiece final : public Model {
             while (end > from) {
                 const auto key = longest.substr(0, head + end - from);
                 const std::uint64_t hash = hash_bytes(key);
-                if (filter_.may_have(hash)) id = words_.find(key, hash);
+                if (filter == nullptr || filter->may_have(hash)) id = words_.find(key, hash);
                 if (id != NONE) break;
                 end = previous(word, end);
             }
@@ -63,8 +68,12 @@ class WordPiece final : public Model {
     }
 
     [[nodiscard]] bool looks_words_up() const override { return true; }
+    void warm() const override { make_filter(); }
 
   private:
+    const WordFilter *make_filter() const {
+        return filter_.make([this] { return std::make_unique<WordFilter>(words_); });
+    }
     [[nodiscard]] std::size_t length(std::string_view word) const {
         if (bytes_) return word.size();
         std::size_t count = 0;
@@ -73,7 +82,6 @@ class WordPiece final : public Model {
     }
 
     WordTable words_;
-    WordFilter filter_{words_};
     std::uint32_t unk_;
     std::string_view prefix_;
     std::uint32_t max_chars_;
@@ -81,6 +89,8 @@ class WordPiece final : public Model {
     bool nothing_;
     bool rest_;
     std::string_view restart_;
+    MadeOnce<WordFilter> filter_;
+    static constexpr std::uint32_t MANY_WORDS = 256; // take longer than it takes to make
 };
 
 class WordLevel final : public Model {
