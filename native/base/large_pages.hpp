@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <new>
 
 #ifdef __linux__
@@ -37,5 +38,15 @@ template <typename T> struct LargePages {
         return true;
     }
 };
+
+// Such memory, not cleared; its values need no destructor.
+template <typename T> struct FreeLargeBlock {
+    std::size_t count = 0;
+    void operator()(T *memory) const { LargePages<T>().deallocate(memory, count); }
+};
+template <typename T> using LargeBlock = std::unique_ptr<T[], FreeLargeBlock<T>>;
+template <typename T> LargeBlock<T> large_block(std::size_t count) {
+    return LargeBlock<T>(LargePages<T>().allocate(count), {count});
+}
 
 } // namespace mtkit

@@ -123,6 +123,7 @@ void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scra
 // The ids of a text with nothing around it.
 void Engine::one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                       IdList &out) const {
+    out.expect(text.size());
     out.append(prefix_);
     const std::size_t before = out.size();
     walk_text(

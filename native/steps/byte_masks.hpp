@@ -61,10 +61,7 @@ inline ByteMasks masks_sse2(const unsigned char *at) {
 #endif
 
 #if defined(MTKIT_AVX)
-#define MTKIT_AVX2_CODE [[gnu::target("avx2,bmi,lzcnt")]]
-#define MTKIT_AVX512_CODE [[gnu::target("avx512bw,avx512vl,avx2,bmi,lzcnt")]]
-
-// The vectors of one part; lambdas would not be compiled for the same machine.
+// The vectors of one part.
 MTKIT_AVX2_CODE inline __m256i among_avx2(__m256i value, char first, char count) {
     const auto from = _mm256_sub_epi8(value, _mm256_set1_epi8(first));
     const auto last = _mm256_set1_epi8(static_cast<char>(count - 1));

@@ -179,8 +179,7 @@ class WordCache {
         if (const auto *found = young_.find(word.stored(), count)) return found;
         const auto *const found = old_.find(word.stored(), count);
         // What is asked for again is young again, as far as there is room.
-        if (found != nullptr && young_.used() < most_stored())
-            young_.put(word.stored(), found, count, most_stored());
+        if (found != nullptr) young_.put(word.stored(), found, count, most_stored());
         return found;
     }
 
@@ -216,9 +215,11 @@ class WordCache {
         put_long(word, ids, count);
     }
 
-    // Grow for seeds; returns how many leave room for as many words that are met.
+    // Grow for seeds; returns how many leave room for as many words that are met. The first of
+    // those wait for no memory.
     std::size_t make_room_for_seeds() {
         grow(std::min(most_groups_, groups_in(USUAL_BYTES)));
+        young_.reserve(std::min(most_stored(), USUAL_BYTES / 4));
         return 2 * short_.size();
     }
     void prefetch_short(const Word &word) const { prefetch(pairs_ + place(word.hash_)); }
@@ -337,10 +338,9 @@ class WordCache {
     void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (word.is_short())
             stored_[word.hash_ >> 58] |= std::uint64_t{1} << (word.hash_ >> 52 & 63);
-        if (young_.used() >= most_stored()) {
-            std::swap(young_, old_);
-            young_.clear(most_stored());
-        }
+        if (young_.put(word.stored(), ids, count, most_stored())) return;
+        std::swap(young_, old_);
+        young_.clear(most_stored());
         young_.put(word.stored(), ids, count, most_stored());
     }
 

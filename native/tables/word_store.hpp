@@ -1,7 +1,8 @@
 // Words of any length with their ids, in one block of memory that is given up as a whole.
 //
-// A table of 8 bytes a word says where each lies: in eight places that are a line of the
-// processor's cache.
+// The block begins with a table of 8 bytes a word, which says where each lies: in eight places that
+// are a line of the processor's cache. The words lie behind it, the last one first; their places
+// are counted from the end, so that they hold when either part grows.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,10 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/large_pages.hpp"
 
 namespace mtkit {
 
@@ -25,12 +29,12 @@ class WordStore {
 
     // Null where it is not known; in place until the next put().
     [[nodiscard]] const std::uint32_t *find(const Key &key, std::size_t &count) const {
-        if (buckets_.empty()) return nullptr;
+        if (buckets_ == 0) return nullptr;
         const std::uint32_t tag = tag_of(key.hash);
-        for (const auto &slot : buckets_[tag >> shift_].slots) {
+        for (const auto &slot : bucket(tag).slots) {
             if (slot.at == 0) return nullptr;
             if (slot.tag != tag) continue;
-            const std::uint32_t *const entry = numbers_.data() + slot.at;
+            const std::uint32_t *const entry = end() - slot.at;
             const std::uint32_t *const text = entry + HEAD;
             if (entry[0] != head_of(key)) continue;
             if (std::memcmp(text, key.text.data(), key.text.size()) != 0) continue;
@@ -40,37 +44,38 @@ class WordStore {
         return nullptr;
     }
 
-    // Keep a word of at least one id; it may take the place of another. `most_bytes` is what the
-    // caller lets it grow to: beyond is at most one word.
-    void put(const Key &key, const std::uint32_t *ids, std::size_t count, std::size_t most_bytes) {
-        if (count == 0) return;
-        const auto can_grow = [&] {
-            return 2 * GROWTH * table_bytes() <= most_bytes &&
-                   GROWTH * table_bytes() + 4 * numbers_.capacity() <= most_bytes;
-        };
-        if (2 * kept_ >= WAYS * buckets_.size() && (buckets_.empty() || can_grow())) grow();
-        Slot *room = free_slot(tag_of(key.hash));
+    // Keep a word of at least one id; it may take the place of another. False: it would take more
+    // than `most_bytes` in all.
+    bool put(const Key &key, const std::uint32_t *ids, std::size_t count, std::size_t most_bytes) {
+        if (count == 0) return true;
+        const std::uint32_t tag = tag_of(key.hash);
+        const std::size_t most = most_bytes / sizeof(Bucket);
+        if (2 * kept_ >= WAYS * buckets_ && !grow(most) && buckets_ == 0) return false;
         // Where eight are not enough, the next one would be lost, and then another to it.
-        while (room == nullptr && 8 * kept_ >= WAYS * buckets_.size() && can_grow()) {
-            grow();
-            room = free_slot(tag_of(key.hash));
+        while (free_slot(tag) == nullptr && 8 * kept_ >= WAYS * buckets_ && grow(most)) {
         }
-        if (room != nullptr) ++kept_;
-        Slot &slot = room != nullptr ? *room : buckets_[tag_of(key.hash) >> shift_].slots[0];
         const std::size_t text = numbers_in(key.text);
-        const std::size_t at = numbers_.size();
-        const std::size_t end = at + HEAD + text + count;
-        if (end > numbers_.capacity()) {
-            const std::size_t most = (most_bytes - std::min(most_bytes, table_bytes())) / 4;
-            numbers_.reserve(std::max(std::min(GROWTH * end, most), end));
-        }
-        slot = {tag_of(key.hash), static_cast<std::uint32_t>(at)};
-        numbers_.resize(end);
-        std::uint32_t *const entry = numbers_.data() + at;
+        const std::size_t numbers = numbers_ + HEAD + text + count;
+        if (!make_room(buckets_, numbers, most)) return false;
+        numbers_ = numbers;
+        Slot *const room = free_slot(tag);
+        if (room != nullptr) ++kept_;
+        Slot &slot = room != nullptr ? *room : bucket(tag).slots[0];
+        slot = {tag, static_cast<std::uint32_t>(numbers)};
+        std::uint32_t *const entry = end() - numbers;
         entry[0] = head_of(key);
         entry[1] = static_cast<std::uint32_t>(count);
         std::memcpy(entry + HEAD, key.text.data(), key.text.size());
         std::copy_n(ids, count, entry + HEAD + text);
+        return true;
+    }
+
+    // Have so many bytes from now on, and touch them: what is put later waits for no page.
+    void reserve(std::size_t bytes) {
+        if (bytes <= memory()) return;
+        const std::size_t before = lines_in(numbers_);
+        move_to(bytes / sizeof(Bucket));
+        std::fill(block_.get() + buckets_, block_.get() + size_ - before, Bucket());
     }
 
     // Forget all of them, but keep the memory where it is no more than that.
@@ -79,16 +84,15 @@ class WordStore {
             *this = WordStore();
             return;
         }
-        std::fill(buckets_.begin(), buckets_.end(), Bucket());
-        numbers_.resize(std::min<std::size_t>(numbers_.size(), 1));
-        kept_ = 0;
+        std::fill_n(block_.get(), buckets_, Bucket());
+        numbers_ = kept_ = 0;
     }
 
     // Bytes in use, and bytes that it has.
-    [[nodiscard]] std::size_t used() const { return table_bytes() + 4 * numbers_.size(); }
-    [[nodiscard]] std::size_t memory() const {
-        return buckets_.capacity() * sizeof(Bucket) + 4 * numbers_.capacity();
+    [[nodiscard]] std::size_t used() const {
+        return buckets_ * sizeof(Bucket) + numbers_ * sizeof(std::uint32_t);
     }
+    [[nodiscard]] std::size_t memory() const { return size_ * sizeof(Bucket); }
 
   private:
     static constexpr std::size_t FIRST_BUCKETS = 32;
@@ -97,7 +101,7 @@ class WordStore {
     static constexpr std::size_t HEAD = 2; // what it is, how many ids; the text and the ids follow
     struct Slot {
         std::uint32_t tag;
-        std::uint32_t at; // among the numbers; 0: free
+        std::uint32_t at; // in numbers from the end; 0: free
     };
     struct alignas(WAYS * sizeof(Slot)) Bucket {
         Slot slots[WAYS];
@@ -110,16 +114,43 @@ class WordStore {
         return static_cast<std::uint32_t>(key.text.size() << 1 | std::size_t{key.part});
     }
     static std::size_t numbers_in(std::string_view text) { return (text.size() + 3) / 4; }
-    [[nodiscard]] std::size_t table_bytes() const { return buckets_.size() * sizeof(Bucket); }
+    // What numbers take of the block.
+    static std::size_t lines_in(std::size_t numbers) {
+        constexpr std::size_t LINE = sizeof(Bucket) / sizeof(std::uint32_t);
+        return (numbers + LINE - 1) / LINE;
+    }
+    [[nodiscard]] Bucket &bucket(std::uint32_t tag) const { return block_[tag >> shift_]; }
+    [[nodiscard]] std::uint32_t *end() const {
+        return reinterpret_cast<std::uint32_t *>(block_.get() + size_);
+    }
 
-    void grow() {
-        std::vector<Bucket> before(std::max(FIRST_BUCKETS, GROWTH * buckets_.size()));
-        before.swap(buckets_);
-        shift_ = static_cast<unsigned>(32 - std::countr_zero(buckets_.size()));
-        if (numbers_.empty()) numbers_.push_back(0); // nothing lies at 0
+    // False where there is no room in `most` lines.
+    bool make_room(std::size_t buckets, std::size_t numbers, std::size_t most) {
+        const std::size_t lines = buckets + lines_in(numbers);
+        if (lines <= size_) return true;
+        if (lines > most) return false;
+        move_to(std::min(GROWTH * lines, most));
+        return true;
+    }
+    void move_to(std::size_t size) {
+        auto larger = large_block<Bucket>(size);
+        const std::size_t words = lines_in(numbers_);
+        std::copy_n(block_.get(), buckets_, larger.get());
+        std::copy_n(block_.get() + size_ - words, words, larger.get() + size - words);
+        block_ = std::move(larger);
+        size_ = size;
+    }
+    // A larger table: at most half of `most` lines. False where there is no room for it.
+    bool grow(std::size_t most) {
+        const std::size_t buckets = std::max(FIRST_BUCKETS, GROWTH * buckets_);
+        if (2 * buckets > most || !make_room(buckets, numbers_, most)) return false;
+        const std::vector<Bucket> before(block_.get(), block_.get() + buckets_);
+        std::fill_n(block_.get(), buckets, Bucket());
+        buckets_ = buckets;
+        shift_ = static_cast<unsigned>(32 - std::countr_zero(buckets_));
         kept_ = 0;
-        for (const auto &bucket : before) {
-            for (const auto &slot : bucket.slots) {
+        for (const auto &old : before) {
+            for (const auto &slot : old.slots) {
                 if (slot.at == 0) continue;
                 if (Slot *const room = free_slot(slot.tag)) {
                     *room = slot;
@@ -127,17 +158,20 @@ class WordStore {
                 }
             }
         }
+        return true;
     }
     // Null where there is none for a word.
     Slot *free_slot(std::uint32_t tag) {
-        for (auto &slot : buckets_[tag >> shift_].slots)
+        for (auto &slot : bucket(tag).slots)
             if (slot.at == 0) return &slot;
         return nullptr;
     }
 
-    std::vector<Bucket> buckets_; // a power of two
+    LargeBlock<Bucket> block_;
+    std::size_t size_ = 0;    // of the block, in lines
+    std::size_t buckets_ = 0; // lines of the table, a power of two
     unsigned shift_ = 32;
-    std::vector<std::uint32_t> numbers_;
+    std::size_t numbers_ = 0; // of the words, from the end
     std::size_t kept_ = 0;
 };
 

@@ -1,0 +1,147 @@
+// Code points to UTF-8: sixteen of ASCII or eight others at a time, those of four bytes one by one.
+#include "text/to_utf8.hpp"
+
+#include <array>
+
+#include "base/simd.hpp"
+
+#if defined(MTKIT_AVX)
+#include <immintrin.h>
+#endif
+
+namespace mtkit {
+
+namespace {
+
+// Null where it is a surrogate.
+char *write_one(std::uint32_t c, char *to) {
+    const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
+    const auto put_tail = [&](unsigned shift) { put(0x80 | (c >> shift & 0x3F)); };
+    if (c < 0x80) {
+        put(c);
+    } else if (c < 0x800) {
+        put(0xC0 | c >> 6);
+        put_tail(0);
+    } else if (c < 0x10000) {
+        if (c - 0xD800 < 0x800) return nullptr;
+        put(0xE0 | c >> 12);
+        put_tail(6);
+        put_tail(0);
+    } else {
+        put(0xF0 | c >> 18);
+        put_tail(12);
+        put_tail(6);
+        put_tail(0);
+    }
+    return to;
+}
+
+#if defined(MTKIT_AVX)
+// Four code points in four bytes each, of which they need one, two or three: which bytes remain.
+struct Packing {
+    std::array<std::array<std::uint8_t, 16>, 256> order; // by who needs one, and who one or two
+    std::array<std::uint8_t, 256> size;
+};
+constexpr Packing PACKING = [] {
+    Packing made{};
+    for (unsigned which = 0; which < 256; ++which) {
+        unsigned size = 0;
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned bytes = 3 - (which >> i & 1) - (which >> (4 + i) & 1);
+            for (unsigned byte = 0; byte < bytes; ++byte)
+                made.order[which][size++] = static_cast<std::uint8_t>(4 * i + byte);
+        }
+        made.size[which] = static_cast<std::uint8_t>(size);
+    }
+    return made;
+}();
+
+// Eight code points in 16 bits each; what is beyond them is 0xFFFF.
+MTKIT_AVX2_CODE __m128i eight(const std::uint8_t *at) {
+    return _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(at)));
+}
+MTKIT_AVX2_CODE __m128i eight(const std::uint16_t *at) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(at));
+}
+MTKIT_AVX2_CODE __m128i eight(const std::uint32_t *at) {
+    return _mm_packus_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(at)),
+                            _mm_loadu_si128(reinterpret_cast<const __m128i *>(at) + 1));
+}
+MTKIT_AVX2_CODE __m128i all(unsigned bits) {
+    return _mm_set1_epi16(static_cast<short>(bits));
+}
+// Which have these bits as `value`.
+MTKIT_AVX2_CODE __m128i having(__m128i units, unsigned bits, unsigned value) {
+    return _mm_cmpeq_epi16(_mm_and_si128(units, all(bits)), all(value));
+}
+// Bytes behind the first, in 16 bits.
+MTKIT_AVX2_CODE __m128i tail(__m128i units) {
+    return _mm_or_si128(_mm_and_si128(units, all(0x3F)), all(0x80));
+}
+MTKIT_AVX2_CODE char *store(char *to, __m128i bytes, std::size_t size) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), bytes);
+    return to + size;
+}
+MTKIT_AVX2_CODE char *store_four(char *to, __m128i fours, unsigned which) {
+    const auto *const order = reinterpret_cast<const __m128i *>(PACKING.order[which].data());
+    return store(to, _mm_shuffle_epi8(fours, _mm_loadu_si128(order)), PACKING.size[which]);
+}
+
+// Write blocks, up to one with a surrogate or a code point of four bytes.
+template <typename Unit>
+MTKIT_AVX2_CODE void write_blocks(const Unit *&from, const Unit *end, char *&to) {
+    while (end - from >= 16) {
+        const auto units = eight(from);
+        const auto next = eight(from + 8);
+        if (_mm_testz_si128(_mm_or_si128(units, next), all(0xFF80)) != 0) {
+            to = store(to, _mm_packus_epi16(units, next), 16);
+            from += 16;
+            continue;
+        }
+        auto others = having(units, 0xF800, 0xD800);
+        if constexpr (sizeof(Unit) == 4)
+            others = _mm_or_si128(others, having(units, 0xFFFF, 0xFFFF));
+        if (_mm_movemask_epi8(others) != 0) return;
+        const auto ones = having(units, 0xFF80, 0);
+        const auto twos = having(units, 0xF800, 0); // and ones
+        const auto last = tail(units);
+        const auto of_two = _mm_or_si128(_mm_or_si128(_mm_srli_epi16(units, 6), all(0xC0)),
+                                         _mm_slli_epi16(last, 8));
+        const auto of_three = _mm_or_si128(_mm_or_si128(_mm_srli_epi16(units, 12), all(0xE0)),
+                                           _mm_slli_epi16(tail(_mm_srli_epi16(units, 6)), 8));
+        const auto pairs = _mm_blendv_epi8(_mm_blendv_epi8(of_three, of_two, twos), units, ones);
+        const auto which = static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(ones, twos)));
+        to = store_four(to, _mm_unpacklo_epi16(pairs, last), (which & 15) | (which >> 4 & 0xF0));
+        to = store_four(to, _mm_unpackhi_epi16(pairs, last),
+                        (which >> 4 & 15) | (which >> 8 & 0xF0));
+        from += 8;
+    }
+}
+#endif
+
+template <typename Unit> char *write_all(const Unit *from, std::size_t count, char *to) {
+    const Unit *const end = from + count;
+    while (from != end) {
+#if defined(MTKIT_AVX)
+        if (simd() >= Simd::AVX2) write_blocks(from, end, to);
+        if (from == end) break;
+#endif
+        to = write_one(*from++, to);
+        if (to == nullptr) break;
+    }
+    return to;
+}
+
+} // namespace
+
+char *to_utf8(const std::uint8_t *from, std::size_t count, char *to) {
+    return write_all(from, count, to);
+}
+char *to_utf8(const std::uint16_t *from, std::size_t count, char *to) {
+    return write_all(from, count, to);
+}
+char *to_utf8(const std::uint32_t *from, std::size_t count, char *to) {
+    return write_all(from, count, to);
+}
+
+} // namespace mtkit

@@ -1,0 +1,84 @@
+"""A str has the ids of its UTF-8 form, however wide its characters are."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mtkit._native")
+import mtkit
+
+POOLS = [
+    "abc \n",
+    "éß¿ÿ\x80",
+    "жλא\u07ff\u0800",
+    "中文字，。\uffff\ufffe\ue000\ud7ff",
+    "😀\U0010ffff\U00010000",
+]
+LEVELS = """
+import sys
+from test_engine_strings import compare
+compare(int(sys.argv[1]))
+"""
+
+
+def strings(seed: int, count: int) -> list[str]:
+    """Draw runs of characters of one to four bytes, of some or of all sizes."""
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        pools = rng.sample(POOLS, rng.randint(1, len(POOLS)))
+        sizes = [1, 1, 1, 2, 7, 8, 9, 15, 16, 17, 33]
+        found.append(
+            "".join(
+                rng.choice(rng.choice(pools)) * rng.choice(sizes) for _ in range(rng.randint(1, 40))
+            )
+        )
+    return found
+
+
+def compare(seed: int) -> None:
+    engine = mtkit.load().engine
+    for text in strings(seed, 1500):
+        expected = engine.encode_ids(text.encode())
+        assert engine.encode_ids(text) == expected, ascii(text)
+        for more in (text + "é", text + "中", text + "😀"):  # the same text in wider units
+            assert engine.encode_ids(more) == engine.encode_ids(more.encode()), ascii(more)
+
+
+@pytest.mark.parametrize("level", ["scalar", "avx2"])
+def test_as_its_bytes(level: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEVELS, "11"],
+        env={
+            **os.environ,
+            "MTKIT_SIMD": level,
+            "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("size", [10, 63, 64, 65, 200, 3000])
+@pytest.mark.parametrize("around", ["a", "é", "中", "😀"])
+def test_a_surrogate_is_no_text(around: str, size: int) -> None:
+    tokenizer = mtkit.load()
+    for at in (0, 1, size // 2, size - 1):
+        text = around * at + "\ud800" + around * (size - at - 1)
+        with pytest.raises(mtkit.UsageError, match=rf"surrogate U\+D800 at character {at}\b"):
+            tokenizer.encode_ids(text)
+
+
+def test_what_has_its_bytes_is_taken_as_it_is() -> None:
+    """A str keeps its UTF-8 form where a C extension asked for it."""
+    text = "中文é😀 abc" * 50
+    assert ctypes.pythonapi.PyUnicode_AsUTF8(ctypes.py_object(text)) != 0
+    assert mtkit.load().encode_ids(text) == mtkit.load().encode_ids(text.encode())
