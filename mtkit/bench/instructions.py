@@ -1,7 +1,8 @@
 """Instructions a byte of text, counted by valgrind: a figure free of the machine's mood.
 
-A process of its own encodes the text not at all, once and three times; the differences are a text
-that is new to it ("fresh") and one that it has seen ("again").
+A process of its own encodes the text not at all, once and several times; the differences are a text
+that is new to it ("fresh") and one that it has seen ("again"). What loading takes varies by some
+million: the more often, the less of it is in the difference.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHAPES = ("whole", "documents")
+SLOW = 1000
+"""Instructions a byte: what takes more is counted FEW times more, else MANY."""
+FEW, MANY = 2, 10
 _COUNTER = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
 
 
@@ -48,9 +52,11 @@ def instructions(
 
     none = count(SHAPES[0], 0)
     for shape in SHAPES:
-        once, thrice = count(shape, 1), count(shape, 3)
-        yield f"{shape} fresh", (once - none) / size
-        yield f"{shape} again", (thrice - once) / 2 / size
+        once = count(shape, 1)
+        fresh = (once - none) / size
+        more = FEW if fresh > SLOW else MANY
+        yield f"{shape} fresh", fresh
+        yield f"{shape} again", (count(shape, 1 + more) - once) / more / size
 
 
 def _count(*arguments: str) -> int:
