@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -39,8 +40,9 @@ template <typename T> struct LargePages {
     }
 };
 
-// Such memory, not cleared; its values need no destructor.
+// Such memory, not cleared.
 template <typename T> struct FreeLargeBlock {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
     std::size_t count = 0;
     void operator()(T *memory) const { LargePages<T>().deallocate(memory, count); }
 };

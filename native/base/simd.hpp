@@ -8,8 +8,8 @@
 #if defined(__SSE2__) || defined(_M_X64)
 #define MTKIT_SSE2
 #if defined(__GNUC__) && defined(__x86_64__)
-#define MTKIT_AVX // functions may ask for what the build as a whole does not use; lambdas in them
-                  // not
+// Functions may use what the build as a whole does not; lambdas in them are not compiled for it.
+#define MTKIT_AVX
 #define MTKIT_AVX2_CODE [[gnu::target("avx2,bmi,lzcnt")]]
 #define MTKIT_AVX512_CODE [[gnu::target("avx512bw,avx512vl,avx2,bmi,lzcnt")]]
 #endif

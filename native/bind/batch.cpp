@@ -37,7 +37,7 @@ class Batch {
         for (const nb::handle text : texts) {
             auto &argument = texts_.emplace_back();
             try {
-                argument.emplace(text);
+                argument.emplace(text).shrink();
                 bytes_ += argument->text().size();
             } catch (const nb::python_error &error) {
                 if (!error.matches(PyExc_UnicodeEncodeError)) throw; // else a lone surrogate

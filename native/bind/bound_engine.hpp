@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -106,6 +108,15 @@ class TextArgument {
         }
     }
     [[nodiscard]] std::string_view text() const { return text_; }
+    // Give back what it does not take: it waits for others.
+    void shrink() {
+        if (utf8_ == nullptr) return;
+        void *const exact = std::realloc(utf8_.get(), text_.size());
+        if (exact == nullptr) return;
+        static_cast<void>(utf8_.release());
+        utf8_.reset(static_cast<char *>(exact));
+        text_ = {utf8_.get(), text_.size()};
+    }
     [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
                                                Choice parse_special) const {
         return {add_special_tokens, as_number(parse_special), buffer_ == nullptr};
@@ -113,13 +124,13 @@ class TextArgument {
 
   private:
     // Write it into memory of its own, several times as fast as Python; false where there is no
-    // need to, or Python is to say what is wrong.
+    // need to, or Python is to say what is wrong. The stable ABI does not show what a str has.
 #ifndef Py_LIMITED_API
     bool write_utf8(PyObject *text) {
         constexpr Py_ssize_t MANY = 64;
-        const auto *const fields = reinterpret_cast<PyCompactUnicodeObject *>(text);
-        if (PyUnicode_GET_LENGTH(text) < MANY || PyUnicode_IS_COMPACT_ASCII(text) ||
-            !PyUnicode_IS_COMPACT(text) || fields->utf8 != nullptr)
+        if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
+            PyUnicode_GET_LENGTH(text) < MANY ||
+            reinterpret_cast<PyCompactUnicodeObject *>(text)->utf8 != nullptr)
             return false;
         switch (PyUnicode_KIND(text)) {
         case PyUnicode_1BYTE_KIND:
@@ -132,8 +143,9 @@ class TextArgument {
     }
     template <typename Unit> bool write(PyObject *text, const Unit *units) {
         const auto count = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text));
-        const std::size_t most = count * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_MORE;
-        utf8_ = std::make_unique_for_overwrite<char[]>(most);
+        const std::size_t most = count * mtkit::UTF8_BYTES<Unit>;
+        utf8_.reset(static_cast<char *>(std::malloc(most)));
+        if (utf8_ == nullptr) throw std::bad_alloc();
         const char *const end = mtkit::to_utf8(units, count, utf8_.get());
         if (end == nullptr) return false;
         text_ = {utf8_.get(), static_cast<std::size_t>(end - utf8_.get())};
@@ -145,7 +157,10 @@ class TextArgument {
     }
 #endif
 
+    struct Free {
+        void operator()(char *memory) const { std::free(memory); }
+    };
     std::unique_ptr<Buffer> buffer_;
-    std::unique_ptr<char[]> utf8_;
+    std::unique_ptr<char, Free> utf8_;
     std::string_view text_;
 };

@@ -129,6 +129,7 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
     for (const nb::handle text : texts) {
         try {
             answers[number].text = std::make_unique<TextArgument>(text);
+            answers[number].text->shrink();
         } catch (const nb::python_error &error) {
             if (!error.matches(PyExc_UnicodeEncodeError)) throw;
         }

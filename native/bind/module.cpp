@@ -55,7 +55,7 @@ void translate(const std::exception_ptr &pending, void *) {
 
 // What loading a file frees is what its first texts need. glibc gives it back to the system and has
 // to ask for it again, page by page, until a program has freed a block that the system gave: from
-// then on it keeps blocks of that size (mallopt(3), M_MMAP_THRESHOLD).
+// then on it keeps blocks of that size (mallopt(3), M_MMAP_THRESHOLD), for the whole process.
 void let_malloc_keep_blocks() {
 #ifdef __GLIBC__
     constexpr std::size_t KEPT = 4U << 20;

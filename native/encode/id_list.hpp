@@ -30,7 +30,7 @@ class IdList {
     }
     // Make room for what a text of so many bytes may become: growing copies where it cannot extend.
     void expect(std::size_t bytes) {
-        if (bytes > BYTES * FEW) room(std::min(bytes, MOST_EXPECTED));
+        if (bytes > BYTES_OF_A_TOKEN * FEW) room(std::min(bytes, MOST_EXPECTED));
     }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
@@ -87,7 +87,7 @@ class IdList {
     }
 
     static constexpr std::size_t FEW = 128;
-    static constexpr std::size_t BYTES = 4; // of a usual token
+    static constexpr std::size_t BYTES_OF_A_TOKEN = 4; // of a usual text
     static constexpr std::size_t MOST_EXPECTED = 1U << 20;
     std::uint32_t few_[FEW];
     std::uint32_t *ids_ = few_;

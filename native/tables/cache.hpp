@@ -329,13 +329,15 @@ class WordCache {
     // What each of the two generations may take: they share what short words leave.
     [[nodiscard]] std::size_t most_stored() const {
         const std::size_t taken = std::min(short_.size() * sizeof(TwoPairs), most_bytes_);
-        return std::min<std::size_t>((most_bytes_ - taken) / 2, 1U << 31); // places are u32
+        return std::min<std::size_t>((most_bytes_ - taken) / 2,
+                                     1U << 31); // their places are numbers of 32 bits
     }
     // Whether a short word may be among the others: a bit for each, which it may share.
     [[nodiscard]] bool may_be_stored(std::uint64_t hash) const {
         return (stored_[hash >> 58] >> (hash >> 52 & 63) & 1) != 0;
     }
     void put_long(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (word.size() + 4 * count > most_stored() / 4) return; // an empty store has more room
         if (word.is_short())
             stored_[word.hash_ >> 58] |= std::uint64_t{1} << (word.hash_ >> 52 & 63);
         if (young_.put(word.stored(), ids, count, most_stored())) return;

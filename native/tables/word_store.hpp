@@ -44,15 +44,16 @@ class WordStore {
         return nullptr;
     }
 
-    // Keep a word of at least one id; it may take the place of another. False: it would take more
-    // than `most_bytes` in all.
+    // Keep a word of at least one id; it may take the place of another. False: there is no room for
+    // it in `most_bytes`, or these are fewer than a first table takes, twice.
     bool put(const Key &key, const std::uint32_t *ids, std::size_t count, std::size_t most_bytes) {
         if (count == 0) return true;
         const std::uint32_t tag = tag_of(key.hash);
         const std::size_t most = most_bytes / sizeof(Bucket);
-        if (2 * kept_ >= WAYS * buckets_ && !grow(most) && buckets_ == 0) return false;
-        // Where eight are not enough, the next one would be lost, and then another to it.
-        while (free_slot(tag) == nullptr && 8 * kept_ >= WAYS * buckets_ && grow(most)) {
+        if (2 * kept_ >= WAYS * buckets_) grow(most);
+        if (buckets_ == 0) return false;
+        // Where a bucket is too small, the next one would be lost, and then another to it.
+        while (free_slot(tag) == nullptr && kept_ >= buckets_ && grow(most)) {
         }
         const std::size_t text = numbers_in(key.text);
         const std::size_t numbers = numbers_ + HEAD + text + count;
@@ -73,9 +74,8 @@ class WordStore {
     // Have so many bytes from now on, and touch them: what is put later waits for no page.
     void reserve(std::size_t bytes) {
         if (bytes <= memory()) return;
-        const std::size_t before = lines_in(numbers_);
         move_to(bytes / sizeof(Bucket));
-        std::fill(block_.get() + buckets_, block_.get() + size_ - before, Bucket());
+        std::fill(block_.get() + buckets_, block_.get() + size_ - lines_in(numbers_), Bucket());
     }
 
     // Forget all of them, but keep the memory where it is no more than that.

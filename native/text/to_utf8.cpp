@@ -2,6 +2,7 @@
 #include "text/to_utf8.hpp"
 
 #include <array>
+#include <cstring>
 
 #include "base/simd.hpp"
 
@@ -36,10 +37,17 @@ char *write_one(std::uint32_t c, char *to) {
     return to;
 }
 
+// How far a text was read and its UTF-8 written.
+template <typename Unit> struct Written {
+    const Unit *from;
+    char *to;
+};
+
 #if defined(MTKIT_AVX)
 // Four code points in four bytes each, of which they need one, two or three: which bytes remain.
 struct Packing {
-    std::array<std::array<std::uint8_t, 16>, 256> order; // by who needs one, and who one or two
+    std::array<std::array<std::uint8_t, 16>, 256>
+        order; // index: low four bits, which need one; high four, one or two
     std::array<std::uint8_t, 256> size;
 };
 constexpr Packing PACKING = [] {
@@ -70,11 +78,11 @@ MTKIT_AVX2_CODE __m128i eight(const std::uint32_t *at) {
 MTKIT_AVX2_CODE __m128i all(unsigned bits) {
     return _mm_set1_epi16(static_cast<short>(bits));
 }
-// Which have these bits as `value`.
+// Which have `value` in these bits.
 MTKIT_AVX2_CODE __m128i having(__m128i units, unsigned bits, unsigned value) {
     return _mm_cmpeq_epi16(_mm_and_si128(units, all(bits)), all(value));
 }
-// Bytes behind the first, in 16 bits.
+// The last six bits as a continuation byte, in 16 bits.
 MTKIT_AVX2_CODE __m128i tail(__m128i units) {
     return _mm_or_si128(_mm_and_si128(units, all(0x3F)), all(0x80));
 }
@@ -89,7 +97,7 @@ MTKIT_AVX2_CODE char *store_four(char *to, __m128i fours, unsigned which) {
 
 // Write blocks, up to one with a surrogate or a code point of four bytes.
 template <typename Unit>
-MTKIT_AVX2_CODE void write_blocks(const Unit *&from, const Unit *end, char *&to) {
+MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, char *to) {
     while (end - from >= 16) {
         const auto units = eight(from);
         const auto next = eight(from + 8);
@@ -101,7 +109,7 @@ MTKIT_AVX2_CODE void write_blocks(const Unit *&from, const Unit *end, char *&to)
         auto others = having(units, 0xF800, 0xD800);
         if constexpr (sizeof(Unit) == 4)
             others = _mm_or_si128(others, having(units, 0xFFFF, 0xFFFF));
-        if (_mm_movemask_epi8(others) != 0) return;
+        if (_mm_movemask_epi8(others) != 0) break;
         const auto ones = having(units, 0xFF80, 0);
         const auto twos = having(units, 0xF800, 0); // and ones
         const auto last = tail(units);
@@ -116,20 +124,35 @@ MTKIT_AVX2_CODE void write_blocks(const Unit *&from, const Unit *end, char *&to)
                         (which >> 4 & 15) | (which >> 8 & 0xF0));
         from += 8;
     }
+    return {from, to};
 }
 #endif
 
+// The same without vectors: of units of a byte, eight of ASCII at a time.
+template <typename Unit> Written<Unit> write_ascii(const Unit *from, const Unit *end, char *to) {
+    if constexpr (sizeof(Unit) == 1) {
+        for (std::uint64_t eight = 0; end - from >= 8; from += 8, to += 8) {
+            std::memcpy(&eight, from, 8);
+            if ((eight & 0x8080808080808080) != 0) break;
+            std::memcpy(to, &eight, 8);
+        }
+    }
+    return {from, to};
+}
+
 template <typename Unit> char *write_all(const Unit *from, std::size_t count, char *to) {
     const Unit *const end = from + count;
-    while (from != end) {
+    auto many = write_ascii<Unit>;
 #if defined(MTKIT_AVX)
-        if (simd() >= Simd::AVX2) write_blocks(from, end, to);
-        if (from == end) break;
+    if (simd() >= Simd::AVX2) many = write_blocks<Unit>;
 #endif
-        to = write_one(*from++, to);
-        if (to == nullptr) break;
+    while (to != nullptr) {
+        const auto written = many(from, end, to);
+        from = written.from;
+        if (from == end) return written.to;
+        to = write_one(*from++, written.to);
     }
-    return to;
+    return nullptr;
 }
 
 } // namespace

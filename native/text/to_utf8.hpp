@@ -6,10 +6,9 @@
 
 namespace mtkit {
 
-// What has to be there to be written: bytes for each code point, and some more.
+// Bytes that a code point of such a unit may take.
 template <typename Unit>
 inline constexpr std::size_t UTF8_BYTES = sizeof(Unit) == 4 ? 4 : sizeof(Unit) + 1;
-inline constexpr std::size_t UTF8_MORE = 32;
 
 // Write the UTF-8 of code points; returns its end. Null: there is a surrogate.
 char *to_utf8(const std::uint8_t *from, std::size_t count, char *to);

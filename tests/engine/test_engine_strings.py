@@ -80,5 +80,22 @@ def test_a_surrogate_is_no_text(around: str, size: int) -> None:
 def test_what_has_its_bytes_is_taken_as_it_is() -> None:
     """A str keeps its UTF-8 form where a C extension asked for it."""
     text = "中文é😀 abc" * 50
-    assert ctypes.pythonapi.PyUnicode_AsUTF8(ctypes.py_object(text)) != 0
+    as_utf8 = ctypes.pythonapi.PyUnicode_AsUTF8
+    as_utf8.restype = ctypes.c_void_p
+    assert as_utf8(ctypes.py_object(text))
     assert mtkit.load().encode_ids(text) == mtkit.load().encode_ids(text.encode())
+
+
+def test_many_at_once() -> None:
+    """Each text of a batch has memory of its own until all are encoded."""
+    tokenizer = mtkit.load()
+    texts = [text + "é" for text in strings(12, 300)]
+    expected = [tokenizer.encode_ids(text.encode()) for text in texts]
+    for threads in (1, 2):
+        assert tokenizer.encode_batch_ids(texts, threads=threads) == expected
+    for text in texts:
+        as_bytes = tokenizer.encode_ids(text.encode())
+        ids, offsets = tokenizer.encode_offsets(text)
+        assert ids.tolist() == as_bytes
+        assert offsets.tolist() == [list(place) for place in tokenizer.encode(text).offsets]
+        assert tokenizer.encode(text.encode()).offsets == tokenizer.encode(text).offsets
