@@ -56,6 +56,11 @@ def explain(naming: Naming, error: Exception, *texts: object) -> None:
 
         for text in texts:
             check_type(text)
+        if "incompatible function arguments" in str(error):  # of the core, which names its own
+            raise TypeError(
+                "threads is a number from 0 on, add_special_tokens True or False, "
+                "parse_special True, False or None"
+            ) from None
     naming.name(error)
 
 

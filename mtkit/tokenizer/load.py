@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MOST_CACHE = (1 << 63) - 1
+
 
 def load(
     path_or_name: str | os.PathLike[str] | None = None,
@@ -40,13 +42,16 @@ def load(
             are remembered.
 
     Raises:
-        UsageError: There is no such file, or ``cache_bytes`` is below 0.
+        UsageError: There is no such file, or ``cache_bytes`` is below 0 or beyond 63 bits.
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
     name = os.fspath(path_or_name) if path_or_name is not None else None
-    if cache_bytes is not None and cache_bytes < 0:
-        raise UsageError(f"is {cache_bytes}, below 0", field="cache_bytes")
+    if cache_bytes is not None and not isinstance(cache_bytes, int):
+        raise TypeError(f"cache_bytes is a number of bytes, not {type(cache_bytes).__name__}")
+    if cache_bytes is not None and not 0 <= cache_bytes <= MOST_CACHE:
+        where = "below 0" if cache_bytes < 0 else "more than memory can be"
+        raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
     path = locate(name, download=download)
     overrides = overrides or named_encoding(name, path)
     return load_source(Source.open(path), overrides=overrides, cache_bytes=cache_bytes)

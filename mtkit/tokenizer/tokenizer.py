@@ -254,8 +254,12 @@ class Tokenizer:
         Where the ids are enough, ``encode_batch_ids`` takes a tenth of the time.
         """
         listed = _listed(texts)
-        with self._naming:
+        try:
             return self.engine.encode_batch(listed, **options)
+        except Exception as error:
+            single = [each if isinstance(each, tuple) else (each,) for each in listed]
+            explain(self._naming, error, *(text for pair in single for text in pair))
+            raise
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
         """Return an encoding with ids added before and after."""
@@ -364,6 +368,6 @@ class Tokenizer:
 
 
 def _listed(texts: Iterable[_Text]) -> list[_Text]:
-    if isinstance(texts, (str, bytes)):
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError("many texts are a list, not one text; encode_ids and encode take one")
     return list(texts)

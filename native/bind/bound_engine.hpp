@@ -123,11 +123,12 @@ class TextArgument {
     }
 
   private:
-    // Write it into memory of its own, several times as fast as Python; false where there is no
-    // need to, or Python is to say what is wrong. The stable ABI does not show what a str has.
+    // Write a long one into memory of its own, several times as fast as Python; false where there
+    // is no need to, or Python is to say what is wrong. One that is not long may come again: then
+    // it has its UTF-8 form already. The stable ABI does not show what a str has.
 #ifndef Py_LIMITED_API
     bool write_utf8(PyObject *text) {
-        constexpr Py_ssize_t MANY = 64;
+        constexpr Py_ssize_t MANY = 2048;
         if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
             PyUnicode_GET_LENGTH(text) < MANY ||
             reinterpret_cast<PyCompactUnicodeObject *>(text)->utf8 != nullptr)

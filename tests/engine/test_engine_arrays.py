@@ -90,12 +90,28 @@ def test_an_error_of_one_text_is_that_of_the_batch() -> None:
     for bad in (SURROGATE, 3, ["a"]):
         tokenizer = Tokenizer(fixture(FILES[0]))
         wanted = answer(tokenizer.encode_ids, bad) if isinstance(bad, str) else None
-        for encode in (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays):
+        encoders = (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays)
+        for encode in (*encoders, tokenizer.encode_batch):
             if wanted is None:
                 with pytest.raises(TypeError, match="a text is str or bytes"):
                     encode(["fine", bad])
             else:
                 assert answer(encode, ["fine", bad]) == wanted
+
+
+def test_wrong_arguments_are_named() -> None:
+    """By what a caller gave, not by the call of the core that refused it."""
+    tokenizer: Any = Tokenizer(fixture(FILES[0]))
+    for encode in (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays):
+        for threads in (-1, 10**20, "2", 1.5):
+            with pytest.raises(TypeError, match=r"^threads is a number from 0 on"):
+                encode(["fine"], threads=threads)
+        for text in ("fine", b"fine", bytearray(b"fine"), memoryview(b"fine")):
+            with pytest.raises(TypeError, match=r"^many texts are a list"):
+                encode(text)
+    for encode in (tokenizer.encode_ids, tokenizer.encode_array):
+        with pytest.raises(TypeError, match="parse_special True, False or None"):
+            encode("fine", parse_special=2)
 
 
 @given(st.lists(st.text(max_size=8), max_size=12), st.integers(1, 5))

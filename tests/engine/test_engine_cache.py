@@ -110,9 +110,13 @@ def test_what_is_large_stays_below_the_size(size: int) -> None:
     assert max(kept) <= 1.2 * size + 200
 
 
-def test_a_size_below_nothing() -> None:
-    with pytest.raises(mtkit.UsageError, match="cache_bytes"):
-        mtkit.load(cache_bytes=-1)
+def test_a_size_that_is_none() -> None:
+    for size in (-1, 1 << 63, 10**30):
+        with pytest.raises(mtkit.UsageError, match="cache_bytes"):
+            mtkit.load(cache_bytes=size)
+    for size in ("8", 1.5):
+        with pytest.raises(TypeError, match="cache_bytes is a number of bytes"):
+            mtkit.load(cache_bytes=size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "llama-2", "bert-base-uncased"])
