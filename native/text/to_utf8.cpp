@@ -44,10 +44,10 @@ template <typename Unit> struct Written {
 };
 
 #if defined(MTKIT_AVX)
-// Four code points in four bytes each, of which they need one, two or three: which bytes remain.
+// Four code points in four bytes each, of which they need one, two or three: which bytes remain,
+// and how many. By a bit for each that needs one, and, above, a bit for each that needs one or two.
 struct Packing {
-    std::array<std::array<std::uint8_t, 16>, 256>
-        order; // index: low four bits, which need one; high four, one or two
+    std::array<std::array<std::uint8_t, 16>, 256> order;
     std::array<std::uint8_t, 256> size;
 };
 constexpr Packing PACKING = [] {
@@ -128,7 +128,7 @@ MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, ch
 }
 #endif
 
-// The same without vectors: of units of a byte, eight of ASCII at a time.
+// Without vectors only ASCII is written in blocks, and only of units of a byte.
 template <typename Unit> Written<Unit> write_ascii(const Unit *from, const Unit *end, char *to) {
     if constexpr (sizeof(Unit) == 1) {
         for (std::uint64_t eight = 0; end - from >= 8; from += 8, to += 8) {
