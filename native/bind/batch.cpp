@@ -11,6 +11,7 @@
 
 #include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
+#include "bind/text_argument.hpp"
 
 using namespace nb::literals;
 

@@ -1,12 +1,10 @@
-// The engine as Python sees it, the texts that it takes and the numbers that it gives.
+// The engine as Python sees it, and the numbers that it gives.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +13,6 @@
 #include "base/buffer.hpp"
 #include "bind/column.hpp"
 #include "encode/engine.hpp"
-#include "text/to_utf8.hpp"
 
 namespace nb = nanobind;
 
@@ -90,78 +87,4 @@ class BoundEngine {
     std::vector<PyObject *> numbers_;
     std::vector<std::unique_ptr<Buffer>> buffers_;
     std::unique_ptr<mtkit::Engine> engine_;
-};
-
-// The UTF-8 form of a str (in place for ASCII; a short one keeps it) or the bytes of a buffer.
-class TextArgument {
-  public:
-    explicit TextArgument(nb::handle text) {
-        if (PyUnicode_Check(text.ptr())) {
-            if (write_utf8(text.ptr())) return;
-            Py_ssize_t size = 0;
-            const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-            if (data == nullptr) nb::raise_python_error();
-            text_ = {data, static_cast<std::size_t>(size)};
-        } else {
-            buffer_ = std::make_unique<Buffer>(text);
-            text_ = buffer_->text();
-        }
-    }
-    [[nodiscard]] std::string_view text() const { return text_; }
-    // Give back what it does not take: it waits for others.
-    void shrink() {
-        if (utf8_ == nullptr) return;
-        void *const exact = std::realloc(utf8_.get(), text_.size());
-        if (exact == nullptr) return;
-        static_cast<void>(utf8_.release());
-        utf8_.reset(static_cast<char *>(exact));
-        text_ = {utf8_.get(), text_.size()};
-    }
-    [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
-                                               Choice parse_special) const {
-        return {add_special_tokens, as_number(parse_special), buffer_ == nullptr};
-    }
-
-  private:
-    // Write a long one into memory of its own, several times as fast as Python; false where there
-    // is no need to, or Python is to say what is wrong. One that is not long may come again: then
-    // it has its UTF-8 form already. The stable ABI does not show what a str has.
-#ifndef Py_LIMITED_API
-    bool write_utf8(PyObject *text) {
-        constexpr Py_ssize_t MANY = 2048;
-        if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
-            PyUnicode_GET_LENGTH(text) < MANY ||
-            reinterpret_cast<PyCompactUnicodeObject *>(text)->utf8 != nullptr)
-            return false;
-        switch (PyUnicode_KIND(text)) {
-        case PyUnicode_1BYTE_KIND:
-            return write(text, PyUnicode_1BYTE_DATA(text));
-        case PyUnicode_2BYTE_KIND:
-            return write(text, PyUnicode_2BYTE_DATA(text));
-        default:
-            return write(text, PyUnicode_4BYTE_DATA(text));
-        }
-    }
-    template <typename Unit> bool write(PyObject *text, const Unit *units) {
-        const auto count = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text));
-        const std::size_t most = count * mtkit::UTF8_BYTES<Unit>;
-        utf8_.reset(static_cast<char *>(std::malloc(most)));
-        if (utf8_ == nullptr) throw std::bad_alloc();
-        const char *const end = mtkit::to_utf8(units, count, utf8_.get());
-        if (end == nullptr) return false;
-        text_ = {utf8_.get(), static_cast<std::size_t>(end - utf8_.get())};
-        return true;
-    }
-#else
-    static bool write_utf8(PyObject * /*text*/) {
-        return false;
-    }
-#endif
-
-    struct Free {
-        void operator()(char *memory) const { std::free(memory); }
-    };
-    std::unique_ptr<Buffer> buffer_;
-    std::unique_ptr<char, Free> utf8_;
-    std::string_view text_;
 };

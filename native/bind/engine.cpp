@@ -9,6 +9,7 @@
 #include "base/errors.hpp"
 #include "bind/bound_engine.hpp"
 #include "bind/direct_call.hpp"
+#include "bind/text_argument.hpp"
 #include "encode/seeds.hpp"
 
 using namespace nb::literals;

@@ -1,7 +1,9 @@
 // Code points to UTF-8: sixteen of ASCII or eight others at a time, those of four bytes one by one.
 #include "text/to_utf8.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "base/simd.hpp"
@@ -44,6 +46,8 @@ template <typename Unit> struct Written {
 };
 
 #if defined(MTKIT_AVX)
+constexpr std::ptrdiff_t EIGHT = 8;
+
 // Four code points in four bytes each, of which they need one, two or three: which bytes remain,
 // and how many. By a bit for each that needs one, and, above, a bit for each that needs one or two.
 struct Packing {
@@ -98,12 +102,15 @@ MTKIT_AVX2_CODE char *store_four(char *to, __m128i fours, unsigned which) {
 // Write blocks, up to one with a surrogate or a code point of four bytes.
 template <typename Unit>
 MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, char *to) {
-    while (end - from >= 16) {
+    while (end - from >= EIGHT) {
         const auto units = eight(from);
-        const auto next = eight(from + 8);
-        if (_mm_testz_si128(_mm_or_si128(units, next), all(0xFF80)) != 0) {
-            to = store(to, _mm_packus_epi16(units, next), 16);
-            from += 16;
+        if (_mm_testz_si128(units, all(0xFF80)) != 0) {
+            const bool more = end - from >= 2 * EIGHT;
+            const auto next = more ? eight(from + EIGHT) : units;
+            const bool both = more && _mm_testz_si128(next, all(0xFF80)) != 0;
+            const auto ascii = both ? 2 * EIGHT : EIGHT;
+            to = store(to, _mm_packus_epi16(units, next), static_cast<std::size_t>(ascii));
+            from += ascii;
             continue;
         }
         auto others = having(units, 0xF800, 0xD800);
@@ -122,9 +129,21 @@ MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, ch
         to = store_four(to, _mm_unpacklo_epi16(pairs, last), (which & 15) | (which >> 4 & 0xF0));
         to = store_four(to, _mm_unpackhi_epi16(pairs, last),
                         (which >> 4 & 15) | (which >> 8 & 0xF0));
-        from += 8;
+        from += EIGHT;
     }
     return {from, to};
+}
+// The same to the very end: fewer than eight are written as if NULs came after them.
+template <typename Unit>
+MTKIT_AVX2_CODE Written<Unit> write_vectors(const Unit *from, const Unit *end, char *to) {
+    const auto written = write_blocks(from, end, to);
+    const std::ptrdiff_t left = end - written.from;
+    if (left == 0 || left >= EIGHT) return written;
+    std::array<Unit, EIGHT> last{};
+    std::copy(written.from, end, last.begin());
+    const auto all = write_blocks<Unit>(last.data(), last.data() + EIGHT, written.to);
+    if (all.from == last.data()) return written;
+    return {end, all.to - (EIGHT - left)};
 }
 #endif
 
@@ -144,7 +163,7 @@ template <typename Unit> char *write_all(const Unit *from, std::size_t count, ch
     const Unit *const end = from + count;
     auto many = write_ascii<Unit>;
 #if defined(MTKIT_AVX)
-    if (simd() >= Simd::AVX2) many = write_blocks<Unit>;
+    if (simd() >= Simd::AVX2) many = write_vectors<Unit>;
 #endif
     while (to != nullptr) {
         const auto written = many(from, end, to);

@@ -10,6 +10,9 @@ namespace mtkit {
 template <typename Unit>
 inline constexpr std::size_t UTF8_BYTES = sizeof(Unit) == 4 ? 4 : sizeof(Unit) + 1;
 
+// Bytes behind those that may be written over.
+inline constexpr std::size_t UTF8_SLACK = 32;
+
 // Write the UTF-8 of code points; returns its end. Null: there is a surrogate.
 char *to_utf8(const std::uint8_t *from, std::size_t count, char *to);
 char *to_utf8(const std::uint16_t *from, std::size_t count, char *to);

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -21,7 +22,7 @@ POOLS = [
     "😀\U0010ffff\U00010000",
 ]
 LONG = 2048
-"""Characters of a str that the core writes as UTF-8."""
+"""Characters of a str whose UTF-8 form is not kept with it."""
 LEVELS = """
 import sys
 from test_engine_strings import compare
@@ -47,8 +48,11 @@ def strings(seed: int, count: int) -> list[str]:
 def compare(seed: int) -> None:
     engine = mtkit.load().engine
     for number, text in enumerate(strings(seed, 500)):
-        expected = engine.encode_ids(text.encode())
-        assert engine.encode_ids(text) == expected, ascii(text)
+        as_bytes = text.encode()
+        expected = engine.encode_ids(as_bytes)
+        for _ in range(2):  # the second time from what the str kept
+            assert engine.encode_ids(text) == expected, ascii(text)
+        assert text.encode() == as_bytes  # Python takes it too
         for end in ("é", "中", "😀"):  # the same text in wider units, and long enough
             more = text * (LONG // len(text) + 1) + text[: number % 16] + end
             assert engine.encode_ids(more) == engine.encode_ids(more.encode()), ascii(more)
@@ -87,6 +91,29 @@ def test_what_has_its_bytes_is_taken_as_it_is() -> None:
     as_utf8.restype = ctypes.c_void_p
     assert as_utf8(ctypes.py_object(text))
     assert mtkit.load().encode_ids(text) == mtkit.load().encode_ids(text.encode())
+
+
+def test_what_a_str_keeps_goes_with_it() -> None:
+    """A short str keeps its UTF-8 form, as Python itself does it."""
+    engine = mtkit.load().engine
+
+    def encode_new(count: int) -> int:
+        keeping = 0
+        for number in range(count):
+            text = "é中😀"[number % 3] * (number % (LONG - 2) + 2)
+            size = sys.getsizeof(text)
+            engine.encode_ids(text)
+            keeping += sys.getsizeof(text) == size + len(text.encode()) + 1
+        return keeping
+
+    encode_new(30)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        assert encode_new(3 * LONG) == 3 * LONG
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_many_at_once() -> None:

@@ -1,0 +1,116 @@
+// The text of a call, as bytes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "base/buffer.hpp"
+#include "bind/bound_engine.hpp"
+#include "text/to_utf8.hpp"
+
+// The UTF-8 form of a str (in place for ASCII) or the bytes of a buffer.
+class TextArgument {
+  public:
+    explicit TextArgument(nb::handle text) {
+        if (PyUnicode_Check(text.ptr())) {
+            if (write_utf8(text.ptr())) return;
+            Py_ssize_t size = 0;
+            const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+            if (data == nullptr) nb::raise_python_error();
+            text_ = {data, static_cast<std::size_t>(size)};
+        } else {
+            buffer_ = std::make_unique<Buffer>(text);
+            text_ = buffer_->text();
+        }
+    }
+    [[nodiscard]] std::string_view text() const { return text_; }
+    // Give back what it does not take: it waits for others.
+    void shrink() {
+        if (utf8_ == nullptr) return;
+        void *const exact = std::realloc(utf8_.get(), text_.size());
+        if (exact == nullptr) return;
+        static_cast<void>(utf8_.release());
+        utf8_.reset(static_cast<char *>(exact));
+        text_ = {utf8_.get(), text_.size()};
+    }
+    [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
+                                               Choice parse_special) const {
+        return {add_special_tokens, as_number(parse_special), buffer_ == nullptr};
+    }
+
+  private:
+    // Write it several times as fast as Python would; false where there is no need to, or Python
+    // is to say what is wrong. The stable ABI does not show what a str has.
+#ifdef Py_LIMITED_API
+    static bool write_utf8(PyObject * /*text*/) {
+        return false;
+    }
+#else
+    // Characters of a long one, which is written into memory of its own. One that is shorter may
+    // come again, and keeps its UTF-8 form.
+    static constexpr std::size_t MANY = 2048;
+
+    bool write_utf8(PyObject *text) {
+        if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
+            reinterpret_cast<PyCompactUnicodeObject *>(text)->utf8 != nullptr)
+            return false;
+        switch (PyUnicode_KIND(text)) {
+        case PyUnicode_1BYTE_KIND:
+            return write(text, PyUnicode_1BYTE_DATA(text));
+        case PyUnicode_2BYTE_KIND:
+            return write(text, PyUnicode_2BYTE_DATA(text));
+        default:
+            return write(text, PyUnicode_4BYTE_DATA(text));
+        }
+    }
+    template <typename Unit> bool write(PyObject *text, const Unit *units) {
+        const auto count = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text));
+        if (count < MANY) return write_and_keep(text, units, count);
+        const std::size_t most = count * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_SLACK;
+        utf8_.reset(static_cast<char *>(std::malloc(most)));
+        if (utf8_ == nullptr) throw std::bad_alloc();
+        const char *const end = mtkit::to_utf8(units, count, utf8_.get());
+        if (end == nullptr) return false;
+        text_ = {utf8_.get(), static_cast<std::size_t>(end - utf8_.get())};
+        return true;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    // Threads may read a str that is changed, and its memory is got otherwise.
+    template <typename Unit>
+    static bool write_and_keep(PyObject * /*text*/, const Unit * /*units*/, std::size_t /*count*/) {
+        return false;
+    }
+#else
+    // As PyUnicode_AsUTF8AndSize of Python 3.10 and 3.11 keeps it: str frees it by PyObject_Free.
+    template <typename Unit>
+    bool write_and_keep(PyObject *text, const Unit *units, std::size_t count) {
+        std::array<char, MANY * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_SLACK> written;
+        const char *const end = mtkit::to_utf8(units, count, written.data());
+        if (end == nullptr) return false;
+        const auto size = static_cast<std::size_t>(end - written.data());
+        auto *const kept = static_cast<char *>(PyObject_Malloc(size + 1));
+        if (kept == nullptr) throw std::bad_alloc();
+        std::memcpy(kept, written.data(), size);
+        kept[size] = '\0';
+        auto *const owner = reinterpret_cast<PyCompactUnicodeObject *>(text);
+        owner->utf8 = kept;
+        owner->utf8_length = static_cast<Py_ssize_t>(size);
+        text_ = {kept, size};
+        return true;
+    }
+#endif
+#endif
+
+    struct Free {
+        void operator()(char *memory) const { std::free(memory); }
+    };
+    std::unique_ptr<Buffer> buffer_;
+    std::unique_ptr<char, Free> utf8_;
+    std::string_view text_;
+};
