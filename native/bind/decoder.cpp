@@ -97,6 +97,10 @@ class BoundDecoder {
         PyObject *item = PyList_GetItem(ids.ptr(), at);
         // Its conversion may run code of the caller, which may shorten the list.
         if (item == nullptr) nb::raise_python_error();
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
+        if (PyLong_CheckExact(item) && Py_SIZE(item) == 1)
+            return reinterpret_cast<PyLongObject *>(item)->ob_digit[0];
+#endif
         int overflow = 0;
         const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
         if (overflow != 0) return overflow < 0 ? -1 : mtkit::NONE;

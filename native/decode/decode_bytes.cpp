@@ -9,17 +9,10 @@ namespace mtkit {
 
 namespace {
 
-// The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
-int named_byte(std::string_view token, bool sign) {
-    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
-    const int high = sign && token[3] == '+' ? 0 : hex_digit(token[3]);
-    const int low = hex_digit(token[4]);
-    return high < 0 || low < 0 ? -1 : 16 * high + low;
-}
-
 // Runs of byte tokens as the characters they spell.
 class ByteRunsStep final : public DecodeStep {
   public:
+    [[nodiscard]] Kind kind() const override { return Kind::BYTE_RUNS; }
     void run(const TokenTexts &in, bool lossy, TokenTexts &out) const override {
         std::string bytes;
         std::size_t start = 0;

@@ -21,6 +21,16 @@ class ReplaceStep final : public EachStep {
         at_edge_ = read_text(program, "at_edge");
         by_bytes_ = read_flag(program, "by_bytes");
     }
+    [[nodiscard]] Kind kind() const override {
+        const auto in_no_name = [](std::string_view text) {
+            return text.find_first_not_of(IN_NAMES) != std::string_view::npos;
+        };
+        const bool alone = edge_ == Edge::NONE && in_no_name(from_) && in_no_name(to_);
+        return alone ? Kind::ALONE : Kind::OTHER;
+    }
+    void append(std::string_view token, std::string &out) const override {
+        each(token, false, false, out);
+    }
 
   protected:
     void each(std::string_view token, bool first, bool last, std::string &out) const override {
@@ -140,6 +150,9 @@ class CleanStep final : public EachStep {
 class JoinStep final : public DecodeStep {
   public:
     explicit JoinStep(Reader &program) : separator_(read_text(program, "separator")) {}
+    [[nodiscard]] Kind kind() const override {
+        return separator_.empty() ? Kind::JOIN : Kind::OTHER;
+    }
 
     void run(const TokenTexts &in, bool, TokenTexts &out) const override {
         if (separator_.empty()) {

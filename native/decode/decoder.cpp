@@ -55,6 +55,13 @@ Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
     const auto count = program.count(program.scalar<std::uint32_t>("steps"), 1, "steps");
     for (std::size_t i = 0; i < count; ++i) steps_.push_back(make_decode_step(program, tables_));
     if (!program.at_end()) throw FormatError("has bytes behind its end", "DECO", program.offset());
+    std::size_t at = 0;
+    const auto next_is = [&](DecodeStep::Kind kind) {
+        return at < steps_.size() && steps_[at]->kind() == kind && ++at > 0;
+    };
+    if (next_is(DecodeStep::Kind::ALONE)) alone_ = steps_[0].get();
+    byte_runs_ = next_is(DecodeStep::Kind::BYTE_RUNS);
+    if (next_is(DecodeStep::Kind::JOIN) && family_ != Family::ROLES) joined_ = at;
 }
 
 // What stands for an id: its entry in the list, else its piece.
@@ -118,6 +125,43 @@ void Decoder::gather(std::span<const std::uint32_t> ids, bool skip, bool joined,
     }
 }
 
+// What gather() and the steps that end in one token of all make, in one go.
+void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
+                   std::string &out) const {
+    std::size_t run = 0; // bytes of byte tokens, which are the last
+    const auto end_run = [&] {
+        const std::size_t start = out.size() - run;
+        if (lossy && valid_prefix(std::string_view(out).substr(start)) != run) {
+            out.resize(start);
+            for (; run > 0; --run) out += REPLACEMENT;
+        }
+        run = 0;
+    };
+    std::string spelled;
+    for (const auto id : ids) {
+        const Found found = find(id);
+        if ((found.flags & ABSENT) != 0 || (skip && (found.flags & HIDDEN) != 0)) continue;
+        std::string_view token = found.text;
+        if (!found.listed && spelling_ != Spelling::AS_IS) {
+            spelled.clear();
+            spell(token, spelled);
+            token = spelled;
+        }
+        const int byte = byte_runs_ ? named_byte(token, true) : -1;
+        if (byte >= 0) {
+            out.push_back(static_cast<char>(byte));
+            ++run;
+            continue;
+        }
+        if (run > 0) end_run();
+        if (alone_ != nullptr)
+            alone_->append(token, out);
+        else
+            out += token;
+    }
+    if (run > 0) end_run();
+}
+
 void Decoder::decode(std::span<const std::uint32_t> ids, bool skip, bool lossy,
                      std::string &out) const {
     if (family_ == Family::SUBWORDS) {
@@ -130,12 +174,17 @@ void Decoder::decode(std::span<const std::uint32_t> ids, bool skip, bool lossy,
     }
     TokenTexts tokens;
     TokenTexts changed;
-    if (!steps_.empty()) tokens.ends.reserve(ids.size());
     tokens.text.reserve(4 * ids.size());
-    gather(ids, skip, steps_.empty(), tokens);
-    for (const auto &step : steps_) {
+    if (joined_ > 0) {
+        join(ids, skip, lossy, tokens.text);
+        tokens.close();
+    } else {
+        if (!steps_.empty()) tokens.ends.reserve(ids.size());
+        gather(ids, skip, steps_.empty(), tokens);
+    }
+    for (std::size_t at = joined_; at < steps_.size(); ++at) {
         changed.clear();
-        step->run(tokens, lossy, changed);
+        steps_[at]->run(tokens, lossy, changed);
         std::swap(tokens, changed);
     }
     out = std::move(tokens.text);

@@ -37,6 +37,13 @@ class DecodeStep {
     virtual ~DecodeStep() = default;
     // `lossy`: characters are wanted, U+FFFD for bytes that are none.
     virtual void run(const TokenTexts &in, bool lossy, TokenTexts &out) const = 0;
+
+    // What Decoder::join does itself. ALONE: it does the same to each token, wherever that stands;
+    // no token is <0xHH> before and another one behind it, or the other way round.
+    enum class Kind { OTHER, ALONE, BYTE_RUNS, JOIN };
+    [[nodiscard]] virtual Kind kind() const { return Kind::OTHER; }
+    // ALONE: append what it makes of a token.
+    virtual void append(std::string_view /*token*/, std::string & /*out*/) const {}
 };
 
 std::unique_ptr<DecodeStep> make_decode_step(Reader &program, Tables &tables);
@@ -61,6 +68,7 @@ class Decoder {
     [[nodiscard]] Found find(std::uint32_t id) const;
     void spell(std::string_view piece, std::string &out) const;
     void gather(std::span<const std::uint32_t> ids, bool skip, bool joined, TokenTexts &out) const;
+    void join(std::span<const std::uint32_t> ids, bool skip, bool lossy, std::string &out) const;
     void subwords(std::span<const std::uint32_t> ids, std::string &out) const;
     void after_bos(std::span<const std::uint32_t> ids, bool skip, std::string &out) const;
 
@@ -80,11 +88,18 @@ class Decoder {
     std::vector<std::uint32_t> ends_;
     std::string_view flags_;
     std::vector<std::unique_ptr<DecodeStep>> steps_;
+    std::size_t joined_ = 0;                 // join() does so many of them
+    const DecodeStep *alone_ = nullptr;      // the first of those
+    bool byte_runs_ = false;                 // one of those
     std::unique_ptr<Normalizer> normalizer_; // subwords: of the joined text
 };
 
 // Append a run of bytes as SentencePiece does: characters, U+FFFD for each byte that is none.
 void spell_byte_run(std::string_view run, std::string &out);
+
+// The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
+inline constexpr std::string_view IN_NAMES = "<0x123456789abcdefABCDEF+>";
+int named_byte(std::string_view token, bool sign);
 
 // Append what karpathy/llama2.c prints for a piece: `<0xHH` as its byte.
 void scan_byte(std::string_view piece, std::string &out);

@@ -67,6 +67,12 @@ DECODERS: list[decoders.Decoder | None] = [
             decoders.Strip(" ", 1, 0),
         )
     ),
+    *(  # the first makes names of tokens, the second of no token, others neither or for nobody
+        decoders.Sequence((decoders.Replace(Text(old), new), decoders.ByteFallback(), *joined))
+        for old, new in (("a", "<0x41>"), ("x4", "é"), ("é", "▁é"), ("a", ""))
+        for joined in ((decoders.Fuse(),), (decoders.Fuse(), decoders.Strip("é", 1, 1)), ())
+    ),
+    decoders.Sequence((decoders.Replace(Text("▁"), " "), decoders.Fuse(), decoders.CTC())),
     decoders.Sequence((decoders.ByteFallback(), decoders.Metaspace())),
     decoders.Sequence((decoders.Fuse(), decoders.Replace(Text("a b"), "-"), decoders.BPE("b"))),
     *(
