@@ -3,9 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include <array>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <string_view>
@@ -54,7 +52,7 @@ class TextArgument {
 #else
     // Characters of a long one, which is written into memory of its own. One that is shorter may
     // come again, and keeps its UTF-8 form.
-    static constexpr std::size_t MANY = 2048;
+    static constexpr std::size_t MANY = 1U << 14;
 
     bool write_utf8(PyObject *text) {
         if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
@@ -90,14 +88,18 @@ class TextArgument {
     // As PyUnicode_AsUTF8AndSize of Python 3.10 and 3.11 keeps it: str frees it by PyObject_Free.
     template <typename Unit>
     bool write_and_keep(PyObject *text, const Unit *units, std::size_t count) {
-        std::array<char, MANY * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_SLACK> written;
-        const char *const end = mtkit::to_utf8(units, count, written.data());
-        if (end == nullptr) return false;
-        const auto size = static_cast<std::size_t>(end - written.data());
-        auto *const kept = static_cast<char *>(PyObject_Malloc(size + 1));
-        if (kept == nullptr) throw std::bad_alloc();
-        std::memcpy(kept, written.data(), size);
-        kept[size] = '\0';
+        const std::size_t most = count * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_SLACK;
+        auto *const written = static_cast<char *>(PyObject_Malloc(most));
+        if (written == nullptr) throw std::bad_alloc();
+        char *const end = mtkit::to_utf8(units, count, written);
+        if (end == nullptr) {
+            PyObject_Free(written);
+            return false;
+        }
+        *end = '\0';
+        const auto size = static_cast<std::size_t>(end - written);
+        void *const exact = PyObject_Realloc(written, size + 1);
+        auto *const kept = exact == nullptr ? written : static_cast<char *>(exact);
         auto *const owner = reinterpret_cast<PyCompactUnicodeObject *>(text);
         owner->utf8 = kept;
         owner->utf8_length = static_cast<Py_ssize_t>(size);
