@@ -98,10 +98,12 @@ void Engine::words_of(Part part, Arena &arena, const Scratch &scratch, const Put
     if (normalizer_) normalizer_->run(part, arena);
     part = part.cut(0, part.text.size());
     const auto units = [&](const Part &word) {
-        for (auto text = word.text; !text.empty();) {
+        auto text = word.text;
+        for (const Extent *extents = word.extents; !text.empty();) {
             const std::size_t end = word_end(text, scratch);
-            put(text.substr(0, end));
+            put(text.substr(0, end), extents);
             text.remove_prefix(end);
+            if (extents != nullptr) extents += end;
         }
     };
     if (pre_tokenizer_)

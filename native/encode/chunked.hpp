@@ -1,23 +1,26 @@
-// A text in chunks to ids: the cut, the look into the cache and the writing are one loop.
+// A text cut into chunks: the cut, the look into the cache and the writing are one loop.
+//
+// `Out` puts chunks, those that are known without a call: see chunk_ids.hpp.
 #pragma once
 
 #include <bit>
 #include <cstring>
 
-#include "encode/ids.hpp"
+#include "encode/engine.hpp"
 #include "steps/lanes.hpp"
-#include "walk.hpp"
 
 namespace mtkit {
 
-class Engine::Chunked {
+template <typename Out> class Engine::Chunked {
   public:
-    Chunked(const Engine &engine, const Chunks &how, Scratch &scratch, IdList &out)
-        : engine_(engine), how_(how), scratch_(scratch), out_(out) {}
+    Chunked(const Chunks &how, Scratch &scratch, const Out &out)
+        : how_(how), scratch_(scratch), out_(out) {}
 
-    // Append the ids of a text; false where it has to go the usual way, as a whole.
-    bool run(const Part &part) {
+    // Put a text, which lies at `place` in all of it; false where it has to go the usual way, as a
+    // whole.
+    bool run(const Part &part, std::size_t place) {
         const std::size_t before = out_.size();
+        place_ = place;
         try {
             if (take_all(part)) return true;
         } catch (const std::exception &) { // the whole has one of its own
@@ -34,12 +37,10 @@ class Engine::Chunked {
     static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
     static constexpr std::size_t SHORT_TEXT = 128;
     static constexpr int FEW_LANES = 6; // a call takes as long
-    // A chunk may become that many times as long, so that all of them stay below the limit.
-    static constexpr std::size_t GROWTH = 24;
-    static_assert(GROWTH < Arena::GROWTH_FACTOR);
 
     bool take_all(const Part &part) {
         std::string_view text = part.text;
+        out_.begin(text.data(), place_);
         std::string_view rest; // the end, where it is another than that of a chunk
         if (!how_.last) {
             const std::size_t at = last_seam(text);
@@ -57,12 +58,13 @@ class Engine::Chunked {
             const bool only = start == text.size() && rest.empty();
             if (only && start > SHORT_TEXT) return false;
             const std::string_view head = text.substr(0, start);
-            const auto make = [&] { return compute(head, false, !only, part.at_start); };
-            if (!(part.at_start ? remembered(head, true, make) : make())) return false;
+            if (!out_.put_first(head, !only, part.at_start)) return false;
         }
         const bool scalar = simd() == Simd::SCALAR;
         const bool done = scalar ? take<ScalarLane>(text, start) : take<VectorLane>(text, start);
-        return done && (rest.empty() || compute(rest, true, false, false));
+        if (!done || rest.empty()) return done;
+        out_.begin(part.text.data(), place_);
+        return out_.put_last(rest);
     }
 
     // Where the last chunk of a text begins; 0: there is but one.
@@ -79,7 +81,7 @@ class Engine::Chunked {
             if (start != before) continue;
             const std::size_t end = how_.end(text, start); // a long one
             if (end - start == text.size()) return false;
-            if (!other(text.substr(start, end - start))) return false;
+            if (!out_.put(text.substr(start, end - start))) return false;
             start = end;
         }
         // The end lies in memory of its own, with the byte in front of it and a blank behind it.
@@ -89,6 +91,7 @@ class Engine::Chunked {
         std::memcpy(end, text.data() + from, size);
         end[size] = ' ';
         start -= from;
+        out_.begin(end, place_ + from);
         return loop<Lane, true>({end, size}, start, size);
     }
     template <typename Lane, bool End>
@@ -105,25 +108,22 @@ class Engine::Chunked {
 
     // What the loops have at hand; it changes where a chunk is put in another way.
     void resume() {
-        cache_ = WordCache::Fast(scratch_.chunks);
-        to_ = out_.room(WordCache::READ_IDS);
-        limit_ = out_.limit() - WordCache::READ_IDS;
+        cache_ = WordCache::Fast(out_.known());
+        out_.resume();
     }
     bool put(std::string_view chunk) {
         if (chunk.size() <= WordCache::SHORT) [[likely]] {
             if (const auto *entry = cache_.find(chunk.data(), chunk.size(), false)) [[likely]] {
-                write(*entry);
+                write(*entry, chunk.data());
                 return true;
             }
         }
         return put_other(chunk);
     }
-    void write(const WordCache::Short &entry) {
-        std::memcpy(to_, entry.ids, sizeof entry.ids);
-        to_ += entry.count();
-        if (to_ <= limit_) [[likely]]
+    void write(const WordCache::Short &entry, const char *at) {
+        if (out_.write(entry, at)) [[likely]]
             return;
-        out_.end_at(to_);
+        out_.pause();
         resume();
     }
     // Of eight bytes; in front of other characters a block is worth little.
@@ -159,7 +159,7 @@ class Engine::Chunked {
         const char *const end = each([&](const char *word, std::size_t size) {
             const auto *const entry = WordCache::Fast::find(*next++);
             if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
-                write(*entry);
+                write(*entry, word);
                 return true;
             }
             done = put_other({word, size});
@@ -167,85 +167,23 @@ class Engine::Chunked {
         });
         return done ? end : nullptr;
     }
-    bool put_other(std::string_view chunk) {
-        out_.end_at(to_);
-        const bool done = other(chunk);
+    [[gnu::noinline]] bool put_other(std::string_view chunk) {
+        out_.pause();
+        const bool done = out_.put(chunk);
         resume();
         return done;
     }
 
-    [[gnu::noinline]] bool other(std::string_view chunk) {
-        return remembered(chunk, false, [&] {
-            if (how_.images && from_images(chunk)) return true;
-            return compute(chunk, how_.removed || chunk[0] == ' ', !how_.last, false);
-        });
-    }
-    template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
-        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make();
-        const WordCache::Word asked(chunk, head);
-        std::size_t count = 0;
-        if (const auto *ids = scratch_.chunks.find(asked, count)) {
-            out_.append({ids, count});
-            return true;
-        }
-        const std::size_t before = out_.size();
-        if (!make()) return false;
-        const auto ids = out_.ids().subspan(before);
-        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked, ids.size()))
-            return true;
-        scratch_.chunks.put(asked, ids.data(), ids.size());
-        return true;
-    }
-
-    // A chunk of which every character is its image.
-    bool from_images(std::string_view chunk) {
-        auto &text = scratch_.chunk;
-        text = how_.before;
-        for (const char c : chunk) {
-            const auto &image = how_.image[static_cast<unsigned char>(c)];
-            if (image.size == 0) return false;
-            text.append(image.bytes, image.size);
-        }
-        Ids ids(engine_, scratch_, out_);
-        for (std::string_view rest = text; !rest.empty();) {
-            const std::size_t end = engine_.word_end(rest, scratch_);
-            ids.once(rest.substr(0, end), text.data() + text.size());
-            rest.remove_prefix(end);
-        }
-        return true;
-    }
-    // A chunk by every step; `behind` a seam, `in_front` of one.
-    bool compute(std::string_view chunk, bool behind, bool in_front, bool at_start) {
-        auto &text = scratch_.chunk;
-        text = behind ? how_.head : std::string_view();
-        text += chunk;
-        if (in_front) text += how_.tail;
-        auto &arena = scratch_.arena_of_chunk;
-        auto &words = scratch_.words;
-        arena.begin(text.size());
-        words.clear();
-        engine_.words_of({text, nullptr, {0, 0}, at_start, at_start}, arena, scratch_,
-                         [&](std::string_view word) { words.push_back(word); });
-        const bool fits = arena.grown() <= GROWTH * chunk.size() &&
-                          words.size() >= std::size_t{behind} + std::size_t{in_front};
-        Ids ids(engine_, scratch_, out_);
-        for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
-            ids.parts(words[i], words[i].data() + words[i].size());
-        arena.reset();
-        return fits;
-    }
-
-    const Engine &engine_;
     const Chunks &how_;
     Scratch &scratch_;
-    IdList &out_;
-    WordCache::Fast cache_{scratch_.chunks};
-    std::uint32_t *to_ = nullptr;
-    const std::uint32_t *limit_ = nullptr;
+    Out out_;
+    std::size_t place_ = 0;
+    WordCache::Fast cache_{out_.known()};
 };
 
+template <typename Out>
 template <typename Lane, bool End>
-bool Engine::Chunked::words(std::string_view text, std::size_t &start, std::size_t last) {
+bool Engine::Chunked<Out>::words(std::string_view text, std::size_t &start, std::size_t last) {
     const auto *const kind = how_.kind.data();
     const bool letters = how_.letters;
     const char *const begin = text.data();
@@ -298,13 +236,14 @@ bool Engine::Chunked::words(std::string_view text, std::size_t &start, std::size
         }
         word = at;
     }
-    out_.end_at(to_);
+    out_.pause();
     start = static_cast<std::size_t>(word - begin);
     return true;
 }
 
+template <typename Out>
 template <typename Lane, bool End>
-bool Engine::Chunked::runs(std::string_view text, std::size_t &start, std::size_t last) {
+bool Engine::Chunked<Out>::runs(std::string_view text, std::size_t &start, std::size_t last) {
     const char *const begin = text.data();
     const char *const stop = begin + last;
     const char *chunk = begin + start;
@@ -328,7 +267,7 @@ bool Engine::Chunked::runs(std::string_view text, std::size_t &start, std::size_
         if (!put({chunk, static_cast<std::size_t>(at - chunk)})) return false;
         chunk = at;
     }
-    out_.end_at(to_);
+    out_.pause();
     start = static_cast<std::size_t>(chunk - begin);
     return true;
 }

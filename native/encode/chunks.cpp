@@ -45,7 +45,7 @@ const Chunks *Engine::make_chunks() const {
             std::vector<std::string> words;
             arena.begin(text.size());
             words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
-                     [&](std::string_view word) { words.emplace_back(word); });
+                     [&](std::string_view word, const Extent *) { words.emplace_back(word); });
             arena.reset();
             return words;
         };

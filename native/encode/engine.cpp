@@ -1,4 +1,5 @@
 #include "base/scratch_lease.hpp"
+#include "encode/chunk_ids.hpp"
 #include "encode/chunked.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
@@ -71,7 +72,8 @@ std::size_t Engine::cached_bytes() const {
 bool Engine::Ids::chunks(const Part &part) {
     if (part.extents != nullptr) return false;
     const auto *how = engine_.find_chunks(part.text.size(), scratch_);
-    return how != nullptr && Chunked(engine_, *how, scratch_, out_).run(part);
+    return how != nullptr &&
+           Chunked(*how, scratch_, ChunkIds(engine_, *how, scratch_, out_)).run(part, 0);
 }
 
 void Engine::encode(std::string_view text, const EncodeOptions &options, IdList &out) const {

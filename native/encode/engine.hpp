@@ -95,19 +95,25 @@ class Engine {
         Arena arena;
         ModelScratch model;
         explicit Scratch(std::size_t cache_bytes)
-            : cache(cache_bytes), places(cache_bytes), chunks(cache_bytes) {
+            : cache(cache_bytes), places(cache_bytes), chunks(cache_bytes),
+              places_of_chunks(cache_bytes) {
             model.segments = WordCache(cache_bytes);
         }
 
         WordCache cache;
         WordCache places; // id and size of each token
         WordCache chunks; // see chunks.hpp
+        WordCache places_of_chunks;
         Arena arena_of_chunk;
         std::string chunk;
-        std::vector<std::string_view> words;
-        bool learned = false; // the cache began with all short pieces of ASCII
-        std::size_t seen = 0; // bytes that Chunks might have cut
-        std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
+        struct Word {
+            std::string_view text;
+            const Extent *extents;
+        };
+        std::vector<Word> words; // of the chunk
+        bool learned = false;    // the cache began with all short pieces of ASCII
+        std::size_t seen = 0;    // bytes that Chunks might have cut
+        std::size_t wide = 0;    // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
@@ -116,13 +122,17 @@ class Engine {
         std::string valid;
 
         [[nodiscard]] std::size_t cached() const {
-            return cache.bytes() + places.bytes() + chunks.bytes() + model.segments.bytes();
+            return cache.bytes() + places.bytes() + chunks.bytes() + places_of_chunks.bytes() +
+                   model.segments.bytes();
         }
     };
     class ScratchLease;
 
     class Ids;
-    class Chunked;
+    template <typename Out> class Chunked;
+    class ChunkSteps;
+    class ChunkIds;
+    class ChunkPlaces;
     class Learner;
     class Finder;
     class Rows;
@@ -174,7 +184,7 @@ class Engine {
         }
         put(0, word.size(), false);
     }
-    // Put the words of a text without added tokens.
+    // Put the words of a text without added tokens, and their extents where it has some.
     template <typename Put>
     void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
     void learn_vocabulary();

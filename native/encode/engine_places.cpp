@@ -2,48 +2,15 @@
 #include <algorithm>
 
 #include "base/scratch_lease.hpp"
+#include "encode/chunk_places.hpp"
+#include "encode/chunked.hpp"
 #include "encode/finder.hpp"
 #include "encode/ids.hpp"
+#include "text/character_places.hpp"
 #include "text/utf8.hpp"
 #include "walk.hpp"
 
 namespace mtkit {
-
-namespace {
-
-// Places in bytes of a UTF-8 text as places in characters: a token stands for the characters that
-// it has a byte of. They rise, except where a model puts tokens out of order.
-void to_characters(std::string_view text, IdList &places, std::size_t from) {
-    if (is_ascii(text)) return;
-    constexpr std::size_t AHEAD = 4096; // few places need not look through all of the text
-    std::size_t at = 0;
-    std::uint32_t before = 0; // characters that begin in front of `at`
-    const auto begins = [&](std::size_t i) {
-        return (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80;
-    };
-    std::size_t plain = 0; // as far as that from `at` on each byte is a character
-    const auto characters = [&](std::size_t to) {
-        if (at == to) return before;
-        if (at < to && to > plain) plain = ascii_end(text.substr(0, to + AHEAD), at);
-        if (at < to && to <= plain) {
-            before += static_cast<std::uint32_t>(to - at);
-            at = to;
-            return before;
-        }
-        if (at > to) plain = to;
-        for (; at < to; ++at) before += begins(at);
-        for (; at > to; --at) before -= begins(at - 1);
-        return before;
-    };
-    for (std::uint32_t *place = places.data() + from; place != places.data() + places.size();
-         place += 2) {
-        const std::size_t start = place[0];
-        place[0] = characters(start) - (begins(start) ? 0U : 1U);
-        place[1] = characters(std::max<std::size_t>(place[1], start + 1));
-    }
-}
-
-} // namespace
 
 // Takes ids, and places in bytes of a text whose words are all parts of it; NeedsExtents where one
 // is not.
@@ -90,6 +57,13 @@ class Engine::FoundPlaces : public Places, Finder {
                 IdList &places)
         : Places(whole, ids, places), Finder(engine, scratch) {}
 
+    // Take the whole part in chunks; whether that can be.
+    bool chunks(const Part &part) {
+        const auto *how = engine_.find_chunks(part.text.size(), scratch_);
+        if (how == nullptr || (how->clusters && !begins_whole(part.text))) return false;
+        const ChunkPlaces out(engine_, *how, scratch_, ids_, places_);
+        return Chunked(*how, scratch_, out).run(part, place(part.text));
+    }
     void word(std::string_view word, const Extent *, const char *) {
         const std::size_t from = place(word);
         find(word, [&](std::string_view text, std::size_t start, const Token &token) {
@@ -98,6 +72,26 @@ class Engine::FoundPlaces : public Places, Finder {
             ids_.push_back(token.id);
             put(from + start + first, from + start + std::max(end, first + 1));
         });
+    }
+
+  private:
+    // Whether nothing is left out at the very beginning. The reference forgets characters that a
+    // map of clusters leaves out there, in the places of all that follows.
+    [[nodiscard]] bool begins_whole(std::string_view text) const {
+        constexpr std::size_t CLUSTER = 5; // bytes of the longest that is looked up as a whole
+        auto &arena = scratch_.arena_of_chunk;
+        bool whole = true;
+        for (std::size_t end = 0; whole && end < text.size();) {
+            end += decode(text, end).size;
+            if (end > CLUSTER) break;
+            Part part{text.substr(0, end), nullptr, {0, 0}, false, false};
+            arena.reset();
+            arena.begin(end);
+            engine_.normalizer_->run(part, arena);
+            whole = !part.text.empty();
+        }
+        arena.reset();
+        return whole;
     }
 };
 
@@ -158,7 +152,7 @@ bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratc
         scratch.arena.begin(text.size());
         return false;
     }
-    to_characters(text, places, from);
+    to_characters(text, {places.data() + from, places.size() - from});
     return true;
 }
 

@@ -10,7 +10,7 @@ namespace mtkit {
 
 // Finds the tokens of words, with a cache.
 class Engine::Finder {
-  protected:
+  public:
     Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
     // The tokens of each part of a word, in the scratch memory, for `put`, with its place.
@@ -22,6 +22,7 @@ class Engine::Finder {
         });
     }
 
+  protected:
     const Engine &engine_;
     Scratch &scratch_;
 

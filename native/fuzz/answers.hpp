@@ -36,10 +36,29 @@ inline Answer ids_of(const Engine &engine, std::string_view text, const EncodeOp
     return std::vector(ids.ids().begin(), ids.ids().end());
 }
 
-inline Answer tokens_of(const Engine &engine, std::string_view text, const EncodeOptions &options) {
+// Ids, and start and end of each, in characters.
+struct Placed {
+    std::vector<std::uint32_t> ids;
+    std::vector<std::uint32_t> places;
+    bool operator==(const Placed &) const = default;
+};
+
+inline std::optional<Placed> tokens_of(const Engine &engine, std::string_view text,
+                                       const EncodeOptions &options) {
     Tokens tokens;
     if (!answers([&] { engine.encode_tokens(text, options, tokens); })) return std::nullopt;
-    return tokens.ids;
+    Placed found{tokens.ids, {}};
+    for (const auto &[start, end] : tokens.offsets)
+        found.places.insert(found.places.end(), {start, end});
+    return found;
+}
+
+inline std::optional<Placed> places_of(const Engine &engine, std::string_view text,
+                                       const EncodeOptions &options) {
+    IdList ids;
+    IdList places;
+    if (!answers([&] { engine.encode_places(text, options, ids, places); })) return std::nullopt;
+    return Placed{{ids.ids().begin(), ids.ids().end()}, {places.ids().begin(), places.ids().end()}};
 }
 
 } // namespace mtkit::fuzz

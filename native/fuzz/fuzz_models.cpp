@@ -52,8 +52,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     if (!ids) return 0;
     if (warm->aligns()) {
+        // The pipeline may have to say where tokens are.
         const auto tokens = fuzz::tokens_of(*warm, text, options);
-        require(!tokens || tokens == ids); // the pipeline may have to say where tokens are
+        require(!tokens || tokens->ids == *ids);
+        for (int time = 0; time < 2; ++time) { // the second from what is remembered
+            const auto places = fuzz::places_of(*warm, text, options);
+            require(!places || places->ids == *ids);
+            require(!places || !tokens || places->places == tokens->places);
+        }
     }
     for (const bool flag : {false, true})
         fuzz::answers([&] {

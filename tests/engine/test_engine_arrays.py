@@ -165,9 +165,16 @@ def test_offsets_come_from_one_call_of_the_core() -> None:
     assert engine.deferred == 0
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama-3", "deepseek-v3", "roberta-base"])
+BYTE_LEVEL = ["gpt2", "qwen3", "llama-3", "deepseek-v3", "roberta-base"]
+IN_CHUNKS = [
+    "bert-base-uncased", "bert-chinese-cased", "llama-2", "mistral-v0.3", "t5-small",
+    "xlnet-base-cased", "syn-uni-metaspace",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BYTE_LEVEL + IN_CHUNKS)
 def test_offsets_of_published_models(name: str) -> None:
-    """Tokens are as long as their pieces; against the library, before and after it is warm."""
+    """Against the library, before and after it is warm."""
     from tokenizers import Tokenizer as Library
 
     path = shared_tokenizer(name) / "tokenizer.json"
@@ -175,7 +182,9 @@ def test_offsets_of_published_models(name: str) -> None:
     engine = tokenizer.engine
     assert isinstance(engine, Engine)
     rng = random.Random(name)
-    letters = "的一是不かなカ한글，。 a bc the e\u0301 é\n<|endoftext|>\U0001f389x7"
+    letters = (
+        "的一是不かなカ한글，。 a bc the e\u0301 é\n<|endoftext|>\U0001f389x7  \u2581ﬁ½Ａ\x01\u00a0"
+    )
     texts = ["".join(rng.choices(letters, k=rng.choice([3, 30, 300, 9000]))) for _ in range(40)]
     texts += ["a" * 9000 + "é" + "b c" * 3000, "", "é", "plain words of ASCII alone " * 9]
     for _ in range(2):

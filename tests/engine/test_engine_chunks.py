@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from engine_beside_pipeline import Both
+from engine_cases import fixture
 from support import shared_tokenizer
 
 pytest.importorskip("mtkit._native")
@@ -179,6 +180,20 @@ def test_marks_at_the_beginning_have_nothing_to_join() -> None:
         for first, second in itertools.product(marks, marks):
             for text in ("{}{}", "{}{} a", "{}{}a b", "a {}{}", "{} {}"):
                 both.same("encode_ids", text.format(first, second))
+
+
+def test_long_words_end_where_they_are_cut() -> None:
+    """What is longer than the loop reads ahead is no word of its own for all that."""
+    rng = random.Random(9)
+    with Both(fixture("wordpiece/tokenizer.json")) as both:
+        both.engine._native.warm()
+        for size in range(20, 140):
+            for mark in ("-", "%", "- ", "\x01", "\u4e2d", "77-7"):
+                before = rng.choice(["", "a ", "ab-c " * 30])
+                behind = rng.choice(["", "a" * 30, "b" * 70 + " c."])
+                text = before + rng.choice("aS7") * size + mark + behind
+                for name in ("encode_ids", "encode_places"):
+                    both.same(name, text)
 
 
 def test_a_chunk_that_grows_is_left_to_the_whole() -> None:

@@ -1,10 +1,10 @@
 """Whole tokenizers and texts drawn from a seed, compared with ``tokenizers`` check by check.
 
 ``Drawn(seed, number)`` is one tokenizer; the same two numbers always give the same one.
-``Drawn.ids_case`` compares the ids of a text, ``Drawn.whole_case`` everything that encoding and
-decoding give, pairs, truncation and padding included, in the engine and the pipeline. A case that
-the library refuses (an exception, or a panic of its own) counts as agreed only where mtkit says
-what is wrong in an error of its own; ``Counts`` has their number.
+``Drawn.ids_case`` compares the ids of a text and their places, ``Drawn.whole_case`` everything that
+encoding and decoding give, pairs, truncation and padding included, in the engine and the pipeline.
+A case that the library refuses (an exception, or a panic of its own) counts as agreed only where
+mtkit says what is wrong in an error of its own; ``Counts`` has their number.
 """
 
 from __future__ import annotations
@@ -125,13 +125,29 @@ class Drawn:
         return rng.choice(["", "", " "]).join(parts)
 
     def ids_case(self, text: str, where: str) -> None:
-        """Compare the ids of one text, without truncation and padding: the engine's short way."""
+        """Compare the ids of one text and their places: the engine's short ways.
+
+        Truncation and padding are not for them.
+        """
         special, as_text = self.rng.random() < 0.5, self.rng.random() < 0.2
         self.plain.encode_special_tokens = as_text
         options = {"add_special_tokens": special}
-        expected = library(lambda: self.plain.encode(text, **options).ids)
+
+        def ids_and_places() -> tuple[list[int], list[tuple[int, int]]]:
+            found = self.plain.encode(text, **options)
+            return found.ids, found.offsets
+
+        def our_places() -> tuple[list[int], list[tuple[int, int]]]:
+            ids, places = self.engine.encode_places(text, parse_special=not as_text, **options)
+            return ids.tolist(), list(zip(places[::2], places[1::2], strict=True))
+
+        expected = library(ids_and_places)
         got = ours(self.engine.encode_ids, text, parse_special=not as_text, **options)
-        self.counts.compare(f"{where} ids {text!r} {options} {as_text}", expected, got)
+        wanted = expected[0] if isinstance(expected, tuple) else expected
+        self.counts.compare(f"{where} ids {text!r} {options} {as_text}", wanted, got)
+        for _ in range(2):  # the second time from what is remembered
+            got = ours(our_places)
+            self.counts.compare(f"{where} places {text!r} {options} {as_text}", expected, got)
 
     def whole_case(self, text: str, where: str, *, pipeline: bool) -> None:
         """Compare everything, in the engine and, if asked, in the pipeline."""

@@ -1,0 +1,99 @@
+// Chunks to ids.
+#pragma once
+
+#include <cstring>
+
+#include "encode/chunk_steps.hpp"
+#include "encode/ids.hpp"
+
+namespace mtkit {
+
+class Engine::ChunkIds : ChunkSteps {
+  public:
+    ChunkIds(const Engine &engine, const Chunks &how, Scratch &scratch, IdList &out)
+        : ChunkSteps(engine, how, scratch), out_(out) {}
+
+    // What is known of short chunks.
+    [[nodiscard]] const WordCache &known() const { return scratch_.chunks; }
+    // Chunks are put from another text from now on: of the text itself, `at` is where it begins.
+    void begin(const char * /*at*/, std::size_t /*place*/) {}
+    // write() may be called from now on, or no longer.
+    void resume() {
+        to_ = out_.room(WordCache::READ_IDS);
+        limit_ = out_.limit() - WordCache::READ_IDS;
+    }
+    void pause() { out_.end_at(to_); }
+    // Put a chunk that is known; false: resume() has to be called.
+    bool write(const WordCache::Short &entry, const char * /*at*/) {
+        std::memcpy(to_, entry.ids, sizeof entry.ids);
+        to_ += entry.count();
+        return to_ <= limit_;
+    }
+    // Put a chunk between two seams.
+    bool put(std::string_view chunk) {
+        return remembered(chunk, false, [&] {
+            if (how_.images && from_images(chunk)) return true;
+            return put_new(chunk, how_.removed || chunk[0] == ' ', !how_.last, false);
+        });
+    }
+    // Put one at an end of the text.
+    bool put_first(std::string_view chunk, bool in_front, bool at_start) {
+        const auto make = [&] { return put_new(chunk, false, in_front, at_start); };
+        return at_start ? remembered(chunk, true, make) : make();
+    }
+    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false); }
+
+    // How much there is, and taking back what came behind that.
+    [[nodiscard]] std::size_t size() const { return out_.size(); }
+    void cut(std::size_t size) { out_.cut(size); }
+
+  private:
+    template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
+        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make();
+        const WordCache::Word asked(chunk, head);
+        std::size_t count = 0;
+        if (const auto *ids = scratch_.chunks.find(asked, count)) {
+            out_.append({ids, count});
+            return true;
+        }
+        const std::size_t before = out_.size();
+        if (!make()) return false;
+        const auto ids = out_.ids().subspan(before);
+        if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked, ids.size()))
+            return true;
+        scratch_.chunks.put(asked, ids.data(), ids.size());
+        return true;
+    }
+    // A chunk that is one word, of which every character is its image.
+    bool from_images(std::string_view chunk) {
+        auto &text = scratch_.chunk;
+        text = how_.before;
+        for (const char c : chunk) {
+            const auto byte = static_cast<unsigned char>(c);
+            const auto &image = how_.image[byte];
+            const bool cuts = how_.kind[byte] == Chunks::SOLO && chunk.size() > 1;
+            if (image.size == 0 || cuts) return false;
+            text.append(image.bytes, image.size);
+        }
+        Ids ids(engine_, scratch_, out_);
+        for (std::string_view rest = text; !rest.empty();) {
+            const std::size_t end = engine_.word_end(rest, scratch_);
+            ids.once(rest.substr(0, end), text.data() + text.size());
+            rest.remove_prefix(end);
+        }
+        return true;
+    }
+    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start) {
+        Ids ids(engine_, scratch_, out_);
+        return words(chunk, behind, in_front, at_start, false,
+                     [&](std::string_view word, const Extent *, std::size_t) {
+                         ids.parts(word, word.data() + word.size());
+                     });
+    }
+
+    IdList &out_;
+    std::uint32_t *to_ = nullptr;
+    const std::uint32_t *limit_ = nullptr;
+};
+
+} // namespace mtkit

@@ -1,0 +1,151 @@
+// Chunks to ids with the places of their tokens, in bytes of the text.
+#pragma once
+
+#include "encode/chunk_steps.hpp"
+#include "encode/finder.hpp"
+
+namespace mtkit {
+
+class Engine::ChunkPlaces : ChunkSteps {
+  public:
+    ChunkPlaces(const Engine &engine, const Chunks &how, Scratch &scratch, IdList &ids,
+                IdList &places)
+        : ChunkSteps(engine, how, scratch), finder_(engine, scratch), ids_(ids), places_(places) {}
+
+    // As those of ChunkIds.
+    [[nodiscard]] const WordCache &known() const { return scratch_.places_of_chunks; }
+    void begin(const char *at, std::size_t place) {
+        begin_ = at;
+        place_ = place;
+    }
+    void resume() {
+        to_ = ids_.room(WordCache::READ_IDS);
+        limit_ = ids_.limit() - WordCache::READ_IDS;
+        to_places_ = places_.room(2 * WordCache::READ_IDS);
+        limit_places_ = places_.limit() - 2 * WordCache::READ_IDS;
+    }
+    void pause() {
+        ids_.end_at(to_);
+        places_.end_at(to_places_);
+    }
+    bool write(const WordCache::Short &entry, const char *at) {
+        const std::uint32_t start = place(at);
+        for (std::size_t i = 0; i < WordCache::FEW; ++i) unpack(entry.ids[i], start, i);
+        to_ += entry.count();
+        to_places_ += 2 * std::size_t{entry.count()};
+        return to_ <= limit_ && to_places_ <= limit_places_;
+    }
+    bool put(std::string_view chunk) {
+        return remembered(chunk, false, how_.removed || chunk[0] == ' ', !how_.last, false);
+    }
+    bool put_first(std::string_view chunk, bool in_front, bool at_start) {
+        return at_start ? remembered(chunk, true, false, in_front, true)
+                        : put_new(chunk, false, in_front, false);
+    }
+    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false); }
+
+    [[nodiscard]] std::size_t size() const { return ids_.size(); }
+    void cut(std::size_t size) {
+        ids_.cut(size);
+        places_.cut(2 * size);
+    }
+
+  private:
+    // A few tokens of a short chunk are a number each: the id, and where it starts and ends in the
+    // chunk. Others are two: the id, and both places.
+    static constexpr unsigned ID_BITS = 24;
+    static constexpr unsigned PLACE_BITS = 4;
+    static constexpr std::uint32_t ID_LIMIT = 1U << ID_BITS;
+    static constexpr std::uint32_t PLACE_LIMIT = 1U << PLACE_BITS;
+    static_assert(WordCache::SHORT < PLACE_LIMIT);
+    static_assert(WordCache::LARGEST < 1U << 16);
+
+    [[nodiscard]] std::uint32_t place(const char *at) const {
+        return static_cast<std::uint32_t>(place_ + static_cast<std::size_t>(at - begin_));
+    }
+    void unpack(std::uint32_t packed, std::uint32_t start, std::size_t i) {
+        to_[i] = packed % ID_LIMIT;
+        to_places_[2 * i] = start + (packed >> ID_BITS) % PLACE_LIMIT;
+        to_places_[2 * i + 1] = start + (packed >> (ID_BITS + PLACE_BITS));
+    }
+
+    bool remembered(std::string_view chunk, bool head, bool behind, bool in_front, bool at_start) {
+        const bool keeps = chunk.size() <= WordCache::LARGEST && engine_.cacheable_;
+        if (!keeps) return put_new(chunk, behind, in_front, at_start);
+        auto &known = scratch_.places_of_chunks;
+        const WordCache::Word asked(chunk, head);
+        const std::uint32_t start = place(chunk.data());
+        const auto is_few = [&](std::size_t count) {
+            return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
+        };
+        std::size_t count = 0;
+        if (const auto *found = known.find(asked, count)) {
+            const bool few = is_few(count);
+            if (!few) count /= 2;
+            to_ = ids_.room(count);
+            to_places_ = places_.room(2 * count);
+            for (std::size_t i = 0; i < count; ++i) {
+                if (few) {
+                    unpack(found[i], start, i);
+                } else {
+                    to_[i] = found[2 * i];
+                    to_places_[2 * i] = start + (found[2 * i + 1] & 0xFFFF);
+                    to_places_[2 * i + 1] = start + (found[2 * i + 1] >> 16);
+                }
+            }
+            ids_.advance(count);
+            places_.advance(2 * count);
+            return true;
+        }
+        const std::size_t before = ids_.size();
+        if (!put_new(chunk, behind, in_front, at_start)) return false;
+        auto &packed = scratch_.packed;
+        packed.clear();
+        const auto ids = ids_.ids().subspan(before);
+        const bool few = is_few(ids.size());
+        const auto *places = places_.data() + places_.size() - 2 * ids.size();
+        for (const auto id : ids) {
+            const std::uint32_t from = *places++ - start;
+            const std::uint32_t to = *places++ - start;
+            if (few) {
+                if (id >= ID_LIMIT) return true;
+                packed.push_back(to << (ID_BITS + PLACE_BITS) | from << ID_BITS | id);
+            } else {
+                packed.push_back(id);
+                packed.push_back(to << 16 | from);
+            }
+        }
+        if (chunk.size() <= WordCache::LONGEST || known.wants(asked, packed.size()))
+            known.put(asked, packed.data(), packed.size());
+        return true;
+    }
+    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start) {
+        const std::uint32_t start = place(chunk.data());
+        bool inside = true;
+        const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
+            finder_.find(word, [&](std::string_view text, std::size_t at, const Token &token) {
+                const std::size_t last = text.size() - 1;
+                const auto first = extents[at + std::min<std::size_t>(token.start, last)].start;
+                const auto end =
+                    extents[at + std::min<std::size_t>(token.end, text.size()) - 1].end;
+                inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
+                ids_.push_back(token.id);
+                places_.push_back(start + first - static_cast<std::uint32_t>(shift));
+                places_.push_back(start + end - static_cast<std::uint32_t>(shift));
+            });
+        };
+        return words(chunk, behind, in_front, at_start, true, put) && inside;
+    }
+
+    Finder finder_;
+    IdList &ids_;
+    IdList &places_;
+    const char *begin_ = nullptr;
+    std::size_t place_ = 0;
+    std::uint32_t *to_ = nullptr;
+    std::uint32_t *to_places_ = nullptr;
+    const std::uint32_t *limit_ = nullptr;
+    const std::uint32_t *limit_places_ = nullptr;
+};
+
+} // namespace mtkit

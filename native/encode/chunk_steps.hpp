@@ -1,0 +1,73 @@
+// A chunk through every step, where it is new.
+#pragma once
+
+#include <algorithm>
+
+#include "encode/engine.hpp"
+#include "text/utf8.hpp"
+#include "walk.hpp"
+
+namespace mtkit {
+
+class Engine::ChunkSteps {
+  protected:
+    ChunkSteps(const Engine &engine, const Chunks &how, Scratch &scratch)
+        : engine_(engine), how_(how), scratch_(scratch) {}
+
+    // Put the words of a chunk; `behind` a seam, `in_front` of one. With `places` they have
+    // extents: in bytes of the chunk, behind `shift`. False where the text has to go the usual way.
+    template <typename Put>
+    bool words(std::string_view chunk, bool behind, bool in_front, bool at_start, bool places,
+               const Put &put) {
+        auto &text = scratch_.chunk;
+        text = behind ? how_.head : std::string_view();
+        std::size_t shift = text.size();
+        text += chunk;
+        if (in_front) text += how_.tail;
+        auto &arena = scratch_.arena_of_chunk;
+        auto &words = scratch_.words;
+        arena.begin(text.size());
+        words.clear();
+        Part part{text, nullptr, {0, 0}, at_start, at_start};
+        if (places) { // what stands for the first byte of a text is at its start
+            const std::uint32_t first = at_start ? 0 : 1;
+            part.extents = bytes_of(text, first, arena.fresh_extents());
+            part.origin = {first, first + static_cast<std::uint32_t>(text.size())};
+            shift += first;
+        }
+        engine_.words_of(part, arena, scratch_, [&](std::string_view word, const Extent *extents) {
+            words.push_back({word, extents});
+        });
+        const bool fits = arena.grown() <= GROWTH * chunk.size() &&
+                          words.size() >= std::size_t{behind} + std::size_t{in_front};
+        for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
+            put(words[i].text, words[i].extents, shift);
+        arena.reset();
+        return fits;
+    }
+
+    const Engine &engine_;
+    const Chunks &how_;
+    Scratch &scratch_;
+
+  private:
+    // A chunk may become that many times as long, so that all of them stay below the limit.
+    static constexpr std::size_t GROWTH = 24;
+    static_assert(GROWTH < Arena::GROWTH_FACTOR);
+
+    // What each byte stands for: the bytes of its character, the first of which is `first`.
+    static const Extent *bytes_of(std::string_view text, std::uint32_t first,
+                                  std::vector<Extent> &extents) {
+        extents.resize(text.size() + 1);
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t size = decode(text, at).size;
+            const auto start = first + static_cast<std::uint32_t>(at);
+            const Extent character{start, start + static_cast<std::uint32_t>(size)};
+            std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size, character);
+            at += size;
+        }
+        return extents.data();
+    }
+};
+
+} // namespace mtkit
