@@ -17,6 +17,7 @@ class TextArgument {
   public:
     explicit TextArgument(nb::handle text) {
         if (PyUnicode_Check(text.ptr())) {
+            owner_ = nb::borrow(text); // another thread may take it out of the caller's list
             if (write_utf8(text.ptr())) return;
             Py_ssize_t size = 0;
             const char *data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
@@ -51,8 +52,12 @@ class TextArgument {
     }
 #else
     // Characters of a long one, which is written into memory of its own. One that is shorter may
-    // come again, and keeps its UTF-8 form.
+    // come again, and keeps its UTF-8 form, as Python gives it one where it is not ours to keep.
+#if PY_VERSION_HEX < 0x030C0000
     static constexpr std::size_t MANY = 1U << 14;
+#else
+    static constexpr std::size_t MANY = 1U << 11;
+#endif
 
     bool write_utf8(PyObject *text) {
         if (!PyUnicode_IS_COMPACT(text) || PyUnicode_IS_ASCII(text) ||
@@ -112,6 +117,7 @@ class TextArgument {
     struct Free {
         void operator()(char *memory) const { std::free(memory); }
     };
+    nb::object owner_;
     std::unique_ptr<Buffer> buffer_;
     std::unique_ptr<char, Free> utf8_;
     std::string_view text_;

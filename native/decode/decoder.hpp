@@ -89,7 +89,7 @@ class Decoder {
     std::string_view flags_;
     std::vector<std::unique_ptr<DecodeStep>> steps_;
     std::size_t joined_ = 0;                 // join() does so many of them
-    const DecodeStep *alone_ = nullptr;      // the first of those
+    const DecodeStep *alone_ = nullptr;      // the first of those, if it is ALONE
     bool byte_runs_ = false;                 // one of those
     std::unique_ptr<Normalizer> normalizer_; // subwords: of the joined text
 };

@@ -51,8 +51,8 @@ class Engine::ChunkPlaces : ChunkSteps {
     }
 
   private:
-    // A few tokens of a short chunk are a number each: the id, and where it starts and ends in the
-    // chunk. Others are two: the id, and both places.
+    // A few tokens of a short chunk are a number each: the id, which is not kept where it is too
+    // large, and where it starts and ends in the chunk. Others are two: the id, and both places.
     static constexpr unsigned ID_BITS = 24;
     static constexpr unsigned PLACE_BITS = 4;
     static constexpr std::uint32_t ID_LIMIT = 1U << ID_BITS;
@@ -124,10 +124,10 @@ class Engine::ChunkPlaces : ChunkSteps {
         bool inside = true;
         const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
             finder_.find(word, [&](std::string_view text, std::size_t at, const Token &token) {
-                const std::size_t last = text.size() - 1;
-                const auto first = extents[at + std::min<std::size_t>(token.start, last)].start;
-                const auto end =
-                    extents[at + std::min<std::size_t>(token.end, text.size()) - 1].end;
+                const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
+                const std::size_t to = std::min<std::size_t>(token.end, text.size());
+                const auto first = extents[at + from].start;
+                const auto end = extents[at + std::max(to, from + 1) - 1].end;
                 inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
                 ids_.push_back(token.id);
                 places_.push_back(start + first - static_cast<std::uint32_t>(shift));

@@ -81,14 +81,18 @@ class Engine::FoundPlaces : public Places, Finder {
         constexpr std::size_t CLUSTER = 5; // bytes of the longest that is looked up as a whole
         auto &arena = scratch_.arena_of_chunk;
         bool whole = true;
-        for (std::size_t end = 0; whole && end < text.size();) {
-            end += decode(text, end).size;
-            if (end > CLUSTER) break;
-            Part part{text.substr(0, end), nullptr, {0, 0}, false, false};
-            arena.reset();
-            arena.begin(end);
-            engine_.normalizer_->run(part, arena);
-            whole = !part.text.empty();
+        try {
+            for (std::size_t end = 0; whole && end < text.size();) {
+                end += decode(text, end).size;
+                if (end > CLUSTER) break;
+                Part part{text.substr(0, end), nullptr, {0, 0}, false, false};
+                arena.reset();
+                arena.begin(end);
+                engine_.normalizer_->run(part, arena);
+                whole = !part.text.empty();
+            }
+        } catch (const std::exception &) { // the whole has one of its own
+            whole = false;
         }
         arena.reset();
         return whole;

@@ -10,7 +10,7 @@ namespace mtkit {
 template <typename Unit>
 inline constexpr std::size_t UTF8_BYTES = sizeof(Unit) == 4 ? 4 : sizeof(Unit) + 1;
 
-// Bytes behind those that may be written over.
+// Bytes behind those that are written over: there has to be room for them, too.
 inline constexpr std::size_t UTF8_SLACK = 32;
 
 // Write the UTF-8 of code points; returns its end. Null: there is a surrogate.
