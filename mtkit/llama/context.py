@@ -12,7 +12,7 @@ import weakref
 
 from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.batch import Batch
-from mtkit.llama.interrupts import Interrupts
+from mtkit.llama.interrupts import Interrupts, held_back
 from mtkit.llama.memory import Memory
 from mtkit.llama.settings import check_threads, parameters, resolved
 from mtkit.llama.shared_library import library, log
@@ -69,7 +69,7 @@ class Context(Memory):
         with self._interrupts:  # Ctrl-C inside the log's callback would be lost
             handle = lib.llama_init_from_model(model.handle, params)
             if handle:
-                self._finalizer = weakref.finalize(self, lib.llama_free, handle)
+                self._finalizer = weakref.finalize(self, held_back, lib.llama_free, handle)
         if not handle:
             raise ResourceError(
                 f"no context of {settings.n_ctx} tokens can be made{log.reason()}",

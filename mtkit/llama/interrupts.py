@@ -13,7 +13,10 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
 
 
 class Interrupts:
@@ -46,3 +49,13 @@ class Interrupts:
             signal.signal(signal.SIGINT, before)
         if self._came:
             before(signal.SIGINT, None)
+
+
+def held_back(call: Callable[..., Result], *args: object) -> Result:
+    """Call into C while SIGINT waits: the call writes a log, whose callback would lose it.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted it; the call has ended.
+    """
+    with Interrupts():
+        return call(*args)

@@ -9,6 +9,7 @@ import ctypes
 
 from mtkit.base.closing import Closing
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
+from mtkit.llama.interrupts import held_back
 from mtkit.llama.shared_library import log
 
 TYPE_CHECKING = False
@@ -80,10 +81,10 @@ class Memory(Closing):
         """Return the memory as bytes; logits are not part of it."""
         self.check_open()
         lib = self._library
-        size = lib.llama_state_get_size(self.handle)
+        size = held_back(lib.llama_state_get_size, self.handle)
         data = bytearray(size)
         buffer = (ctypes.c_uint8 * size).from_buffer(data)
-        written = lib.llama_state_get_data(self.handle, buffer, size)
+        written = held_back(lib.llama_state_get_data, self.handle, buffer, size)
         if not written:
             raise UnsupportedError(f"the state cannot be saved{log.reason()}")
         del buffer
@@ -99,7 +100,8 @@ class Memory(Closing):
         lib = self._library
         buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
         log.clear()
-        if not len(data) or lib.llama_state_set_data(self.handle, buffer, len(data)) != len(data):
+        set_data = lib.llama_state_set_data
+        if not len(data) or held_back(set_data, self.handle, buffer, len(data)) != len(data):
             self.clear()
             raise UnsupportedError(f"the state does not fit this context{log.reason()}")
         self.n_past = self.end()

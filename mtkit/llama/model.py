@@ -8,7 +8,7 @@ import weakref
 
 from mtkit.base.closing import Closing
 from mtkit.errors import FormatError, UnsupportedError, UsageError
-from mtkit.llama.interrupts import Interrupts
+from mtkit.llama.interrupts import Interrupts, held_back
 from mtkit.llama.load import parameters
 from mtkit.llama.shared_library import library, log, running
 from mtkit.llama.text import TextGuard
@@ -87,7 +87,7 @@ class Model(Closing):
         with interrupts:
             handle = lib.llama_model_load_from_file(os.fsencode(path), params)
             if handle:
-                self._finalizer = weakref.finalize(self, lib.llama_model_free, handle)
+                self._finalizer = weakref.finalize(self, held_back, lib.llama_model_free, handle)
         if not handle:
             reason = log.reason()
             kind = UnsupportedError if "unknown model architecture" in reason else FormatError
