@@ -97,8 +97,9 @@ class Decoder {
 // Append a run of bytes as SentencePiece does: characters, U+FFFD for each byte that is none.
 void spell_byte_run(std::string_view run, std::string &out);
 
-// The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
+// The characters that names of bytes, <0xHH>, are made of.
 inline constexpr std::string_view IN_NAMES = "<0x123456789abcdefABCDEF+>";
+// The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
 int named_byte(std::string_view token, bool sign);
 
 // Append what karpathy/llama2.c prints for a piece: `<0xHH` as its byte.

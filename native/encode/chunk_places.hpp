@@ -1,6 +1,8 @@
 // Chunks to ids with the places of their tokens, in bytes of the text.
 #pragma once
 
+#include <algorithm>
+
 #include "encode/chunk_steps.hpp"
 #include "encode/finder.hpp"
 
@@ -69,55 +71,63 @@ class Engine::ChunkPlaces : ChunkSteps {
         to_places_[2 * i + 1] = start + (packed >> (ID_BITS + PLACE_BITS));
     }
 
+    static bool is_few(std::string_view chunk, std::size_t count) {
+        return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
+    }
     bool remembered(std::string_view chunk, bool head, bool behind, bool in_front, bool at_start) {
         const bool keeps = chunk.size() <= WordCache::LARGEST && engine_.cacheable_;
         if (!keeps) return put_new(chunk, behind, in_front, at_start);
-        auto &known = scratch_.places_of_chunks;
         const WordCache::Word asked(chunk, head);
-        const std::uint32_t start = place(chunk.data());
-        const auto is_few = [&](std::size_t count) {
-            return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
-        };
         std::size_t count = 0;
-        if (const auto *found = known.find(asked, count)) {
-            const bool few = is_few(count);
-            if (!few) count /= 2;
-            to_ = ids_.room(count);
-            to_places_ = places_.room(2 * count);
-            for (std::size_t i = 0; i < count; ++i) {
-                if (few) {
-                    unpack(found[i], start, i);
-                } else {
-                    to_[i] = found[2 * i];
-                    to_places_[2 * i] = start + (found[2 * i + 1] & 0xFFFF);
-                    to_places_[2 * i + 1] = start + (found[2 * i + 1] >> 16);
-                }
-            }
-            ids_.advance(count);
-            places_.advance(2 * count);
+        if (const auto *found = scratch_.places_of_chunks.find(asked, count)) {
+            put_known(chunk, found, count);
             return true;
         }
         const std::size_t before = ids_.size();
         if (!put_new(chunk, behind, in_front, at_start)) return false;
+        keep(chunk, asked, before);
+        return true;
+    }
+    void put_known(std::string_view chunk, const std::uint32_t *found, std::size_t numbers) {
+        const std::uint32_t start = place(chunk.data());
+        const bool few = is_few(chunk, numbers);
+        const std::size_t count = few ? numbers : numbers / 2;
+        to_ = ids_.room(count);
+        to_places_ = places_.room(2 * count);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (few) {
+                unpack(found[i], start, i);
+            } else {
+                to_[i] = found[2 * i];
+                to_places_[2 * i] = start + (found[2 * i + 1] & 0xFFFF);
+                to_places_[2 * i + 1] = start + (found[2 * i + 1] >> 16);
+            }
+        }
+        ids_.advance(count);
+        places_.advance(2 * count);
+    }
+    // Remember what was put last, from id number `before` on.
+    void keep(std::string_view chunk, const WordCache::Word &asked, std::size_t before) {
+        const std::uint32_t start = place(chunk.data());
         auto &packed = scratch_.packed;
         packed.clear();
         const auto ids = ids_.ids().subspan(before);
-        const bool few = is_few(ids.size());
-        const auto *places = places_.data() + places_.size() - 2 * ids.size();
+        const bool few = is_few(chunk, ids.size());
+        const auto *places = places_.data() + 2 * before;
         for (const auto id : ids) {
             const std::uint32_t from = *places++ - start;
             const std::uint32_t to = *places++ - start;
             if (few) {
-                if (id >= ID_LIMIT) return true;
+                if (id >= ID_LIMIT) return;
                 packed.push_back(to << (ID_BITS + PLACE_BITS) | from << ID_BITS | id);
             } else {
                 packed.push_back(id);
                 packed.push_back(to << 16 | from);
             }
         }
+        auto &known = scratch_.places_of_chunks;
         if (chunk.size() <= WordCache::LONGEST || known.wants(asked, packed.size()))
             known.put(asked, packed.data(), packed.size());
-        return true;
     }
     bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start) {
         const std::uint32_t start = place(chunk.data());
@@ -139,7 +149,7 @@ class Engine::ChunkPlaces : ChunkSteps {
 
     Finder finder_;
     IdList &ids_;
-    IdList &places_;
+    IdList &places_; // two for each id
     const char *begin_ = nullptr;
     std::size_t place_ = 0;
     std::uint32_t *to_ = nullptr;
