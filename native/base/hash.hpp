@@ -40,6 +40,16 @@ inline std::uint64_t load_up_to_8(const char *at, std::size_t size) {
     return value;
 }
 
+// Whether bytes are the same: words are too short to call memcmp() for.
+inline bool same_bytes(const char *left, const char *right, std::size_t size) {
+    constexpr std::size_t STEP = sizeof(std::uint64_t);
+    if (size < STEP) return load_up_to_8(left, size) == load_up_to_8(right, size);
+    const std::size_t last = size - STEP; // overlaps the one in front of it
+    for (std::size_t at = 0; at < last; at += STEP)
+        if (load64(left + at) != load64(right + at)) return false;
+    return load64(left + last) == load64(right + last);
+}
+
 inline std::uint64_t hash_bytes(std::string_view text) {
     std::uint64_t state = 0x9E3779B97F4A7C15ULL * (text.size() + 1);
     std::size_t at = 0;

@@ -83,7 +83,7 @@ void AddedTokens::cut(const Part &part, int parse_special, std::vector<Segment> 
 void AddedTokens::cut_normalized(const Part &part, int parse_special,
                                  std::vector<Segment> &out) const {
     if (vanished_ && !part.text.empty()) throw Deferred();
-    if (match_ == Match::LEFTMOST_LONGEST)
+    if (match_ == Match::LEFTMOST_LONGEST && !late_.empty())
         split(part, late_, parse_special < 0 ? parses_ : parse_special > 0, out);
     else
         out.push_back({part.cut(0, part.text.size()), NONE});

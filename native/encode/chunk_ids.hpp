@@ -18,16 +18,15 @@ class Engine::ChunkIds : ChunkSteps {
     // Chunks are put from another text from now on: of the text itself, `at` is where it begins.
     void begin(const char * /*at*/, std::size_t /*place*/) {}
     // write() may be called from now on, or no longer.
-    void resume() {
-        to_ = out_.room(WordCache::READ_IDS);
-        limit_ = out_.limit() - WordCache::READ_IDS;
-    }
-    void pause() { out_.end_at(to_); }
-    // Put a chunk that is known; false: resume() has to be called.
-    bool write(const WordCache::Short &entry, const char * /*at*/) {
-        std::memcpy(to_, entry.ids, sizeof entry.ids);
-        to_ += entry.count();
-        return to_ <= limit_;
+    void resume() { room_ = out_.room_for_words(); }
+    void pause() { out_.end_at(room_.to); }
+    // Put a chunk that is known.
+    void write(const WordCache::Short &entry, const char * /*at*/) {
+        if (room_.write(entry)) [[likely]]
+            return;
+        pause();
+        out_.append(known().ids_of(entry));
+        resume();
     }
     // Put a chunk between two seams.
     bool put(std::string_view chunk) {
@@ -92,8 +91,7 @@ class Engine::ChunkIds : ChunkSteps {
     }
 
     IdList &out_;
-    std::uint32_t *to_ = nullptr;
-    const std::uint32_t *limit_ = nullptr;
+    WordCache::Room room_;
 };
 
 } // namespace mtkit

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "encode/chunk_steps.hpp"
 #include "encode/finder.hpp"
@@ -22,20 +23,26 @@ class Engine::ChunkPlaces : ChunkSteps {
     }
     void resume() {
         to_ = ids_.room(WordCache::READ_IDS);
-        limit_ = ids_.limit() - WordCache::READ_IDS;
         to_places_ = places_.room(2 * WordCache::READ_IDS);
-        limit_places_ = places_.limit() - 2 * WordCache::READ_IDS;
+        left_ = std::min(ids_.left(), places_.left() / 2) - WordCache::READ_IDS;
     }
     void pause() {
         ids_.end_at(to_);
         places_.end_at(to_places_);
     }
-    bool write(const WordCache::Short &entry, const char *at) {
+    void write(const WordCache::Short &entry, const char *at) {
         const std::uint32_t start = place(at);
         for (std::size_t i = 0; i < WordCache::FEW; ++i) unpack(entry.ids[i], start, i);
-        to_ += entry.count();
-        to_places_ += 2 * std::size_t{entry.count()};
-        return to_ <= limit_ && to_places_ <= limit_places_;
+        const std::size_t count = entry.count();
+        if (count <= WordCache::FEW && count <= left_) [[likely]] {
+            to_ += count;
+            to_places_ += 2 * count;
+            left_ -= count;
+            return;
+        }
+        pause();
+        put_known(known().ids_of(entry), start, count <= WordCache::FEW);
+        resume();
     }
     bool put(std::string_view chunk) {
         return remembered(chunk, false, how_.removed || chunk[0] == ' ', !how_.last, false);
@@ -80,7 +87,7 @@ class Engine::ChunkPlaces : ChunkSteps {
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;
         if (const auto *found = scratch_.places_of_chunks.find(asked, count)) {
-            put_known(chunk, found, count);
+            put_known({found, count}, place(chunk.data()), is_few(chunk, count));
             return true;
         }
         const std::size_t before = ids_.size();
@@ -88,10 +95,8 @@ class Engine::ChunkPlaces : ChunkSteps {
         keep(chunk, asked, before);
         return true;
     }
-    void put_known(std::string_view chunk, const std::uint32_t *found, std::size_t numbers) {
-        const std::uint32_t start = place(chunk.data());
-        const bool few = is_few(chunk, numbers);
-        const std::size_t count = few ? numbers : numbers / 2;
+    void put_known(std::span<const std::uint32_t> found, std::uint32_t start, bool few) {
+        const std::size_t count = few ? found.size() : found.size() / 2;
         to_ = ids_.room(count);
         to_places_ = places_.room(2 * count);
         for (std::size_t i = 0; i < count; ++i) {
@@ -154,8 +159,7 @@ class Engine::ChunkPlaces : ChunkSteps {
     std::size_t place_ = 0;
     std::uint32_t *to_ = nullptr;
     std::uint32_t *to_places_ = nullptr;
-    const std::uint32_t *limit_ = nullptr;
-    const std::uint32_t *limit_places_ = nullptr;
+    std::size_t left_ = 0; // tokens that can be written there, and READ_IDS more
 };
 
 } // namespace mtkit

@@ -114,17 +114,11 @@ template <typename Out> class Engine::Chunked {
     bool put(std::string_view chunk) {
         if (chunk.size() <= WordCache::SHORT) [[likely]] {
             if (const auto *entry = cache_.find(chunk.data(), chunk.size(), false)) [[likely]] {
-                write(*entry, chunk.data());
+                out_.write(*entry, chunk.data());
                 return true;
             }
         }
         return put_other(chunk);
-    }
-    void write(const WordCache::Short &entry, const char *at) {
-        if (out_.write(entry, at)) [[likely]]
-            return;
-        out_.pause();
-        resume();
     }
     // Of eight bytes; in front of other characters a block is worth little.
     static bool is_ascii(const char *at) { return (load64(at) & 0x8080808080808080) == 0; }
@@ -159,7 +153,7 @@ template <typename Out> class Engine::Chunked {
         const char *const end = each([&](const char *word, std::size_t size) {
             const auto *const entry = WordCache::Fast::find(*next++);
             if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
-                write(*entry, word);
+                out_.write(*entry, word);
                 return true;
             }
             done = put_other({word, size});

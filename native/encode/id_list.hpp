@@ -8,6 +8,8 @@
 #include <new>
 #include <span>
 
+#include "tables/cache.hpp"
+
 namespace mtkit {
 
 class IdList {
@@ -28,14 +30,19 @@ class IdList {
             grow(count);
         return ids_ + size_;
     }
+    [[nodiscard]] std::size_t left() const { return capacity_ - size_; }
     // Make room for what a text of so many bytes may become: growing copies where it cannot extend.
     void expect(std::size_t bytes) {
         if (bytes > BYTES_OF_A_TOKEN * FEW) room(std::min(bytes, MOST_EXPECTED));
     }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
-    // Where room ends, and where what was written into it ends.
-    [[nodiscard]] const std::uint32_t *limit() const { return ids_ + capacity_; }
+    // Room for words that are known, and where what was written there ends.
+    [[nodiscard]] WordCache::Room room_for_words() {
+        auto *const to = room(WordCache::READ_IDS);
+        const std::size_t left = std::min<std::size_t>(capacity_ - size_, WordCache::MANY);
+        return {to, to + left - WordCache::READ_IDS};
+    }
     void end_at(const std::uint32_t *end) { size_ = static_cast<std::size_t>(end - ids_); }
     void push_back(std::uint32_t id) {
         *room(1) = id;

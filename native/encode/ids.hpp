@@ -100,8 +100,7 @@ class Engine::Ids {
                                       ? cache.find(word.data(), word.size(), part)
                                       : cache.find(word, part);
         if (entry == nullptr) return false;
-        std::memcpy(out_.room(WordCache::READ_IDS), entry->ids, sizeof entry->ids);
-        out_.advance(entry->count());
+        out_.append(scratch_.cache.ids_of(*entry));
         return true;
     }
 
@@ -149,7 +148,7 @@ class Engine::Ids {
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
-        const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT && is_ascii(word);
+        const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT;
         engine_.encode_word(word, part, scratch_, unknown);
         for (const auto &token : scratch_.tokens) out_.push_back(token.id);
     }
@@ -177,24 +176,21 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     // What the loop has at hand; it changes where words are put in another way.
     WordCache::Fast cache(scratch_.cache);
     const Borders *borders = nullptr;
-    std::uint32_t *to = nullptr;
-    const std::uint32_t *limit = nullptr;
+    WordCache::Room room;
     const auto resume = [&] {
         cache = WordCache::Fast(scratch_.cache);
         borders = engine_.borders_.get();
-        to = out_.room(WordCache::READ_IDS);
-        limit = out_.limit() - WordCache::READ_IDS;
+        room = out_.room_for_words();
     };
     const auto write = [&](const WordCache::Short &entry) {
-        std::memcpy(to, entry.ids, sizeof entry.ids);
-        to += entry.count();
-        if (to <= limit) [[likely]]
+        if (room.write(entry)) [[likely]]
             return;
-        out_.end_at(to);
+        out_.end_at(room.to);
+        out_.append(scratch_.cache.ids_of(entry));
         resume();
     };
     const auto put_new = [&](std::string_view bytes, bool part) { // whether it is new
-        out_.end_at(to);
+        out_.end_at(room.to);
         const bool met = other(bytes, part);
         resume();
         return !met;
@@ -220,7 +216,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     };
     // Whether a run was met before.
     const auto put_run = [&](const unsigned char *from, std::size_t size) {
-        out_.end_at(to);
+        out_.end_at(room.to);
         run.emplace(std::string_view(reinterpret_cast<const char *>(from), size), false);
         before_run = out_.size();
         std::size_t count = 0;
@@ -233,7 +229,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         return ids != nullptr;
     };
     const auto keep_run = [&] {
-        out_.end_at(to);
+        out_.end_at(room.to);
         const auto ids = out_.ids().subspan(before_run);
         if (scratch_.cache.wants(*run, ids.size()))
             scratch_.cache.put(*run, ids.data(), ids.size());
@@ -371,7 +367,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 }
             }
             if (at > last) [[unlikely]] {
-                easy = false;
+                easy = at == stop && row[pattern.end_of_text()] == Pattern::MATCH;
                 break;
             }
         }
@@ -390,7 +386,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
             part ? pattern.quick(text, place, from, static_cast<std::size_t>(row - rows))
                  : pattern.quick(text, place, place, walk.start);
         if (end == place) break;
-        out_.end_at(to);
+        out_.end_at(room.to);
         if (part)
             put(text.substr(place, end - place), true, readable);
         else
@@ -398,7 +394,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         resume();
         word = begin + end;
     }
-    out_.end_at(to);
+    out_.end_at(room.to);
     return static_cast<std::size_t>(word - begin);
 }
 

@@ -7,6 +7,12 @@
 
 namespace mtkit {
 
+namespace {
+
+constexpr std::size_t DEEPEST_INDENTATION = 48; // of the indentations that are learned, in blanks
+
+} // namespace
+
 // Puts words into a cache, some together, so that what they wait for is on its way for all.
 class Engine::Learner {
   public:
@@ -18,27 +24,38 @@ class Engine::Learner {
 
     [[nodiscard]] bool has_room() const { return left_ > 0; }
 
-    // A word of the model, and the text that the cache is asked for.
-    void add(std::string_view word, std::string_view text) {
+    // A word of the model, or part of one, and the text that the cache is asked for.
+    void add(std::string_view word, std::string_view text, bool part = false) {
         if (text.empty() || text.size() > WordCache::SHORT) return;
         words_.push_back(word);
-        asked_.emplace_back(text, false);
+        parts_.push_back(part);
+        asked_.emplace_back(text, part);
         cache_.prefetch_short(asked_.back());
         --left_;
         if (words_.size() == WordTable::TOGETHER) put_all();
     }
 
+    // A word of any length, which does not make way.
+    void add_to_stay(std::string_view word) {
+        encode(word, false);
+        cache_.put({word, false}, ids_.data(), ids_.size());
+    }
+
   private:
+    void encode(std::string_view word, bool part) {
+        scratch_.tokens.clear();
+        ids_.clear();
+        engine_.encode_word(word, part, scratch_);
+        for (const auto &token : scratch_.tokens) ids_.push_back(token.id);
+    }
     void put_all() {
         engine_.vocabulary_.words.prefetch(words_);
         for (std::size_t i = 0; i < words_.size(); ++i) {
-            scratch_.tokens.clear();
-            ids_.clear();
-            engine_.encode_word(words_[i], false, scratch_);
-            for (const auto &token : scratch_.tokens) ids_.push_back(token.id);
-            if (ids_.size() <= WordCache::FEW) cache_.seed(asked_[i], ids_.data(), ids_.size());
+            encode(words_[i], parts_[i]);
+            cache_.seed(asked_[i], ids_.data(), ids_.size());
         }
         words_.clear();
+        parts_.clear();
         asked_.clear();
     }
 
@@ -47,6 +64,7 @@ class Engine::Learner {
     WordCache &cache_;
     std::size_t left_;
     std::vector<std::string_view> words_;
+    std::vector<bool> parts_;
     std::vector<WordCache::Word> asked_; // short ones, which need their text no more
     std::vector<std::uint32_t> ids_;
 };
@@ -61,14 +79,17 @@ void Engine::learn_vocabulary() {
     scratch.model.places = false;
     const auto &pieces = vocabulary_.pieces; // what comes first is most frequent
     if (cut_.pattern != nullptr && merges_bytes_) {
-        std::vector<std::string> indentations; // line ends with them are words of GPT-2's pattern
-        for (const std::string ends : {"\n", "\n\n"})
-            for (std::size_t count = 1; ends.size() + count <= WordCache::SHORT; ++count)
-                indentations.push_back(ends + std::string(count, ' '));
         Learner learner(*this, scratch, scratch.cache);
-        for (const auto &word : indentations) learner.add(word, word);
-        for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id)
-            if (is_ascii(pieces[id])) learner.add(pieces[id], pieces[id]);
+        // Line ends with an indentation are words of GPT-2's pattern.
+        for (const std::string ends : {"\n", "\n\n"})
+            for (std::size_t count = 1; count <= DEEPEST_INDENTATION; ++count)
+                learner.add_to_stay(ends + std::string(count, ' '));
+        for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id) {
+            const auto piece = pieces[id];
+            if (valid_prefix(piece) != piece.size()) continue;
+            learner.add(piece, piece);
+            if (!is_ascii(piece)) learner.add(piece, piece, true);
+        }
         scratch.learned = learner.has_room() && !model_->takes_words_whole();
     } else if (chunks != nullptr && chunks->images) {
         Learner learner(*this, scratch, scratch.chunks);

@@ -49,6 +49,8 @@ class Pattern {
         return std::min<std::uint32_t>(
             blocks_[(static_cast<std::size_t>(numbers_[c >> 8]) << 8) | (c & 255)], classes_);
     }
+    // The cell of a row for the end of the text.
+    [[nodiscard]] std::uint32_t end_of_text() const { return BY_CLASS + classes_; }
     // The class of 64 characters of at most three bytes, MIXED where they have not one.
     static constexpr std::uint8_t MIXED = 255;
     [[nodiscard]] std::uint8_t page(std::uint32_t c) const { return pages_[c >> 6]; }

@@ -186,7 +186,7 @@ inline std::size_t Pattern::quick(std::string_view text, std::size_t place, std:
             at += passed;
             if (passed == 8) continue;
         } else {
-            cell = at == end ? row[BY_CLASS + classes_] : row[*at];
+            cell = at == end ? row[end_of_text()] : row[*at];
             if (at == end) break;
         }
         if (cell > MATCH) {
@@ -226,6 +226,7 @@ void Pattern::find(std::string_view text, const Pass &pass, const Put &put) cons
         start = end;
         if (start >= quick_from && start < text.size()) [[likely]] {
             start = pass(start);
+            if (start == text.size() && !rows_.empty) break;
             end = start < text.size() ? quick(text, start, start, rows_.start) : start;
         }
         if (start == end) [[unlikely]] {

@@ -1,11 +1,12 @@
 // Ids of words seen before. Bounded; an entry may be overwritten at any time.
 //
-// Short words (up to 15 bytes) with up to three ids are 32 bytes in a table of pairs of slots that
-// grows with use to half of the memory: a word lies in its pair or, where that is full, in the one
-// beside; where that is full, too, it takes the place of another, which goes to the others. Seeds,
-// which are put before any word is met, make way for those that are. The others share the rest, in
-// two generations: when the younger is full, the older goes, but for what was asked for again. A
-// large one is kept where there is plenty of room, or once it came again.
+// Short words (up to 15 bytes) are 32 bytes in a table of pairs of slots that grows with use to
+// half of the memory: a word lies in its pair or, where that is full, in the one beside; where that
+// is full, too, it takes the place of another, which goes to the others. Up to three ids lie in the
+// slot; more of them end to end, as long as there is room. Seeds, which are put before any word is
+// met, make way for those that are. The others share the rest, in two generations: when the younger
+// is full, the older goes, but for what was asked for again. A large one is kept where there is
+// plenty of room, or once it came again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -34,6 +35,8 @@ class WordCache {
     static constexpr std::size_t LARGEST = 8191; // of what is put where the cache wants() it
     static constexpr std::size_t TEXT = 1023;    // beyond, it is a text rather than a word
     static constexpr std::size_t FEW = 3;
+    // What is added to the count of more ids than that: there is never room for so many at once.
+    static constexpr std::uint32_t MANY = 1U << 20;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
     // 0.
@@ -44,7 +47,7 @@ class WordCache {
     };
     struct Short {
         Key key;
-        std::uint32_t ids[FEW + 1]; // and how many there are
+        std::uint32_t ids[FEW + 1]; // and how many there are; or where they lie, and MANY of them
         [[nodiscard]] std::uint32_t count() const { return ids[FEW]; }
     };
     // Two pairs beside each other; each is a line of the processor's cache.
@@ -54,6 +57,21 @@ class WordCache {
     static constexpr std::size_t READ_IDS = FEW + 1;
     static constexpr std::size_t SHORT = 15;
     static constexpr std::size_t READ = 16;
+
+    // Where ids are written, those of a few without another question than whether there is room.
+    struct Room {
+        std::uint32_t *to = nullptr;
+        const std::uint32_t *limit = nullptr; // READ_IDS and less than MANY are left there
+        // False: there is no room, or they lie elsewhere.
+        [[nodiscard]] bool write(const Short &entry) {
+            std::memcpy(to, entry.ids, sizeof entry.ids);
+            const auto end = reinterpret_cast<std::uintptr_t>(to) + sizeof *to * entry.count();
+            if (end > reinterpret_cast<std::uintptr_t>(limit)) [[unlikely]]
+                return false;
+            to += entry.count();
+            return true;
+        }
+    };
 
     // Looks for short words, in place until the next put(). This is done most often.
     class Fast {
@@ -133,7 +151,8 @@ class WordCache {
     // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
         : most_bytes_(most_bytes < LEAST_BYTES ? 0 : most_bytes),
-          most_groups_(groups_in(most_bytes_)), most_met_(std::min(most_bytes >> 9, MOST_MET)) {}
+          most_groups_(groups_in(most_bytes_)), most_many_(many_in(most_bytes_)),
+          most_met_(std::min(most_bytes >> 9, MOST_MET)) {}
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
 
@@ -167,12 +186,19 @@ class WordCache {
         return std::as_bytes(std::span(short_));
     }
 
+    // Ids of a short word.
+    [[nodiscard]] std::span<const std::uint32_t> ids_of(const Short &entry) const {
+        if (entry.count() <= FEW) return {entry.ids, entry.count()};
+        return {many_.data() + entry.ids[0], entry.count() - MANY};
+    }
+
     // Ids of a word, in place until the next find() or put(); null when it is not known.
     const std::uint32_t *find(const Word &word, std::size_t &count) {
         if (word.is_short()) {
             if (const auto *entry = find_key(pairs_, shift_, word.key_, word.hash_)) {
-                count = entry->count();
-                return entry->ids;
+                const auto ids = ids_of(*entry);
+                count = ids.size();
+                return ids.data();
             }
             if (!may_be_stored(word.hash_)) return nullptr;
         }
@@ -202,14 +228,11 @@ class WordCache {
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (most_bytes_ == 0) return;
-        if (word.is_short() && count <= FEW) {
+        if (word.is_short() && has_room_for(count)) {
             if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
                 grow(std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
             ++inserted_;
-            Short entry{word.key_, {}};
-            std::copy_n(ids, count, entry.ids);
-            entry.ids[FEW] = static_cast<std::uint32_t>(count);
-            insert(entry, word.hash_);
+            insert(entry_of(word.key_, ids, count), word.hash_);
             return;
         }
         put_long(word, ids, count);
@@ -220,20 +243,21 @@ class WordCache {
     std::size_t make_room_for_seeds() {
         grow(std::min(most_groups_, groups_in(USUAL_BYTES)));
         young_.reserve(std::min(most_stored(), USUAL_BYTES / 4));
+        many_.resize(std::min(most_many_, many_in(USUAL_BYTES)));
+        many_.clear();
         return 2 * short_.size();
     }
     void prefetch_short(const Word &word) const { prefetch(pairs_ + place(word.hash_)); }
-    // Put a short word of few ids where there is room; it makes way for those that are met.
+    // Put a short word where there is room; one of few ids makes way for those that are met.
     void seed(const Word &word, const std::uint32_t *ids, std::size_t count) {
+        if (!has_room_for(count)) return;
         auto *const own = short_.data()->slots + place(word.hash_);
         auto *const other = beside(own);
         for (auto *slot : {own, own + 1, other, other + 1}) {
             if (slot->key == word.key_) return;
             if (slot->key.high != 0) continue;
-            slot->key = word.key_;
-            slot->ids[FEW - 1] = SEED; // three ids take its place: such a word stays
-            std::copy_n(ids, count, slot->ids);
-            slot->ids[FEW] = static_cast<std::uint32_t>(count);
+            *slot = entry_of(word.key_, ids, count);
+            if (count < FEW) slot->ids[FEW - 1] = SEED; // where there are more, such a word stays
             return;
         }
     }
@@ -241,7 +265,7 @@ class WordCache {
     // Memory that it has, in bytes.
     [[nodiscard]] std::size_t bytes() const {
         return short_.capacity() * sizeof(TwoPairs) + young_.memory() + old_.memory() +
-               met_.capacity() * sizeof met_[0];
+               many_.capacity() * sizeof many_[0] + met_.capacity() * sizeof met_[0];
     }
 
   private:
@@ -289,6 +313,10 @@ class WordCache {
     static std::size_t groups_in(std::size_t bytes) {
         return std::bit_floor(bytes / 2 / sizeof(TwoPairs));
     }
+    // A sixteenth of it, as ids, whose places are numbers of 32 bits.
+    static std::size_t many_in(std::size_t bytes) {
+        return std::min<std::size_t>(bytes / 16 / sizeof(std::uint32_t), 1U << 31);
+    }
     static unsigned shift_of(std::size_t groups) {
         return static_cast<unsigned>(63 - std::countr_zero(groups));
     }
@@ -312,10 +340,29 @@ class WordCache {
         }
         char text[READ];
         std::memcpy(text, &own[1].key, sizeof text);
-        put_long({text, own[1].key}, own[1].ids, own[1].count());
+        const auto ids = ids_of(own[1]);
+        put_long({text, own[1].key}, ids.data(), ids.size());
         own[1] = entry;
     }
 
+    [[nodiscard]] bool has_room_for(std::size_t count) const {
+        return count <= FEW || count <= most_many_ - many_.size();
+    }
+    Short entry_of(const Key &key, const std::uint32_t *ids, std::size_t count) {
+        if (count > FEW) return entry_of_many(key, ids, count);
+        Short entry{key, {}};
+        for (std::size_t i = 0; i < count; ++i) entry.ids[i] = ids[i];
+        entry.ids[FEW] = static_cast<std::uint32_t>(count);
+        return entry;
+    }
+    [[gnu::noinline]] Short entry_of_many(const Key &key, const std::uint32_t *ids,
+                                          std::size_t count) {
+        const auto at = static_cast<std::uint32_t>(many_.size());
+        if (many_.capacity() - at < count)
+            many_.reserve(std::min(std::max(2 * many_.capacity(), at + count), most_many_));
+        many_.insert(many_.end(), ids, ids + count);
+        return {key, {at, 0, 0, MANY + static_cast<std::uint32_t>(count)}};
+    }
     static bool is_free(const Short &entry) { return entry.key.high == 0; }
     // Behind the ids of a word that was not met, where there is room.
     static constexpr std::uint32_t SEED = ~0U;
@@ -328,7 +375,8 @@ class WordCache {
 
     // What each of the two generations may take: they share what short words leave.
     [[nodiscard]] std::size_t most_stored() const {
-        const std::size_t taken = std::min(short_.size() * sizeof(TwoPairs), most_bytes_);
+        const std::size_t taken = std::min(
+            short_.size() * sizeof(TwoPairs) + most_many_ * sizeof(std::uint32_t), most_bytes_);
         return std::min<std::size_t>((most_bytes_ - taken) / 2,
                                      1U << 31); // their places are numbers of 32 bits
     }
@@ -370,6 +418,8 @@ class WordCache {
     using ShortWords = std::vector<TwoPairs, LargePages<TwoPairs>>;
     ShortWords short_;
     std::size_t inserted_ = 0;
+    std::size_t most_many_;
+    std::vector<std::uint32_t> many_; // ids of short words that have more than a few
     WordStore young_;
     WordStore old_;
     std::array<std::uint64_t, 64> stored_{};

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/large_pages.hpp"
 
 namespace mtkit {
@@ -37,7 +38,8 @@ class WordStore {
             const std::uint32_t *const entry = end() - slot.at;
             const std::uint32_t *const text = entry + HEAD;
             if (entry[0] != head_of(key)) continue;
-            if (std::memcmp(text, key.text.data(), key.text.size()) != 0) continue;
+            const auto *const bytes = reinterpret_cast<const char *>(text);
+            if (!same_bytes(bytes, key.text.data(), key.text.size())) continue;
             count = entry[1];
             return text + numbers_in(key.text);
         }
