@@ -2,6 +2,7 @@
 // a look-up need not wait for the address of its page, too.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -13,22 +14,30 @@
 
 namespace mtkit {
 
+inline constexpr std::size_t LARGE_PAGE = 2U << 20;
+
+// What to ask for where so many bytes or some more are wanted: a large page is there sooner than
+// the small ones of a quarter of it, and what large pages leave over would lie in small ones.
+inline std::size_t in_large_pages(std::size_t bytes) {
+    if (bytes < LARGE_PAGE / 4) return bytes;
+    return std::max<std::size_t>(bytes / LARGE_PAGE, 1) * LARGE_PAGE;
+}
+
 template <typename T> struct LargePages {
     using value_type = T;
-    static constexpr std::size_t PAGE = 2U << 20;
 
     LargePages() = default;
     template <typename U>
     LargePages(const LargePages<U> &) {} // NOLINT(google-explicit-constructor)
 
     static std::align_val_t alignment(std::size_t bytes) {
-        return std::align_val_t(bytes < PAGE ? alignof(T) : PAGE);
+        return std::align_val_t(bytes < LARGE_PAGE ? alignof(T) : LARGE_PAGE);
     }
     T *allocate(std::size_t count) {
         const std::size_t bytes = count * sizeof(T);
         void *memory = ::operator new(bytes, alignment(bytes));
 #ifdef __linux__
-        if (bytes >= PAGE) madvise(memory, bytes, MADV_HUGEPAGE); // it may say no
+        if (bytes >= LARGE_PAGE) madvise(memory, bytes, MADV_HUGEPAGE); // it may say no
 #endif
         return static_cast<T *>(memory);
     }

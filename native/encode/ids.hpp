@@ -150,7 +150,9 @@ class Engine::Ids {
         scratch_.tokens.clear();
         const bool unknown = scratch_.learned && word.size() <= WordCache::SHORT;
         engine_.encode_word(word, part, scratch_, unknown);
-        for (const auto &token : scratch_.tokens) out_.push_back(token.id);
+        auto *to = out_.room(scratch_.tokens.size());
+        for (const auto &token : scratch_.tokens) *to++ = token.id;
+        out_.end_at(to);
     }
 
     const Engine &engine_;

@@ -375,8 +375,7 @@ class WordCache {
 
     // What each of the two generations may take: they share what short words leave.
     [[nodiscard]] std::size_t most_stored() const {
-        const std::size_t taken = std::min(
-            short_.size() * sizeof(TwoPairs) + most_many_ * sizeof(std::uint32_t), most_bytes_);
+        const std::size_t taken = std::min(short_.size() * sizeof(TwoPairs), most_bytes_);
         return std::min<std::size_t>((most_bytes_ - taken) / 2,
                                      1U << 31); // their places are numbers of 32 bits
     }

@@ -131,7 +131,7 @@ class WordStore {
         const std::size_t lines = buckets + lines_in(numbers);
         if (lines <= size_) return true;
         if (lines > most) return false;
-        move_to(std::min(GROWTH * lines, most));
+        move_to(std::min(in_large_pages(GROWTH * lines * sizeof(Bucket)) / sizeof(Bucket), most));
         return true;
     }
     void move_to(std::size_t size) {
