@@ -111,7 +111,8 @@ class Engine {
             const Extent *extents;
         };
         std::vector<Word> words; // of the chunk
-        bool learned = false;    // the cache began with all short pieces of ASCII
+        bool learned = false;    // the cache began with all short pieces that are UTF-8
+        bool meets_new = false;  // there were new words in the block that was put last
         std::size_t seen = 0;    // bytes that Chunks might have cut
         std::size_t wide = 0;    // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;

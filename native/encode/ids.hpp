@@ -266,8 +266,6 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         }
     };
 
-    bool fresh = true; // there were new words in the block before
-
     resume();
     Block blocks[2] = {Block(cache), Block(cache)};
     std::size_t turn = 0;
@@ -280,9 +278,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                 turn ^= 1;
                 ask(blocks[turn], block.end);
             }
-            if (fresh && engine_.looks_words_up_ && !scratch_.learned)
+            if (scratch_.meets_new && engine_.looks_words_up_ && !scratch_.learned)
                 prefetch_unknown(block.begin, block.starts, block.asked);
-            fresh = false;
+            scratch_.meets_new = false;
             const auto *asked = block.asked;
             for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
                 const auto *const next = block.begin + std::countr_zero(rest);
@@ -294,7 +292,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                if (put_new(found, false)) fresh = true;
+                if (put_new(found, false)) scratch_.meets_new = true;
                 if (!(cache == block.cache)) break; // what was asked for lies elsewhere
             }
             if (block.starts != 0) continue;
