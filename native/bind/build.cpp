@@ -22,12 +22,6 @@ using Sections = nb::typed<nb::dict, nb::str, nb::object>;
 using Pair3 = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes>;
 using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
-std::vector<bool> marks_of(const Buffer &buffer) {
-    std::vector<bool> marks;
-    for (const char mark : buffer.text()) marks.push_back(mark != 0);
-    return marks;
-}
-
 Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
     const Buffer blob_view(blob);
     const Buffer ends_view(ends);
@@ -43,7 +37,7 @@ nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
                             Buffer(listed)};
     return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
-                                       {views[2].text(), views[3].numbers()}, marks_of(views[4])));
+                                       {views[2].text(), views[3].numbers()}, views[4].text()));
 }
 
 // Tables with the buffers that they lie in, and the words in them.
@@ -82,24 +76,18 @@ nb::bytes build_own_words(nb::handle merges, const Sections &sections, bool raw)
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
     const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
-    return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, marks_of(views[2])));
+    return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, views[2].text()));
 }
 
-// Scores as f32 or, where there are twice as many bytes, f64.
-std::vector<double> scores_of(const Buffer &buffer, bool wide) {
-    std::vector<double> out;
+template <typename Score> std::vector<double> scores_of(const Buffer &buffer) {
     const auto bytes = buffer.bytes();
-    const std::size_t size = wide ? sizeof(double) : sizeof(float);
-    for (std::size_t at = 0; at + size <= bytes.size(); at += size) {
-        double score = 0;
-        float narrow = 0;
-        if (wide)
-            std::memcpy(&score, bytes.data() + at, size);
-        else
-            std::memcpy(&narrow, bytes.data() + at, size);
-        out.push_back(wide ? score : static_cast<double>(narrow));
-    }
-    return out;
+    std::vector<Score> scores(bytes.size() / sizeof(Score));
+    if (!scores.empty()) std::memcpy(scores.data(), bytes.data(), scores.size() * sizeof(Score));
+    return {scores.begin(), scores.end()};
+}
+// Scores as f64 or, where they are not `wide`, f32.
+std::vector<double> scores_of(const Buffer &buffer, bool wide) {
+    return wide ? scores_of<double>(buffer) : scores_of<float>(buffer);
 }
 
 nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor) {

@@ -69,7 +69,7 @@ class Message {
 void add_piece(SpmPieces &out, Message piece) {
     require(piece.next() && piece.number == 1 && piece.wire == BYTES);
     const auto text = piece.data;
-    require(!text.empty() && text.size() <= LONGEST && text.find('\0') == std::string_view::npos);
+    require(!text.empty() && text.size() <= LONGEST);
     char marks = SpmPieces::NO_SCORE;
     float score = 0;
     bool more = piece.next();
@@ -108,7 +108,7 @@ std::optional<SpmPieces> SpmPieces::read(std::string_view model) {
             else
                 out.rest += fields.raw;
         }
-        require(are_distinct(out.blob, out.ends));
+        require(out.blob.find('\0') == std::string::npos && are_distinct(out.blob, out.ends));
         return out;
     } catch (const GiveUp &) {
         return std::nullopt;

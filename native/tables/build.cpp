@@ -44,16 +44,16 @@ std::size_t slots_for(std::size_t entries) {
 } // namespace
 
 std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
-                                       const std::vector<bool> &listed) {
+                                       std::string_view listed) {
     const std::size_t count = pieces.size() + extra.size();
-    const auto left_out = std::count(listed.begin(), listed.end(), false);
+    const auto left_out = std::count(listed.begin(), listed.end(), '\0');
     const std::size_t size = slots_for(count - static_cast<std::size_t>(left_out));
     const std::size_t mask = size - 1;
     std::vector<std::uint64_t> out(size + 1);
     const auto slots = std::span(out).subspan(1);
     for (std::size_t number = 0; number < count; ++number) {
         const bool own = number < pieces.size();
-        if (own && !listed.empty() && !listed[number]) continue;
+        if (own && !is_listed(listed, number)) continue;
         const auto piece = own ? pieces[number] : extra[number - pieces.size()];
         if (piece.empty()) continue;
         const std::uint64_t hash = hash_bytes(piece);

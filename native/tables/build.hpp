@@ -21,9 +21,9 @@ struct RawPieces {
 RawPieces raw_pieces(const PieceTable &pieces);
 
 // Slots of a WordTable, behind the length of the longest piece.
-// Empty pieces and those marked false in `listed` (empty: none) are left out.
+// Empty pieces and those that `listed` (see is_listed) says nothing of are left out.
 std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
-                                       const std::vector<bool> &listed);
+                                       std::string_view listed);
 
 struct PairSlots {
     std::vector<std::uint64_t> slots;

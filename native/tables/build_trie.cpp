@@ -149,12 +149,12 @@ class Builder {
 
 } // namespace
 
-std::vector<std::uint64_t> build_trie(const PieceTable &pieces, const std::vector<bool> &listed) {
+std::vector<std::uint64_t> build_trie(const PieceTable &pieces, std::string_view listed) {
     if (pieces.size() >= TrieTable::NO_PIECE)
         throw UnsupportedError("the native core takes tries of less than 2^27 pieces");
     std::vector<Piece> sorted;
     for (std::size_t number = 0; number < pieces.size(); ++number)
-        if ((listed.empty() || listed[number]) && !pieces[number].empty())
+        if (is_listed(listed, number) && !pieces[number].empty())
             sorted.emplace_back(pieces[number], static_cast<std::uint32_t>(number));
     std::sort(sorted.begin(), sorted.end());
     return Builder(std::move(sorted)).build();

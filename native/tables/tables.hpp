@@ -101,6 +101,11 @@ class PieceTable {
     std::span<const std::uint32_t> ends_;
 };
 
+// Whether a piece counts: a byte each, of which 0 says no; all of them where there are no bytes.
+inline bool is_listed(std::string_view listed, std::size_t number) {
+    return listed.empty() || (number < listed.size() && listed[number] != 0);
+}
+
 // Byte string -> number of the first piece that equals it.
 //
 // Slot: low half number + 1 (0: free), high half the upper half of the hash; linear probing.

@@ -52,8 +52,7 @@ class TrieTable {
     std::span<const std::uint64_t> units_;
 };
 
-// The units of a TrieTable of the pieces marked in `listed` (empty: all); of equal pieces the first
-// counts.
-std::vector<std::uint64_t> build_trie(const PieceTable &pieces, const std::vector<bool> &listed);
+// The units of a TrieTable of the pieces that are `listed`; of equal pieces the first counts.
+std::vector<std::uint64_t> build_trie(const PieceTable &pieces, std::string_view listed);
 
 } // namespace mtkit
