@@ -40,7 +40,7 @@ def bench(
     ] = None,
     peers: Annotated[
         str | None,
-        typer.Option("--peers", metavar="A,B,...", help="Libraries; none: mtkit alone."),
+        typer.Option("--peers", metavar="A,B,...", help="Libraries; the word none: mtkit alone."),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option("--rounds", metavar="N", min=1, help="How often. [5]")

@@ -74,11 +74,14 @@ def count(
     source = load_named(tokenizer, encoding=encoding, download=download)
     counts = []
     for name, content in texts_of(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
-        ids = source.encode_array(
-            content if isinstance(content, bytes) else content.read(),
-            add_special_tokens=not no_special,
-            parse_special=False if no_parse_special else None,
-        )
+        try:
+            ids = source.encode_array(
+                content if isinstance(content, bytes) else content.read(),
+                add_special_tokens=not no_special,
+                parse_special=False if no_parse_special else None,
+            )
+        except UsageError as error:  # about the text
+            raise error.located(name if paths else "") from None
         counts.append((name if paths else "", len(ids)))
     show_counts(counts, as_json=as_json)
 

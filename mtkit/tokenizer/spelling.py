@@ -43,7 +43,7 @@ class Spelling:
 
     def kind(self, token_id: int) -> str:
         """Return what an id is for: "normal", "control", "byte" …, or "added"."""
-        inside = token_id < len(self._vocabulary)
+        inside = 0 <= token_id < len(self._vocabulary)
         kind = self._vocabulary.type_of(token_id) if inside else TokenType.ABSENT
         if token_id in self._added and kind in (TokenType.ABSENT, TokenType.NORMAL):
             return "control" if token_id in self._special else "added"

@@ -16,8 +16,9 @@ namespace mtkit {
 
 inline constexpr std::size_t LARGE_PAGE = 2U << 20;
 
-// What to ask for where so many bytes or some more are wanted: a large page is there sooner than
-// the small ones of a quarter of it, and what large pages leave over would lie in small ones.
+// What to ask for where about so many bytes are wanted, half of them at least: a large page is
+// there sooner than the small ones of a quarter of it, and what large pages leave over would lie in
+// small ones.
 inline std::size_t in_large_pages(std::size_t bytes) {
     if (bytes < LARGE_PAGE / 4) return bytes;
     return std::max<std::size_t>(bytes / LARGE_PAGE, 1) * LARGE_PAGE;

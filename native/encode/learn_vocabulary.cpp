@@ -36,7 +36,7 @@ class Engine::Learner {
 
     // A word of the model, or part of one, and the text that the cache is asked for.
     void add(std::string_view word, std::string_view text, bool part = false) {
-        if (text.empty() || text.size() > WordCache::SHORT) return;
+        if (left_ == 0 || text.empty() || text.size() > WordCache::SHORT) return;
         words_.push_back(word);
         parts_.push_back(part);
         asked_.emplace_back(text, part);
@@ -45,8 +45,8 @@ class Engine::Learner {
         if (words_.size() == WordTable::TOGETHER) put_all();
     }
 
-    // A word of any length, which does not make way.
-    void add_to_stay(std::string_view word) {
+    // A word of any length, as if it had been met.
+    void meet(std::string_view word) {
         encode(word, false);
         cache_.put({word, false}, ids_.data(), ids_.size());
     }
@@ -90,10 +90,10 @@ void Engine::learn_vocabulary() {
     const auto &pieces = vocabulary_.pieces; // what comes first is most frequent
     if (cut_.pattern != nullptr && merges_bytes_) {
         Learner learner(*this, scratch, scratch.cache);
-        // Line ends with an indentation are words of GPT-2's pattern.
+        // Line ends with an indentation are words of GPT-2's pattern; others do not ask for them.
         for (const std::string ends : {"\n", "\n\n"})
             for (std::size_t count = 1; count <= DEEPEST_INDENTATION; ++count)
-                learner.add_to_stay(ends + std::string(count, ' '));
+                learner.meet(ends + std::string(count, ' '));
         for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id) {
             const auto piece = pieces[id];
             if (valid_prefix(piece) != piece.size()) continue;

@@ -15,6 +15,7 @@ using fuzz::require;
 
 std::unique_ptr<fuzz::Packed> packed;
 std::unique_ptr<Engine> warm;
+std::unique_ptr<Engine> narrow; // remembers little
 std::unique_ptr<Decoder> decoder;
 
 constexpr std::uint8_t SOME = 32;
@@ -25,7 +26,8 @@ void load(const char *path) {
     require(!bytes.empty());
     packed = std::make_unique<fuzz::Packed>(reinterpret_cast<const std::uint8_t *>(bytes.data()),
                                             bytes.size());
-    warm = std::make_unique<Engine>(packed->tables());
+    warm = std::make_unique<Engine>(packed->tables(), WordCache::USUAL_BYTES, true);
+    narrow = std::make_unique<Engine>(packed->tables(), std::size_t{1} << 16);
     decoder = std::make_unique<Decoder>(packed->tables());
 }
 
@@ -46,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::string_view text(bytes.data(), bytes.size());
     const auto ids = fuzz::ids_of(*warm, text, options);
     require(fuzz::ids_of(*warm, text, options) == ids);
+    require(fuzz::ids_of(*narrow, text, options) == ids);
     if (data[0] < SOME) { // making an engine takes longer than the text
         const Engine cold(packed->tables());
         require(fuzz::ids_of(cold, text, options) == ids);

@@ -62,7 +62,7 @@ Pattern::Pattern(std::span<const std::uint32_t> tables) : bytes_(std::as_bytes(t
     if (head[0] != MAGIC) throw FormatError("is not a pattern", "pattern");
     classes_ = head[1];
     ignore_empty_ = (head[2] & IGNORE_EMPTY) != 0;
-    if (classes_ > 256 || head[3] > MOST_ORACLES)
+    if (classes_ >= ROW - BY_CLASS || head[3] > MOST_ORACLES)
         throw FormatError("has " + std::to_string(classes_) + " classes", "pattern");
     const auto offsets = part<std::uint32_t>(16, 3 + head[3], "pattern");
     numbers_ = part<std::uint16_t>(offsets[0], PAGES, "block numbers");

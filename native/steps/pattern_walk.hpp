@@ -226,7 +226,7 @@ void Pattern::find(std::string_view text, const Pass &pass, const Put &put) cons
         start = end;
         if (start >= quick_from && start < text.size()) [[likely]] {
             start = pass(start);
-            if (start == text.size() && !rows_.empty) break;
+            if (start == text.size() && !rows_.empty) break; // not even an empty match is left
             end = start < text.size() ? quick(text, start, start, rows_.start) : start;
         }
         if (start == end) [[unlikely]] {

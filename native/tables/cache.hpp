@@ -3,10 +3,11 @@
 // Short words (up to 15 bytes) are 32 bytes in a table of pairs of slots that grows with use to
 // half of the memory: a word lies in its pair or, where that is full, in the one beside; where that
 // is full, too, it takes the place of another, which goes to the others. Up to three ids lie in the
-// slot; more of them end to end, as long as there is room. Seeds, which are put before any word is
-// met, make way for those that are. The others share the rest, in two generations: when the younger
-// is full, the older goes, but for what was asked for again. A large one is kept where there is
-// plenty of room, or once it came again.
+// slot; more of them end to end in a sixteenth of the size, which comes on top: once that is full,
+// such words go to the others. Seeds, which are put before any word is met, make way for those that
+// are. The others share the rest, in two generations: when the younger is full, the older goes, but
+// for what was asked for again. A large one is kept where there is plenty of room, or once it came
+// again.
 // Belongs to one call at a time.
 #pragma once
 
@@ -35,7 +36,8 @@ class WordCache {
     static constexpr std::size_t LARGEST = 8191; // of what is put where the cache wants() it
     static constexpr std::size_t TEXT = 1023;    // beyond, it is a text rather than a word
     static constexpr std::size_t FEW = 3;
-    // What is added to the count of more ids than that: there is never room for so many at once.
+    // Added to the count of more ids than that, so that Room refuses them: it never has so many
+    // left.
     static constexpr std::uint32_t MANY = 1U << 20;
 
     // A word of at most 15 bytes as two numbers; kind and length in the top byte, so that none is
@@ -47,7 +49,7 @@ class WordCache {
     };
     struct Short {
         Key key;
-        std::uint32_t ids[FEW + 1]; // and how many there are; or where they lie, and MANY of them
+        std::uint32_t ids[FEW + 1]; // and the count; beyond FEW: their place, and MANY + the count
         [[nodiscard]] std::uint32_t count() const { return ids[FEW]; }
     };
     // Two pairs beside each other; each is a line of the processor's cache.
@@ -58,10 +60,11 @@ class WordCache {
     static constexpr std::size_t SHORT = 15;
     static constexpr std::size_t READ = 16;
 
-    // Where ids are written, those of a few without another question than whether there is room.
+    // Where ids are written: from `to` to `limit` are fewer than MANY, and READ_IDS more behind it.
+    // One comparison tells whether there is room, and whether they lie in the slot.
     struct Room {
         std::uint32_t *to = nullptr;
-        const std::uint32_t *limit = nullptr; // READ_IDS and less than MANY are left there
+        const std::uint32_t *limit = nullptr;
         // False: there is no room, or they lie elsewhere.
         [[nodiscard]] bool write(const Short &entry) {
             std::memcpy(to, entry.ids, sizeof entry.ids);

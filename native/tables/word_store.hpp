@@ -131,6 +131,7 @@ class WordStore {
         const std::size_t lines = buckets + lines_in(numbers);
         if (lines <= size_) return true;
         if (lines > most) return false;
+        static_assert(GROWTH >= 2); // it may be half of that
         move_to(std::min(in_large_pages(GROWTH * lines * sizeof(Bucket)) / sizeof(Bucket), most));
         return true;
     }

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
+BBPE = FIXTURES / "bbpe-8k" / "tokenizer.json"
 WORDPIECE = FIXTURES / "wordpiece" / "tokenizer.json"
+
+
+def test_count_names_the_file_that_is_not_text(mtkit: Run, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"four\xff")
+    done = mtkit("count", str(bad), "-t", BBPE)
+    assert done.returncode == 2
+    assert f"{bad}: text at offset 4: is not valid UTF-8" in done.stderr.decode()
 
 
 def test_count_has_a_row_for_each_file_and_the_total(mtkit: Run, tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def test_every_length_at_every_distance_from_the_end() -> None:
                 assert warm.encode_ids(asked) == expected
 
 
+ENDS = [
+    *("的一是" * count for count in (1, 2, 5, 13)),
+    *("\n" + " " * count for count in range(0, 61, 3)),
+    *("カタカナ", "한국어", "é", "e\u0301", "\U0001f389", "1234", " x", "!?"),
+    *("\n\n  ", "\t\t", "\r\n", "  "),
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_every_end_of_a_text(end: str) -> None:
+    """A text ends with a word, whatever stands there and however long the rest is."""
+    warm = mtkit.load().engine
+    for size in (0, 1, 15, 16, 60, 62, 63, 64, 65, 79, 80, 81, 144):
+        for text in ("x" * size + end, " x" * (size // 2) + end):
+            expected = mtkit.load().engine.encode_ids(text)
+            assert warm.encode_ids(text) == expected
+            assert warm.encode_ids(text) == expected
+
+
 def test_threads_share_one_engine() -> None:
     texts = chunks(3, 16)
     expected = [mtkit.load().engine.encode_ids(text) for text in texts]

@@ -52,6 +52,15 @@ def test_native_matcher_is_the_readable_one() -> None:
     assert compared > 200
 
 
+def test_classes_of_characters_fit_into_a_row() -> None:
+    """A row of the core has 256 cells for classes, the end of a text being one of them."""
+    native: Any = pytest.importorskip("mtkit._native")
+    tables = bytearray(build(Regex("a")))
+    tables[4:8] = (256).to_bytes(4, "little")
+    with pytest.raises(FormatError, match="has 256 classes"):
+        native.PatternMatcher(bytes(tables))
+
+
 def test_damaged_tables_are_an_error_or_harmless() -> None:
     native: Any = pytest.importorskip("mtkit._native")
     rng = random.Random(5)
