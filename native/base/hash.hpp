@@ -43,6 +43,8 @@ inline std::uint64_t load_up_to_8(const char *at, std::size_t size) {
 // Whether bytes are the same: words are too short to call memcmp() for.
 inline bool same_bytes(const char *left, const char *right, std::size_t size) {
     constexpr std::size_t STEP = sizeof(std::uint64_t);
+    constexpr std::size_t LONG = 8 * STEP;
+    if (size > LONG) return std::memcmp(left, right, size) == 0;
     if (size < STEP) return load_up_to_8(left, size) == load_up_to_8(right, size);
     const std::size_t last = size - STEP; // overlaps the one in front of it
     for (std::size_t at = 0; at < last; at += STEP)
