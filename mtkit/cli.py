@@ -67,9 +67,14 @@ _WHEN_IMPORTED: list[Callable[[], None]] = []
 def run() -> int:
     """Run the command line of this process, which ends with it; returns the exit code."""
     try:
-        return _run_process()
+        code = _run_process()
     except KeyboardInterrupt:  # before or after a command
-        return INTERRUPTED
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        # Python ends a process with SIGINT, whatever it returns, if the last string that it ran was
+        # interrupted (dataclasses are such strings): this one was not.
+        exec("")  # noqa: S102
+    return code
 
 
 def _run_process() -> int:

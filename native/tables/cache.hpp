@@ -254,7 +254,7 @@ class WordCache {
     // Put a short word where there is room; one of few ids makes way for those that are met.
     void seed(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (!has_room_for(count)) return;
-        auto *const own = short_.data()->slots + place(word.hash_);
+        auto *const own = pair_of(word.hash_);
         auto *const other = beside(own);
         for (auto *slot : {own, own + 1, other, other + 1}) {
             if (slot->key == word.key_) return;
@@ -305,6 +305,12 @@ class WordCache {
     // The first slot of the pair for a short word: by the upper bits, which all others change.
     [[nodiscard]] std::size_t place(std::uint64_t hash) const { return hash >> shift_ << 1; }
 
+    [[nodiscard]] Short *pair_of(std::uint64_t hash) {
+        constexpr std::size_t SLOTS = sizeof(TwoPairs) / sizeof(Short);
+        const std::size_t first = place(hash);
+        return short_[first / SLOTS].slots + first % SLOTS;
+    }
+
     [[nodiscard]] static const Short *find_key(const Short *pairs, unsigned shift, const Key &key,
                                                std::uint64_t hash) {
         const std::size_t first = hash >> shift << 1;
@@ -326,8 +332,7 @@ class WordCache {
 
     // What came first is what comes often: it stays where it is found first. A seed makes way.
     void insert(const Short &entry, std::uint64_t hash) {
-        Short *const slots = short_.data()->slots; // of all groups, end to end
-        auto *const own = slots + place(hash);
+        auto *const own = pair_of(hash);
         auto *const other = beside(own);
         Short *room = find_in(own, is_free);
         Short *const second = find_in(other, is_free);

@@ -307,3 +307,13 @@ def test_decode_leaves_special_tokens_out_in_every_format(mtkit: Run, name: str)
     if not name.endswith(".model"):  # sentencepiece never shows them
         shown = mtkit("decode", *ids, special[-1], "--special", "-t", FIXTURES / name).stdout
         assert len(shown) > len(plain)
+
+
+def test_an_interrupt_is_an_exit_code_wherever_it_comes() -> None:
+    """Python would end the process with SIGINT where a string that it ran was interrupted last."""
+    script = (
+        "import sys; from mtkit import cli\n"
+        "cli._run_process = lambda: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(cli.run())"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 130
