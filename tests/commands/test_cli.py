@@ -309,11 +309,12 @@ def test_decode_leaves_special_tokens_out_in_every_format(mtkit: Run, name: str)
         assert len(shown) > len(plain)
 
 
-def test_an_interrupt_is_an_exit_code_wherever_it_comes() -> None:
-    """Python would end the process with SIGINT where a string that it ran was interrupted last."""
-    script = (
+def test_an_interrupt_is_an_exit_code_wherever_it_comes(tmp_path: Path) -> None:
+    """Python would end a module with SIGINT if the last string that it ran was interrupted."""
+    (tmp_path / "interrupted.py").write_text(
         "import sys; from mtkit import cli\n"
         "cli._run_process = lambda: exec('raise KeyboardInterrupt')\n"
-        "sys.exit(cli.run())"
+        "sys.exit(cli.run())\n"
     )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 130
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, check=False)
+    assert done.returncode == 130
