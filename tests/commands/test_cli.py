@@ -316,5 +316,6 @@ def test_an_interrupt_is_an_exit_code_wherever_it_comes(tmp_path: Path) -> None:
         "cli._run_process = lambda: exec('raise KeyboardInterrupt')\n"
         "sys.exit(cli.run())\n"
     )
-    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, check=False)
+    search = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], env=search, check=False)
     assert done.returncode == 130
