@@ -161,6 +161,20 @@ class PatternMatcher:
 def simd() -> str:
     """Which vector instructions are used."""
 
+class PieceIndex:
+    """Where each piece is, by its text."""
+
+    def __init__(self, blob: object, ends: object) -> None: ...
+    @property
+    def distinct(self) -> bool:
+        """Whether no two pieces are equal."""
+
+    def find(self, text: bytes) -> int | None:
+        """Number of the first piece that reads so."""
+
+    def words(self, listed: object) -> bytes | None:
+        """The table piece -> id of those `listed` (u8 each; empty: all); None: build it."""
+
 class JsonModel:
     """Vocabulary and merges of an ordinary tokenizer.json."""
 
@@ -237,9 +251,6 @@ def pack_strings(
     data: object, offset: int, count: int, wide: bool, big_endian: bool
 ) -> tuple[bytes, bytes]:
     """The strings of a GGUF array in one blob, and where each ends in it (u32)."""
-
-def are_distinct(blob: object, ends: object) -> bool:
-    """Whether no two pieces are equal."""
 
 def places_of(blob: object, ends: object, wanted: list[bytes]) -> list[int]:
     """Ids of the pieces that are one of a few, rising."""

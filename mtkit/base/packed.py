@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.base.binary import Buffer
+    from mtkit.base.native import native as core
 
 assert sys.byteorder == "little", "mtkit keeps numbers in the byte order of its files"
 
@@ -87,6 +88,12 @@ class Numbers(Sequence["Any"]):
         return f"Numbers({self.code!r}, {len(self)} of them)"
 
 
+def whole(view: memoryview) -> bytes:
+    """Return the bytes that a view shows: the object that it is of, where it shows all of that."""
+    owner = view.obj
+    return owner if isinstance(owner, bytes) and len(owner) == view.nbytes else bytes(view)
+
+
 def narrowed(numbers: Numbers) -> Numbers:
     """Return doubles as float32 where that is exact for all, else as they are."""
     wide = array("d", numbers.data.tobytes())
@@ -100,12 +107,13 @@ def narrowed(numbers: Numbers) -> Numbers:
 class Pieces(Sequence[bytes]):
     """Byte strings in one blob; ``ends[i]`` is where string i ends and string i+1 begins."""
 
-    __slots__ = ("_has_empty", "_ids", "blob", "ends")
+    __slots__ = ("_has_empty", "_ids", "_index", "blob", "ends")
 
     def __init__(self, blob: Buffer, ends: Numbers) -> None:
         self.blob = memoryview(blob).cast("B").toreadonly()
         self.ends = ends
         self._ids: dict[bytes, int] | None = None
+        self._index: core.PieceIndex | None = None
         self._has_empty: bool | None = None
 
     @classmethod
@@ -168,28 +176,43 @@ class Pieces(Sequence[bytes]):
             self._has_empty = any(map(eq, chain((0,), ends), ends))
         return self._has_empty
 
+    def indexed(self) -> core.PieceIndex:
+        """Return the core's table of them, 12 to 24 bytes each, made on first use.
+
+        Raises:
+            ImportError: There is no native core.
+        """
+        if self._index is None:
+            from mtkit.base.native import native
+
+            self._index = native.PieceIndex(self.blob, self.ends.data)
+        return self._index
+
     def places(self, wanted: Iterable[bytes]) -> list[int]:
-        """Return where any of a few strings stands, rising; asks for no index of all."""
-        texts = list(wanted)
+        """Return where any of a few strings stands, rising; makes no index of all."""
+        texts = frozenset(wanted)
+        if self._index is not None and self._index.distinct:
+            found = map(self._index.find, texts)
+            return sorted(number for number in found if number is not None)
         try:
             from mtkit.base.native import native
         except ImportError:
-            known = frozenset(texts)
-            return [number for number, piece in enumerate(self) if piece in known]
-        return native.places_of(self.blob, self.ends.data, texts)
+            return [number for number, piece in enumerate(self) if piece in texts]
+        return native.places_of(self.blob, self.ends.data, list(texts))
 
     def are_distinct(self) -> bool:
         """Tell whether no two strings are equal."""
         try:
-            from mtkit.base.native import native
+            return self.indexed().distinct
         except ImportError:
             return len(set(self)) == len(self)
-        return native.are_distinct(self.blob, self.ends.data)
 
     def find(self, text: bytes) -> int | None:
         """Return where a string stands, the first of equal ones, or None."""
         if self._ids is not None:
             return self._ids.get(text)
+        if self._index is not None:
+            return self._index.find(text)
         return next(iter(self.places([text])), None)
 
     @property

@@ -7,11 +7,16 @@ small steps over the tokens. What the core has no step for is ``UnsupportedError
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import accumulate
+
 from mtkit.base.native import native
+from mtkit.base.packed import whole
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.opcodes import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
 from mtkit.engine.program_writer import numbers, text, u8, u32
 from mtkit.spec import TokenType, decoders
+from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,10 +68,8 @@ class DecodeProgram:
         else:
             self._chain()
         ids = sorted(self.listed)
-        ends, at = [], 0
-        for token_id in ids:
-            at += len(self.listed[token_id][1])
-            ends.append(at)
+        entries = [self.listed[token_id] for token_id in ids]
+        texts = [content for _, content in entries]
         drops, normalizer = "none", u8(NormalizerKind.NOTHING)
         if isinstance(decoder, decoders.Subwords):
             drops = decoder.drop_marks
@@ -84,9 +87,9 @@ class DecodeProgram:
                 normalizer,
                 u32(self.spec.special_ids.bos),
                 numbers(ids),
-                numbers(ends),
-                text(bytes(self.listed[i][0] for i in ids)),
-                text(b"".join(self.listed[i][1] for i in ids)),
+                numbers(accumulate(map(len, texts))),
+                text(bytes([flags for flags, _ in entries])),
+                text(b"".join(texts)),
                 u32(len(self.steps)),
                 *self.steps,
             ]
@@ -106,10 +109,12 @@ class DecodeProgram:
         types = self.spec.vocabulary.types
         if types is None:
             return list(range(len(self.spec.vocabulary))) if _NORMAL in roles else []
+        if len(roles) == 1:
+            return _places(whole(types.data), roles[0])
         table = bytearray(256)
         for role in roles:
             table[role] = 1
-        return _places(bytes(types.data).translate(table), 1)
+        return _places(whole(types.data).translate(table), 1)
 
     def _chain(self) -> None:
         """Components over the texts of tokens, or a rule that joins them."""
@@ -193,8 +198,6 @@ class DecodeProgram:
 
     def _by_piece(self, decoder: decoders.Subwords | decoders.AfterBos) -> None:
         """Pieces of a trained subword model."""
-        from mtkit.spec.vocabulary import BYTE_TOKENS
-
         pieces = self.spec.vocabulary.pieces
         if self.mapped is not None:  # the core has other pieces
             self.listed = {at: (0, bytes(piece)) for at, piece in enumerate(pieces)}
@@ -208,7 +211,7 @@ class DecodeProgram:
         first, last = (of_bytes[0], of_bytes[-1]) if of_bytes else (0, -1)
         together = last - first + 1 == len(of_bytes)  # as a rule
         spelled = pieces[first : last + 1] if together else [pieces[at] for at in of_bytes]
-        byte_of = {piece: (IdFlag.BYTE, bytes((byte,))) for byte, piece in enumerate(BYTE_TOKENS)}
+        byte_of = _bytes_by_name()
         for token_id, piece in zip(of_bytes, spelled, strict=True):
             if piece in byte_of:
                 self.listed[token_id] = byte_of[piece]
@@ -218,11 +221,19 @@ class DecodeProgram:
             self.listed[token_id] = (IdFlag.PLAIN, decoder.unk_surface)
 
 
+@cache
+def _bytes_by_name() -> dict[bytes, tuple[int, bytes]]:
+    """Return what byte tokens are decoded to."""
+    return {piece: (IdFlag.BYTE, bytes((byte,))) for byte, piece in enumerate(BYTE_TOKENS)}
+
+
 def _places(marks: bytes, wanted: int) -> list[int]:
     """Return where a byte string has a byte."""
+    first, end = marks.find(wanted), marks.rfind(wanted) + 1
+    if marks[first:end].count(wanted) == end - first:  # as a rule there is one run of them
+        return list(range(first, end))
     found = []
-    at = marks.find(wanted)
-    while at >= 0:
-        found.append(at)
-        at = marks.find(wanted, at + 1)
+    while first >= 0:
+        found.append(first)
+        first = marks.find(wanted, first + 1)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mtkit.base.native import native
+from mtkit.base.packed import whole
 from mtkit.engine import model_tables
 from mtkit.engine.decode_program import DecodeProgram
 from mtkit.engine.opcodes import ModelKind
@@ -47,7 +48,7 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         sections["PCSB"], sections["PCSE"], mapped = blob, ends, listed
         _check_letters(spec, listed)
     else:
-        sections["PCSB"], sections["PCSE"] = bytes(pieces.blob), bytes(pieces.ends.data)
+        sections["PCSB"], sections["PCSE"] = whole(pieces.blob), whole(pieces.ends.data)
     if spec.vocabulary.hidden:
         marks = bytearray(listed or b"\1" * len(pieces))
         for token_id in spec.vocabulary.hidden:
@@ -92,7 +93,7 @@ class _Model:
         self.listed = listed
         self.raw = program.raw
         types = spec.vocabulary.types
-        self.types = b"" if types is None else bytes(types.data)
+        self.types = b"" if types is None else whole(types.data)
 
     def compile(self) -> tuple[bytes, bytes | None]:
         """Return the program's part, and behind which bytes words are not cut before U+2581."""
@@ -207,7 +208,9 @@ class _Model:
 
     def _roles(self, *, everything: bool) -> None:
         """Make the tables of segmented and of reserved pieces."""
-        self._words(self.listed if everything else self._of_role(*SEGMENTED))
+        listed = self.listed if everything else self._of_role(*SEGMENTED)
+        index = None if self.raw else self.vocabulary.pieces.indexed()
+        self.sections["WORD"] = (index and index.words(listed)) or self._word_table(listed)
         if self.types:
             self.sections["KIND"] = self.types
             self.sections["RSVD"] = self._word_table(self._of_role(*RESERVED))
@@ -217,7 +220,7 @@ class _Model:
         scores = self.vocabulary.scores
         if scores is None:
             return bytes(4 * len(self.vocabulary)), False
-        return bytes(scores.data), scores.code == "d"
+        return whole(scores.data), scores.code == "d"
 
     def _score_bpe(self, model: models.ScoreBPE) -> bytes:
         everything = model.mergeable == "any"

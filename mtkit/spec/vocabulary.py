@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from mtkit.base.packed import whole
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -84,7 +85,7 @@ class Vocabulary(Record):
         """Return the role of each id as a number; all are NORMAL where no roles are given."""
         if self.types is None:
             return bytes((TokenType.NORMAL,)) * len(self)
-        return bytes(self.types.data)
+        return whole(self.types.data)
 
     @property
     def ids(self) -> dict[bytes, int]:

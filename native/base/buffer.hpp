@@ -28,16 +28,20 @@ class Buffer {
     [[nodiscard]] std::string_view text() const {
         return {static_cast<const char *>(view_.buf), static_cast<std::size_t>(view_.len)};
     }
-    // Copied: the buffer need not be aligned.
-    [[nodiscard]] std::vector<std::uint32_t> numbers() const {
-        std::vector<std::uint32_t> values(bytes().size() / sizeof(std::uint32_t));
-        if (!values.empty())
-            std::memcpy(values.data(), view_.buf, values.size() * sizeof(std::uint32_t));
-        return values;
+    // As numbers: where they lie, or copied where that is not aligned.
+    [[nodiscard]] std::span<const std::uint32_t> numbers() & {
+        const std::size_t count = bytes().size() / sizeof(std::uint32_t);
+        if (reinterpret_cast<std::uintptr_t>(view_.buf) % sizeof(std::uint32_t) == 0)
+            return {static_cast<const std::uint32_t *>(view_.buf), count};
+        copy_.resize(count);
+        if (count > 0) std::memcpy(copy_.data(), view_.buf, count * sizeof(std::uint32_t));
+        return copy_;
     }
+    std::span<const std::uint32_t> numbers() && = delete;
 
   private:
     Py_buffer view_{};
+    std::vector<std::uint32_t> copy_;
 };
 
 template <typename T> nanobind::bytes to_bytes(const std::vector<T> &values) {

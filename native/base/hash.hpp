@@ -61,6 +61,20 @@ inline std::uint64_t hash_bytes(std::string_view text) {
     return mix(mix(state * 0xE7037ED1A0B428DBULL));
 }
 
+// The same of 1 to 16 bytes, of which 16 can be read: no branch waits for the size.
+inline constexpr std::size_t SHORT_WORD = 16;
+inline std::uint64_t hash_short(const char *at, std::size_t size) {
+    const std::uint64_t first = load64(at);
+    const std::uint64_t second = load64(at + 8);
+    const std::uint64_t state = 0x9E3779B97F4A7C15ULL * (size + 1);
+    const std::uint64_t longer = mix((state ^ first) * 0xA0761D6478BD642FULL);
+    const bool is_long = size > 8;
+    const std::uint64_t last = is_long ? second : first;
+    const std::size_t bits = 8 * (is_long ? size - 8 : size);
+    const std::uint64_t masked = last & ~std::uint64_t{0} >> (64 - bits);
+    return mix(mix(((is_long ? longer : state) ^ masked) * 0xE7037ED1A0B428DBULL));
+}
+
 // Of 16 bytes or more: four numbers at a time, none of which waits for another.
 inline std::uint64_t hash_long(std::string_view text) {
     constexpr std::size_t LANES = 4;

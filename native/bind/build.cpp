@@ -24,7 +24,7 @@ using PathScores = nb::typed<nb::tuple, nb::bytes, double>;
 
 Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
     const Buffer blob_view(blob);
-    const Buffer ends_view(ends);
+    Buffer ends_view(ends);
     const auto raw = mtkit::raw_pieces({blob_view.text(), ends_view.numbers()});
     std::string mapped;
     for (const bool letter : raw.mapped) mapped.push_back(letter ? '\1' : '\0');
@@ -34,10 +34,11 @@ Pair3 raw_pieces(nb::handle blob, nb::handle ends) {
 
 nb::bytes build_words(nb::handle blob, nb::handle ends, nb::handle extra_blob,
                       nb::handle extra_ends, nb::handle listed) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
-                            Buffer(listed)};
+    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(extra_blob), Buffer(extra_ends),
+                      Buffer(listed)};
     return to_bytes(mtkit::build_words({views[0].text(), views[1].numbers()},
-                                       {views[2].text(), views[3].numbers()}, views[4].text()));
+                                       {views[2].text(), views[3].numbers()}, views[4].text())
+                        .slots);
 }
 
 // Tables with the buffers that they lie in, and the words in them.
@@ -58,7 +59,7 @@ struct Borrowed {
 };
 
 Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefix, bool by_text) {
-    const Buffer merge_view(merges);
+    Buffer merge_view(merges);
     const Borrowed borrowed(sections);
     const auto &words = borrowed.words;
     const auto pairs =
@@ -67,7 +68,7 @@ Pair3 build_pairs(nb::handle merges, const Sections &sections, std::size_t prefi
 }
 
 nb::bytes build_own_words(nb::handle merges, const Sections &sections, bool raw) {
-    const Buffer merge_view(merges);
+    Buffer merge_view(merges);
     Borrowed borrowed(sections);
     const mtkit::PairTable pairs(borrowed.tables);
     return to_bytes(mtkit::build_own_words(merge_view.numbers(), pairs, borrowed.words,
@@ -75,15 +76,19 @@ nb::bytes build_own_words(nb::handle merges, const Sections &sections, bool raw)
 }
 
 nb::bytes build_trie(nb::handle blob, nb::handle ends, nb::handle listed) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
+    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(listed)};
     return to_bytes(mtkit::build_trie({views[0].text(), views[1].numbers()}, views[2].text()));
 }
 
 template <typename Score> std::vector<double> scores_of(const Buffer &buffer) {
     const auto bytes = buffer.bytes();
-    std::vector<Score> scores(bytes.size() / sizeof(Score));
-    if (!scores.empty()) std::memcpy(scores.data(), bytes.data(), scores.size() * sizeof(Score));
-    return {scores.begin(), scores.end()};
+    std::vector<double> scores(bytes.size() / sizeof(Score));
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        Score score;
+        std::memcpy(&score, bytes.data() + i * sizeof(Score), sizeof(Score));
+        scores[i] = score;
+    }
+    return scores;
 }
 // Scores as f64 or, where they are not `wide`, f32.
 std::vector<double> scores_of(const Buffer &buffer, bool wide) {
@@ -97,7 +102,7 @@ nb::bytes build_ranks(nb::handle scores, bool wide, std::optional<double> floor)
 
 PathScores build_path_scores(nb::handle blob, nb::handle ends, nb::handle scores, bool wide,
                              nb::handle types, int user_defined, bool any) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
+    Buffer views[] = {Buffer(blob), Buffer(ends), Buffer(scores), Buffer(types)};
     const std::span<const std::uint8_t> kinds(
         reinterpret_cast<const std::uint8_t *>(views[3].text().data()), views[3].text().size());
     auto path_scores = mtkit::build_path_scores(
@@ -109,7 +114,7 @@ PathScores build_path_scores(nb::handle blob, nb::handle ends, nb::handle scores
 
 std::optional<nb::bytes> crossed(nb::handle blob, nb::handle ends,
                                  const nb::typed<nb::list, nb::bytes> &names) {
-    const Buffer views[] = {Buffer(blob), Buffer(ends)};
+    Buffer views[] = {Buffer(blob), Buffer(ends)};
     std::vector<std::string_view> texts;
     for (const nb::handle name : names) {
         const auto text = nb::borrow<nb::bytes>(name);

@@ -65,7 +65,7 @@ void let_malloc_keep_blocks() {
 }
 
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 17;
+constexpr int INTERFACE = 18;
 
 } // namespace
 

@@ -40,13 +40,13 @@ void bind_mtok(nb::module_ &m) {
            const nb::object &ends, const nb::object &hidden) -> Merges {
             const Buffer held(data);
             const Buffer pieces(blob);
-            const auto places = Buffer(ends).numbers();
-            const auto left_out = Buffer(hidden).numbers();
+            Buffer places(ends);
+            Buffer left_out(hidden);
             mtkit::MtokMerges merges;
             {
                 const nb::gil_scoped_release release;
                 merges = mtkit::parse_mtok_merges(held.bytes(), offset, count, pieces.text(),
-                                                  places, left_out);
+                                                  places.numbers(), left_out.numbers());
             }
             return Merges(
                 nb::make_tuple(to_bytes(merges.pairs), to_bytes(merges.ranks), merges.regular));

@@ -1,8 +1,10 @@
-// Bindings of searches: near rows of an int8 table, a few pieces among many.
+// Bindings of searches: near rows of an int8 table, a few pieces among many, an index of pieces.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_set>
@@ -12,6 +14,7 @@
 #include "base/errors.hpp"
 #include "search/nearest_rows.hpp"
 #include "search/piece_places.hpp"
+#include "tables/piece_index.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -44,28 +47,59 @@ nb::list nearest(const Rows &rows, const Lengths &lengths, const Row &wanted, fl
 nb::typed<nb::list, int> places_of(nb::handle blob, nb::handle ends,
                                    const nb::typed<nb::list, nb::bytes> &wanted) {
     const Buffer text(blob);
-    const auto places = Buffer(ends).numbers();
+    Buffer places(ends);
     std::unordered_set<std::string_view> texts;
     for (const nb::handle one : wanted) {
         const auto bytes = nb::borrow<nb::bytes>(one);
         texts.emplace(bytes.c_str(), bytes.size());
     }
     nb::typed<nb::list, int> found;
-    for (const auto id : mtkit::piece_places(text.text(), places, texts)) found.append(id);
+    for (const auto id : mtkit::piece_places(text.text(), places.numbers(), texts))
+        found.append(id);
     return found;
 }
+
+// An index with the buffers that its pieces lie in.
+class BoundIndex {
+  public:
+    BoundIndex(nb::handle blob, nb::handle ends)
+        : blob_(blob), ends_(ends), index_(blob_.text(), ends_.numbers()) {}
+
+    [[nodiscard]] bool distinct() const { return index_.distinct(); }
+    [[nodiscard]] std::optional<std::uint32_t> find(const nb::bytes &text) const {
+        const auto found = index_.find({text.c_str(), text.size()});
+        if (found == mtkit::NONE) return std::nullopt;
+        return found;
+    }
+    [[nodiscard]] std::optional<nb::bytes> words(nb::handle listed) const {
+        const Buffer marks(listed);
+        const auto size = index_.size_without(marks.text());
+        if (!size) return std::nullopt;
+        PyObject *const made = PyBytes_FromStringAndSize(
+            nullptr, static_cast<Py_ssize_t>(*size * sizeof(std::uint64_t)));
+        if (made == nullptr) nb::raise_python_error();
+        auto out = nb::steal<nb::bytes>(made);
+        // The characters of a bytes are aligned to 8.
+        index_.write_without(marks.text(),
+                             {reinterpret_cast<std::uint64_t *>(PyBytes_AsString(made)), *size});
+        return out;
+    }
+
+  private:
+    Buffer blob_;
+    Buffer ends_;
+    mtkit::PieceIndex index_;
+};
 
 } // namespace
 
 void bind_search(nb::module_ &m) {
-    m.def(
-        "are_distinct",
-        [](nb::handle blob, nb::handle ends) {
-            const Buffer text(blob);
-            const Buffer places(ends);
-            return mtkit::are_distinct(text.text(), places.numbers());
-        },
-        "blob"_a, "ends"_a, "Whether no two pieces are equal.");
+    nb::class_<BoundIndex>(m, "PieceIndex", "Where each piece is, by its text.")
+        .def(nb::init<nb::handle, nb::handle>(), "blob"_a, "ends"_a)
+        .def_prop_ro("distinct", &BoundIndex::distinct, "Whether no two pieces are equal.")
+        .def("find", &BoundIndex::find, "text"_a, "Number of the first piece that reads so.")
+        .def("words", &BoundIndex::words, "listed"_a,
+             "The table piece -> id of those `listed` (u8 each; empty: all); None: build it.");
     m.def("places_of", &places_of, "blob"_a, "ends"_a, "wanted"_a,
           "Ids of the pieces that are one of a few, rising.");
     m.def("nearest_rows", &nearest, "rows"_a, "lengths"_a, "wanted"_a, "wanted_length"_a, "skip"_a,

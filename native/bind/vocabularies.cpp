@@ -52,13 +52,13 @@ std::optional<SpmColumns> read_pieces(nb::handle model) {
 using MergeColumns = nb::typed<nb::tuple, nb::bytes, nb::bytes, nb::bytes, bool>;
 
 MergeColumns read_merges(nb::handle lines, nb::handle line_ends, nb::handle blob, nb::handle ends) {
-    const Buffer texts[] = {Buffer(lines), Buffer(blob)};
-    const auto line_places = Buffer(line_ends).numbers();
-    const auto places = Buffer(ends).numbers();
+    Buffer views[] = {Buffer(lines), Buffer(line_ends), Buffer(blob), Buffer(ends)};
+    const mtkit::PackedTexts listed{views[0].text(), views[1].numbers()};
+    const mtkit::PackedTexts pieces{views[2].text(), views[3].numbers()};
     mtkit::MergeLines found;
     {
         const nb::gil_scoped_release release;
-        found = mtkit::read_merge_lines({texts[0].text(), line_places}, {texts[1].text(), places});
+        found = mtkit::read_merge_lines(listed, pieces);
     }
     return MergeColumns(nb::make_tuple(to_bytes(found.pairs), as_bytes(found.unlisted),
                                        to_bytes(found.unlisted_ends), found.whole));

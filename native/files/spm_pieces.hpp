@@ -1,7 +1,7 @@
 // The pieces of a SentencePiece model, which are nearly all of it, and the model without them.
 //
 // mtkit/formats/spm/pieces.py says what they mean. This takes what trainers write: of each piece
-// its text, then its score, then its type, no text twice. Whatever else a file has (damage above
+// its text, then its score, then its type. Whatever else a file has (damage above
 // all) makes it give up, and the readable code reads it. It never takes what that refuses.
 #pragma once
 
@@ -20,16 +20,6 @@ struct SpmPieces {
     std::string types;         // u8 each
     std::string marks;         // u8 each: NO_SCORE, PLAIN_TYPE
     std::string rest;          // the other fields of the model
-
-    // Room for what a model of so many bytes has as a rule.
-    void reserve(std::size_t bytes) {
-        constexpr std::size_t PIECE = 15; // bytes of most
-        blob.reserve(bytes);
-        ends.reserve(bytes / PIECE);
-        scores.reserve(bytes / PIECE);
-        types.reserve(bytes / PIECE);
-        marks.reserve(bytes / PIECE);
-    }
 
     static constexpr char NO_SCORE = 1;   // which means 0
     static constexpr char PLAIN_TYPE = 2; // the type is there although it is NORMAL

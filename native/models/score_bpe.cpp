@@ -24,11 +24,10 @@ class ScoreBpe final : public Model {
           continuation_(read_flag(program, "symbols")), before_(read_flag(program, "missing")),
           bytes_(roles_.byte_ids(any_)) {
         std::vector<PrefixFinder::Entry> user_defined;
-        for (std::uint32_t id = 0; id < vocabulary.types.size(); ++id) {
-            has_unused_ = has_unused_ || (vocabulary.types[id] == UNUSED && !any_);
-            if (vocabulary.types[id] == USER_DEFINED && whole_ && !continuation_)
+        if (!any_) has_unused_ = !roles_.of_type(UNUSED).empty();
+        if (whole_ && !continuation_)
+            for (const auto id : roles_.of_type(USER_DEFINED))
                 user_defined.push_back({vocabulary.pieces[id], id});
-        }
         user_defined_.build(std::move(user_defined));
         if (before_ || has_unused_) return;
         made_.resize(ranks_.size(), NONE);

@@ -4,6 +4,15 @@
 
 namespace mtkit {
 
+std::vector<std::uint32_t> Roles::of_type(std::uint8_t type) const {
+    const std::string_view all(reinterpret_cast<const char *>(types.data()), types.size());
+    const char wanted = static_cast<char>(type);
+    std::vector<std::uint32_t> ids;
+    for (auto at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
+        ids.push_back(static_cast<std::uint32_t>(at));
+    return ids;
+}
+
 ByteIds Roles::byte_ids(bool singles) const {
     static constexpr const char *DIGITS = "0123456789ABCDEF";
     const auto any = [this](std::string_view text) {

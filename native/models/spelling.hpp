@@ -22,6 +22,9 @@ struct Roles {
           reserved(tables.numbers<std::uint64_t>("RSVD"), vocabulary.pieces, {}),
           types(vocabulary.types) {}
 
+    // The ids of a type: most vocabularies have few of any but NORMAL.
+    [[nodiscard]] std::vector<std::uint32_t> of_type(std::uint8_t type) const;
+
     [[nodiscard]] bool is_unused(std::uint32_t id) const {
         return id < types.size() && types[id] == UNUSED;
     }

@@ -14,7 +14,4 @@ namespace mtkit {
 std::vector<std::uint32_t> piece_places(std::string_view blob, std::span<const std::uint32_t> ends,
                                         const std::unordered_set<std::string_view> &wanted);
 
-// Whether no two of them are equal.
-bool are_distinct(std::string_view blob, std::span<const std::uint32_t> ends);
-
 } // namespace mtkit

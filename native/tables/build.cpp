@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/hash.hpp"
+#include "base/prefetch.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 
@@ -34,41 +35,79 @@ RawPieces raw_pieces(const PieceTable &pieces) {
     return out;
 }
 
-namespace {
-
 // A third of them is free at least: the tables of most are larger than the processor's caches.
-std::size_t slots_for(std::size_t entries) {
-    return std::bit_ceil(entries + entries / 2 + 1);
+std::size_t word_slots(std::size_t pieces) {
+    return std::bit_ceil(pieces + pieces / 2 + 1);
 }
 
-} // namespace
-
-std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
-                                       std::string_view listed) {
+WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::string_view listed) {
     const std::size_t count = pieces.size() + extra.size();
     const auto left_out = std::count(listed.begin(), listed.end(), '\0');
-    const std::size_t size = slots_for(count - static_cast<std::size_t>(left_out));
+    const std::size_t size = word_slots(count - static_cast<std::size_t>(left_out));
     const std::size_t mask = size - 1;
-    std::vector<std::uint64_t> out(size + 1);
-    const auto slots = std::span(out).subspan(1);
-    for (std::size_t number = 0; number < count; ++number) {
-        const bool own = number < pieces.size();
-        if (own && !is_listed(listed, number)) continue;
-        const auto piece = own ? pieces[number] : extra[number - pieces.size()];
-        if (piece.empty()) continue;
-        const std::uint64_t hash = hash_bytes(piece);
-        bool known = false;
+    WordSlots out{std::vector<std::uint64_t>(size + 1), true};
+    const auto slots = std::span(out.slots).subspan(1);
+    const auto piece_of = [&](std::size_t number) {
+        return number < pieces.size() ? pieces[number] : extra[number - pieces.size()];
+    };
+    const auto put = [&](std::uint32_t number, std::uint64_t hash) {
         std::size_t at = hash & mask;
-        for (; slots[at] != 0 && !known; at = (at + 1) & mask) {
+        for (; slots[at] != 0; at = (at + 1) & mask) {
             if (slots[at] >> 32 != hash >> 32) continue;
-            const auto other = static_cast<std::uint32_t>(slots[at]) - 1;
-            known = piece == (other < pieces.size() ? pieces[other] : extra[other - pieces.size()]);
+            if (piece_of(static_cast<std::uint32_t>(slots[at]) - 1) == piece_of(number)) {
+                out.distinct = false;
+                return; // equal ones would fill one run of slots
+            }
         }
-        if (known) continue;
-        slots[at] = (hash >> 32 << 32) | (number + 1);
-        out[0] = std::max<std::uint64_t>(out[0], piece.size());
+        slots[at] = (hash >> 32 << 32) | (std::uint64_t{number} + 1);
+    };
+    // Many are hashed, then put, the slots of the next ones on their way: in one loop a wrong guess
+    // about a slot would stop the hashing behind it.
+    constexpr std::size_t TOGETHER = 512;
+    constexpr std::size_t AHEAD = 16;
+    std::uint32_t numbers[TOGETHER];
+    std::uint64_t hashes[TOGETHER + AHEAD] = {};
+    std::size_t waiting = 0;
+    const auto put_waiting = [&] {
+        for (std::size_t i = 0; i < waiting; ++i) {
+            prefetch(&slots[hashes[i + AHEAD] & mask]);
+            put(numbers[i], hashes[i]);
+        }
+        waiting = 0;
+    };
+    std::size_t longest = 0;
+    const auto own = static_cast<std::uint32_t>(pieces.size());
+    const auto taken_from = [&](std::uint32_t number) {
+        return number < own ? next_listed(listed, number, own) : number;
+    };
+    for (auto number = taken_from(0); number < count; number = taken_from(number + 1)) {
+        const auto piece = piece_of(number);
+        if (piece.empty()) continue;
+        longest = std::max(longest, piece.size());
+        numbers[waiting] = number;
+        hashes[waiting] = (number < own ? pieces : extra).hash_of(piece);
+        if (++waiting == TOGETHER) put_waiting();
     }
+    put_waiting();
+    out.slots[0] = longest;
     return out;
+}
+
+void remove_word(std::span<std::uint64_t> slots, const PieceTable &pieces, std::uint32_t number) {
+    slots = slots.subspan(1);
+    const std::size_t mask = slots.size() - 1;
+    const auto home = [&](std::uint64_t slot) {
+        return hash_bytes(pieces[static_cast<std::uint32_t>(slot) - 1]) & mask;
+    };
+    std::size_t hole = hash_bytes(pieces[number]) & mask;
+    while (static_cast<std::uint32_t>(slots[hole]) != number + 1) hole = (hole + 1) & mask;
+    // What would no longer be found behind the hole moves into it.
+    for (std::size_t at = (hole + 1) & mask; slots[at] != 0; at = (at + 1) & mask) {
+        if (((at - home(slots[at])) & mask) < ((at - hole) & mask)) continue;
+        slots[hole] = slots[at];
+        hole = at;
+    }
+    slots[hole] = 0;
 }
 
 PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &words,
@@ -76,7 +115,7 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
     const std::size_t count = merges.size() / 2;
     if (count >= SYMBOL_LIMIT || symbols >= SYMBOL_LIMIT)
         throw UnsupportedError("the native core takes less than 2^21 symbols and merges");
-    const std::size_t size = slots_for(count);
+    const std::size_t size = word_slots(count);
     const std::size_t mask = size - 1;
     constexpr std::size_t WORD = 64;
     const std::size_t words_of_bits = std::max<std::size_t>(1, 4 * size / WORD);
@@ -118,8 +157,39 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
     return out;
 }
 
+namespace {
+
+// How often U+2581 stands in a text. Without branches: many places are looked at together.
+std::size_t marks_in(std::string_view text) {
+    constexpr std::size_t BLOCK = 128; // whose marks a byte counts
+    std::size_t count = 0;
+    for (std::size_t start = 0; start + MARK.size() <= text.size(); start += BLOCK) {
+        const std::size_t end = std::min(start + BLOCK, text.size() - MARK.size() + 1);
+        std::uint8_t marks = 0;
+        for (std::size_t at = start; at < end; ++at) {
+            const bool found =
+                (text[at] == MARK[0]) & (text[at + 1] == MARK[1]) & (text[at + 2] == MARK[2]);
+            marks = static_cast<std::uint8_t>(marks + found);
+        }
+        count += marks;
+    }
+    return count;
+}
+
+// How many pieces begin with how many of them, in all.
+std::size_t marks_in_front(const PieceTable &pieces) {
+    std::size_t count = 0;
+    for (std::size_t number = 0; number < pieces.size(); ++number)
+        for (auto piece = pieces[number]; piece.starts_with(MARK); piece.remove_prefix(MARK.size()))
+            ++count;
+    return count;
+}
+
+} // namespace
+
 std::optional<std::string> crossed(const PieceTable &pieces,
                                    std::span<const std::string_view> names) {
+    if (marks_in(pieces.blob()) == marks_in_front(pieces)) return ""; // as a rule
     std::string out;
     for (std::size_t number = 0; number < pieces.size(); ++number) {
         const auto piece = pieces[number];

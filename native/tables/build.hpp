@@ -21,9 +21,18 @@ struct RawPieces {
 RawPieces raw_pieces(const PieceTable &pieces);
 
 // Slots of a WordTable, behind the length of the longest piece.
-// Empty pieces and those that `listed` (see is_listed) says nothing of are left out.
-std::vector<std::uint64_t> build_words(const PieceTable &pieces, const PieceTable &extra,
-                                       std::string_view listed);
+// Empty pieces and those that `listed` (see next_listed) says nothing of are left out.
+struct WordSlots {
+    std::vector<std::uint64_t> slots;
+    bool distinct; // no two of those taken are equal
+};
+WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::string_view listed);
+
+// How many slots there are for so many pieces, a power of two.
+std::size_t word_slots(std::size_t pieces);
+
+// Take a piece out of slots, behind the length; it must be there.
+void remove_word(std::span<std::uint64_t> slots, const PieceTable &pieces, std::uint32_t number);
 
 struct PairSlots {
     std::vector<std::uint64_t> slots;

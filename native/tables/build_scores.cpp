@@ -15,50 +15,65 @@ constexpr double USER_DEFINED_BONUS = 0.1; // for each byte after the first
 constexpr std::uint8_t ABSENT = 255;
 
 void check(std::span<const double> scores) {
-    // A sum tells of most vocabularies, soon.
-    const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);
-    if (std::isnan(sum) && std::ranges::any_of(scores, [](double s) { return std::isnan(s); }))
+    if (std::ranges::count_if(scores, [](double score) { return std::isnan(score); }) > 0)
         throw UnsupportedError("the core compares numbers alone");
 }
 
-// Highest first. Pieces mostly are in this order, but for a few: runs of them are merged.
-void sort(std::vector<double> &scores) {
-    constexpr std::size_t FEW = 64;
-    std::vector<std::size_t> starts{0};
-    for (std::size_t i = 1; i < scores.size() && starts.size() <= FEW; ++i)
-        if (scores[i] > scores[i - 1]) starts.push_back(i);
-    if (starts.size() > FEW) {
-        std::sort(scores.begin(), scores.end(), std::greater<>());
-        return;
+// Place of each in descending order, equal ones alike.
+std::vector<std::uint32_t> sorted_places(std::span<const double> scores) {
+    std::vector<double> order(scores.begin(), scores.end());
+    std::ranges::sort(order, std::greater<>());
+    order.erase(std::unique(order.begin(), order.end()), order.end());
+    std::vector<std::uint32_t> places;
+    places.reserve(scores.size());
+    for (const double score : scores) {
+        const auto at = std::ranges::lower_bound(order, score, std::greater<>());
+        places.push_back(static_cast<std::uint32_t>(at - order.begin()));
     }
-    const auto place = [&](std::size_t run) {
-        const auto at = run < starts.size() ? starts[run] : scores.size();
-        return scores.begin() + static_cast<std::ptrdiff_t>(at);
-    };
-    for (std::size_t width = 1; width < starts.size(); width *= 2)
-        for (std::size_t run = 0; run + width < starts.size(); run += 2 * width)
-            std::inplace_merge(place(run), place(run + width), place(run + 2 * width),
-                               std::greater<>());
+    return places;
+}
+
+// The same without sorting: trainers of merges number them, 0, -1, -2 ... A few may be lower than
+// that, as Llama 2's -1e9. Nothing where a score is another number.
+std::vector<std::uint32_t> counted_places(std::span<const double> scores) {
+    constexpr std::size_t FEW = 64;
+    const double most = 2.0 * static_cast<double>(scores.size());
+    std::vector<std::uint32_t> places;
+    places.reserve(scores.size());
+    std::vector<std::uint32_t> found(2 * scores.size() + 2); // whether a number is there
+    std::uint32_t highest = 0;
+    std::vector<double> low;
+    for (const double score : scores) {
+        if (score < -most) {
+            low.push_back(score);
+            if (low.size() > FEW) return {};
+            places.push_back(NONE);
+            continue;
+        }
+        if (score > 0) return {};
+        const auto number = static_cast<std::uint32_t>(-score);
+        if (number != -score) return {};
+        highest = std::max(highest, number);
+        found[number] = 1;
+        places.push_back(number);
+    }
+    found.resize(std::size_t{highest} + 2);
+    std::exclusive_scan(found.begin(), found.end(), found.begin(), 0U);
+    const auto lowest = sorted_places(low);
+    std::size_t next = 0;
+    for (auto &place : places) place = place == NONE ? found.back() + lowest[next++] : found[place];
+    return places;
 }
 
 } // namespace
 
 std::vector<std::uint32_t> build_ranks(std::span<const double> scores, const double *floor) {
     check(scores);
-    std::vector<double> order(scores.begin(), scores.end());
-    sort(order);
-    order.erase(std::unique(order.begin(), order.end()), order.end());
-    std::vector<std::uint32_t> out;
-    out.reserve(scores.size());
-    auto at = order.begin();
-    for (const double score : scores) {
-        if (at != order.end() && *at > score) ++at;
-        if (at == order.end() || *at != score)
-            at = std::lower_bound(order.begin(), order.end(), score, std::greater<>());
-        const bool made = floor == nullptr || score > *floor;
-        out.push_back(made ? static_cast<std::uint32_t>(at - order.begin()) : NONE);
-    }
-    return out;
+    auto places = counted_places(scores);
+    if (places.empty()) places = sorted_places(scores);
+    for (std::size_t id = 0; floor != nullptr && id < places.size(); ++id)
+        if (!(scores[id] > *floor)) places[id] = NONE;
+    return places;
 }
 
 std::vector<double> build_path_scores(const PieceTable &pieces, std::span<const double> scores,

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <bit>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 
 #include "tables/trie.hpp"
@@ -7,33 +10,86 @@ namespace mtkit {
 
 namespace {
 
-struct Piece {
-    std::uint64_t head; // its first eight bytes in their order, which are told apart at once
-    std::string_view text;
+// A piece, and its first bytes in their order, zero-filled, which tell most apart at once.
+struct Key {
+    std::uint64_t head;
     std::uint32_t id;
+};
+constexpr std::size_t HEAD = sizeof(std::uint64_t);
 
-    Piece(std::string_view piece, std::uint32_t number) : head(0), text(piece), id(number) {
-        for (std::size_t i = 0; i < sizeof head; ++i)
-            head = head << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0U);
+std::uint64_t head_of(std::string_view text) {
+    std::uint64_t head = 0;
+    for (std::size_t i = 0; i < HEAD; ++i)
+        head = head << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0U);
+    return head;
+}
+
+// Sort by the heads, a byte at a time from the last one: pieces are many and short.
+void sort_by_head(std::vector<Key> &keys) {
+    std::vector<Key> sorted(keys.size());
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        const auto byte = [shift](const Key &key) { return key.head >> shift & 0xFF; };
+        std::size_t places[256] = {};
+        for (const auto &key : keys) ++places[byte(key)];
+        std::exclusive_scan(std::begin(places), std::end(places), std::begin(places),
+                            std::size_t{0});
+        for (const auto &key : keys) sorted[places[byte(key)]++] = key;
+        keys.swap(sorted);
     }
-    bool operator<(const Piece &other) const {
-        if (head != other.head) return head < other.head;
-        const int order = text.compare(other.text);
-        return order != 0 ? order < 0 : id < other.id;
+}
+
+std::vector<Key> sorted_keys(const PieceTable &pieces, std::string_view listed) {
+    std::vector<Key> keys;
+    keys.reserve(pieces.size());
+    const auto count = static_cast<std::uint32_t>(pieces.size());
+    for (auto id = next_listed(listed, 0, count); id < count;
+         id = next_listed(listed, id + 1, count))
+        if (!pieces[id].empty()) keys.push_back({head_of(pieces[id]), id});
+    sort_by_head(keys);
+    const auto differs = [](const Key &left, const Key &right) { return left.head != right.head; };
+    for (auto first = keys.begin(); first != keys.end();) {
+        const auto found = std::adjacent_find(first, keys.end(), differs);
+        const auto last = found == keys.end() ? found : found + 1;
+        std::sort(first, last, [&pieces](const Key &left, const Key &right) {
+            const int order = pieces[left.id].compare(pieces[right.id]);
+            return order != 0 ? order < 0 : left.id < right.id;
+        });
+        first = last;
     }
+    return keys;
+}
+
+class Bits {
+  public:
+    void resize(std::size_t count) { words_.resize((count + 63) / 64); }
+    void set(std::size_t at) { words_[at / 64] |= std::uint64_t{1} << (at % 64); }
+    void clear(std::size_t at) { words_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
+    bool operator[](std::size_t at) const { return (words_[at / 64] >> (at % 64) & 1) != 0; }
+    // The first that is set from a place on; behind all where there is none.
+    [[nodiscard]] std::size_t next(std::size_t at) const {
+        std::size_t word = at / 64;
+        if (word >= words_.size()) return at;
+        std::uint64_t rest = words_[word] & ~std::uint64_t{0} << (at % 64);
+        while (rest == 0 && ++word < words_.size()) rest = words_[word];
+        return 64 * word + (rest == 0 ? 0 : static_cast<std::size_t>(std::countr_zero(rest)));
+    }
+
+  private:
+    std::vector<std::uint64_t> words_;
 };
 
 // Lays out the nodes of sorted pieces, parents before children, each at the first place that fits.
 class Builder {
   public:
-    explicit Builder(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
+    Builder(const PieceTable &pieces, std::vector<Key> keys)
+        : pieces_(pieces), keys_(std::move(keys)) {
         add_block();
-        next_[0] = previous_[0] = 0;
-        for (std::size_t place = 1; place < TrieTable::BLOCK; ++place) taken_[place] = true;
+        // The root's alone: no unit is reached from a base of 0.
+        for (std::size_t place = 0; place < TrieTable::BLOCK; ++place) free_.clear(place);
     }
 
     std::vector<std::uint64_t> build() {
-        std::vector<Node> open{{0, 0, 0, pieces_.size()}};
+        std::vector<Node> open{{0, 0, 0, keys_.size()}};
         while (!open.empty()) {
             const Node node = open.back();
             open.pop_back();
@@ -43,7 +99,7 @@ class Builder {
     }
 
   private:
-    // The node at a unit, and the pieces that go through it: [first, last), equal up to `depth`.
+    // The node at a unit, and the keys that go through it: [first, last), equal up to `depth`.
     struct Node {
         std::size_t unit;
         std::size_t depth;
@@ -52,49 +108,83 @@ class Builder {
     };
     static constexpr std::size_t TRIES = 64; // then a new block is begun
 
+    [[nodiscard]] unsigned char byte_of(const Key &key, std::size_t depth) const {
+        if (depth < HEAD) return static_cast<unsigned char>(key.head >> (8 * (HEAD - 1 - depth)));
+        return static_cast<unsigned char>(pieces_[key.id][depth]);
+    }
+    [[nodiscard]] bool ends_at(std::size_t key, std::size_t depth) const {
+        return pieces_[keys_[key].id].size() == depth;
+    }
+
     void place_children(Node node, std::vector<Node> &open) {
-        if (node.first < node.last && pieces_[node.first].text.size() == node.depth) {
-            auto &unit = units_[node.unit];
-            unit = (unit & ~(TrieTable::NO_PIECE << TrieTable::ID_SHIFT)) |
-                   static_cast<std::uint64_t>(pieces_[node.first].id) << TrieTable::ID_SHIFT;
-            while (node.first < node.last && pieces_[node.first].text.size() == node.depth)
-                ++node.first;
+        if (node.first < node.last && ends_at(node.first, node.depth)) {
+            end_piece(node.unit, keys_[node.first].id);
+            while (node.first < node.last && ends_at(node.first, node.depth)) ++node.first;
         }
-        if (node.first == node.last) return;
-        auto &bytes = bytes_;
-        bytes.clear();
+        if (node.last - node.first <= 1) {
+            if (node.first < node.last) place_rest(node);
+            return;
+        }
+        bytes_.clear();
         const std::size_t children = open.size();
         for (std::size_t at = node.first; at < node.last; ++at) {
-            const auto byte = static_cast<unsigned char>(pieces_[at].text[node.depth]);
-            if (bytes.empty() || bytes.back() != byte) {
-                bytes.push_back(byte);
+            const auto byte = byte_of(keys_[at], node.depth);
+            if (bytes_.empty() || bytes_.back() != byte) {
+                bytes_.push_back(byte);
                 open.push_back({0, node.depth + 1, at, at});
             }
             open.back().last = at + 1;
         }
-        const std::size_t base = free_base(bytes);
-        used_[base] = true;
-        units_[node.unit] |= static_cast<std::uint64_t>(base) << TrieTable::BASE_SHIFT;
-        for (std::size_t i = 0; i < bytes.size(); ++i) {
-            const std::size_t unit = base ^ bytes[i];
-            take(unit);
-            units_[unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | bytes[i];
-            open[children + i].unit = unit;
-        }
+        const std::size_t base = place_base(node.unit);
+        for (std::size_t i = 0; i < bytes_.size(); ++i)
+            open[children + i].unit = place_child(base, bytes_[i]);
     }
 
-    std::size_t free_base(const std::vector<unsigned char> &bytes) {
+    // The rest of the one piece that goes through a node.
+    void place_rest(const Node &node) {
+        const Key key = keys_[node.first];
+        const std::size_t size = pieces_[key.id].size();
+        std::size_t unit = node.unit;
+        for (std::size_t depth = node.depth; depth < size; ++depth) {
+            bytes_.assign(1, byte_of(key, depth));
+            unit = place_child(place_base(unit), bytes_.front());
+        }
+        end_piece(unit, key.id);
+    }
+
+    void end_piece(std::size_t unit, std::uint64_t id) {
+        units_[unit] = (units_[unit] & ~(TrieTable::NO_PIECE << TrieTable::ID_SHIFT)) |
+                       id << TrieTable::ID_SHIFT;
+    }
+
+    // A base for children by `bytes_`.
+    std::size_t place_base(std::size_t unit) {
+        const std::size_t base = free_base();
+        used_.set(base);
+        units_[unit] |= static_cast<std::uint64_t>(base) << TrieTable::BASE_SHIFT;
+        return base;
+    }
+
+    std::size_t place_child(std::size_t base, unsigned char byte) {
+        const std::size_t unit = base ^ byte;
+        free_.clear(unit);
+        units_[unit] = TrieTable::NO_PIECE << TrieTable::ID_SHIFT | byte;
+        return unit;
+    }
+
+    std::size_t free_base() {
         const auto fits = [&](std::size_t base) {
             return !used_[base] &&
-                   std::none_of(bytes.begin(), bytes.end(),
-                                [&](unsigned char byte) { return taken_[base ^ byte]; });
+                   std::ranges::all_of(bytes_, [&](auto byte) { return free_[base ^ byte]; });
         };
         std::size_t tries = 0;
-        for (std::size_t place = next_[0]; place != 0 && tries < TRIES; place = next_[place]) {
-            const std::size_t base = place ^ bytes.front();
+        for (std::size_t place = free_.next(first_); place < units_.size();
+             place = free_.next(place + 1)) {
+            const std::size_t base = place ^ bytes_.front();
             if (fits(base)) return base;
-            // What stands in the way of many is passed over from now on.
-            if (++tries == TRIES) drop_before(place);
+            if (++tries < TRIES) continue;
+            first_ = place; // what stands in the way of many is passed over from now on
+            break;
         }
         const std::size_t block = units_.size();
         add_block();
@@ -106,45 +196,18 @@ class Builder {
         if (size + TrieTable::BLOCK > TrieTable::BASE_LIMIT)
             throw UnsupportedError("the native core takes tries of less than 2^28 units");
         units_.resize(size + TrieTable::BLOCK, TrieTable::FREE);
-        taken_.resize(units_.size());
         used_.resize(units_.size());
-        next_.resize(units_.size());
-        previous_.resize(units_.size());
-        if (size == 0) return;
-        for (std::size_t place = size; place < units_.size(); ++place) append(place);
+        free_.resize(units_.size());
+        for (std::size_t place = size; place < units_.size(); ++place) free_.set(place);
     }
 
-    // The free places form a ring through place 0, the root's.
-    void append(std::size_t place) {
-        const std::size_t last = previous_[0];
-        next_[last] = previous_[0] = static_cast<std::uint32_t>(place);
-        previous_[place] = static_cast<std::uint32_t>(last);
-        next_[place] = 0;
-    }
-
-    void unlink(std::size_t place) {
-        if (next_[place] == place) return; // dropped before
-        next_[previous_[place]] = next_[place];
-        previous_[next_[place]] = previous_[place];
-        next_[place] = static_cast<std::uint32_t>(place);
-    }
-
-    void take(std::size_t place) {
-        taken_[place] = true;
-        unlink(place);
-    }
-
-    void drop_before(std::size_t end) {
-        while (next_[0] != end) unlink(next_[0]);
-    }
-
-    std::vector<Piece> pieces_;
+    const PieceTable &pieces_;
+    std::vector<Key> keys_;
     std::vector<unsigned char> bytes_; // of a node's children
     std::vector<std::uint64_t> units_;
-    std::vector<bool> taken_;
-    std::vector<bool> used_; // as a base
-    std::vector<std::uint32_t> next_;
-    std::vector<std::uint32_t> previous_;
+    Bits free_;             // units that are no node
+    Bits used_;             // as a base
+    std::size_t first_ = 0; // where units are looked for
 };
 
 } // namespace
@@ -152,12 +215,7 @@ class Builder {
 std::vector<std::uint64_t> build_trie(const PieceTable &pieces, std::string_view listed) {
     if (pieces.size() >= TrieTable::NO_PIECE)
         throw UnsupportedError("the native core takes tries of less than 2^27 pieces");
-    std::vector<Piece> sorted;
-    for (std::size_t number = 0; number < pieces.size(); ++number)
-        if (is_listed(listed, number) && !pieces[number].empty())
-            sorted.emplace_back(pieces[number], static_cast<std::uint32_t>(number));
-    std::sort(sorted.begin(), sorted.end());
-    return Builder(std::move(sorted)).build();
+    return Builder(pieces, sorted_keys(pieces, listed)).build();
 }
 
 } // namespace mtkit

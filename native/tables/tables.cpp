@@ -79,9 +79,8 @@ WordFilter::WordFilter(const WordTable &words)
     : bits_(std::max<std::size_t>(1, words.slots_.size() / 16)),
       shift_(static_cast<unsigned>(64 - std::countr_zero(64 * bits_.size()))) {
     for (const std::uint64_t slot : words.slots_) {
-        if (slot == 0) continue;
         const std::uint64_t bit = slot >> shift_; // of the hash, whose upper half is there
-        bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+        bits_[bit / 64] |= static_cast<std::uint64_t>(slot != 0) << (bit % 64);
     }
 }
 

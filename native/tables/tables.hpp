@@ -22,6 +22,7 @@
 //   DECO            the way back, see decoder.hpp
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -80,6 +81,7 @@ class PieceTable {
         : blob_(blob), ends_(ends) {}
 
     [[nodiscard]] std::size_t size() const { return ends_.size(); }
+    [[nodiscard]] std::string_view blob() const { return blob_; }
 
     // Piece number `index`; empty for a number that is none and where the ends are damaged.
     [[nodiscard]] std::string_view operator[](std::size_t index) const {
@@ -88,6 +90,13 @@ class PieceTable {
         const std::size_t start = index == 0 ? 0 : ends_[index - 1];
         if (start > end || end > blob_.size()) return {};
         return blob_.substr(start, end - start);
+    }
+
+    // hash_bytes() of a piece that is one of these and not empty.
+    [[nodiscard]] std::uint64_t hash_of(std::string_view piece) const {
+        const auto readable = static_cast<std::size_t>(blob_.data() + blob_.size() - piece.data());
+        if (piece.size() > SHORT_WORD || readable < SHORT_WORD) return hash_bytes(piece);
+        return hash_short(piece.data(), piece.size());
     }
 
     // Prefetch where a piece ends, and, once that is there, the piece.
@@ -101,9 +110,16 @@ class PieceTable {
     std::span<const std::uint32_t> ends_;
 };
 
-// Whether a piece counts: a byte each, of which 0 says no; all of them where there are no bytes.
-inline bool is_listed(std::string_view listed, std::size_t number) {
-    return listed.empty() || (number < listed.size() && listed[number] != 0);
+// The first of `count` pieces, from a number on, that is listed: a byte each, of which 0 says no;
+// all are where there are no bytes. `count`: none is.
+inline std::uint32_t next_listed(std::string_view listed, std::uint32_t number,
+                                 std::uint32_t count) {
+    if (listed.empty()) return number;
+    constexpr std::uint32_t STEP = sizeof(std::uint64_t);
+    const auto end = static_cast<std::uint32_t>(std::min<std::size_t>(listed.size(), count));
+    while (number + STEP <= end && load64(listed.data() + number) == 0) number += STEP;
+    while (number < end && listed[number] == 0) ++number;
+    return number < end ? number : count;
 }
 
 // Byte string -> number of the first piece that equals it.

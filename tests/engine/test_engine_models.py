@@ -292,3 +292,20 @@ def test_ranks_of_scores_in_runs(runs: int) -> None:
     order = sorted(set(scores), reverse=True)
     found = native.build_ranks(struct.pack(f"<{len(scores)}f", *scores), False, None)
     assert list(struct.unpack(f"<{len(scores)}I", found)) == [order.index(s) for s in scores]
+
+
+@pytest.mark.parametrize(
+    "others", [(), (-1e9,), (-1e9, -3e7, -1e9), (0.5,), (-0.5,), (7.0,), (-1e30,) * 70]
+)
+@pytest.mark.parametrize("layout", ["f", "d"])
+def test_ranks_of_scores_that_number_merges(others: tuple[float, ...], layout: str) -> None:
+    """Places are counted where scores are 0, -1, -2 ...; a few lower ones do not hinder that."""
+    rng = random.Random(len(others))
+    scores = [-0.0, 0.0, *(float(-number) for number in range(300) if number % 7), *others]
+    rng.shuffle(scores)
+    order = sorted(set(scores), reverse=True)
+    for floor in (None, -250.0):
+        packed = struct.pack(f"<{len(scores)}{layout}", *scores)
+        found = struct.unpack(f"<{len(scores)}I", native.build_ranks(packed, layout == "d", floor))
+        wanted = [order.index(s) if floor is None or s > floor else 0xFFFFFFFF for s in scores]
+        assert list(found) == wanted

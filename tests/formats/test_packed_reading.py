@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,7 @@ from mtkit.base.packed import Pieces
 from mtkit.errors import MtkitError
 from mtkit.formats import get_format, hf, spm, tiktoken
 from mtkit.formats.gguf.merges import parse_merges
-from mtkit.formats.spm.wire import parse
+from mtkit.formats.spm.wire import field, parse
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -88,8 +89,8 @@ def spm_small() -> bytes:
     """Return a SentencePiece model: the first pieces of a real one, and its other fields."""
     whole = (FIXTURES / "spm-unigram" / "tokenizer.model").read_bytes()
     fields = list(parse(whole, "model"))
-    pieces = [field.raw for field in fields if field.number == 1]
-    others = [field.raw for field in fields if field.number != 1]
+    pieces = [part.raw for part in fields if part.number == 1]
+    others = [part.raw for part in fields if part.number != 1]
     return b"".join([*pieces[:40], *others])
 
 
@@ -122,6 +123,28 @@ def test_changed_files_are_read_alike(name: str, monkeypatch: pytest.MonkeyPatch
         refused += isinstance(found, tuple)
     assert refused > 20
     assert kept > 5
+
+
+def test_pieces_of_all_shapes_are_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long ones and short ones, with and without score and type, more than room was made for."""
+    rng = random.Random(7)
+    others = [part.raw for part in parse(FILES["spm"][1], "model") if part.number != 1]
+    by_core = 0
+    for _ in range(60):
+        parts = [field(1, field(1, b"<unk>") + b"\x15\0\0\0\0\x18\2")]
+        for number in range(rng.choice((3, 40, 300))):
+            size = rng.choice((1, 1, 1, 2, 3, 9, 15, 16, 17, *range(112, 132), 300))
+            text = b"%d" % number + rng.randbytes(size).replace(b"\0", b"o")
+            score = b"\x15" + struct.pack("<f", rng.choice((0.0, -1.0, -7.25)))
+            kind = rng.choice((b"\x18\1", b"\x18\4", b"\x18\5", b"\x18\3"))
+            shape = rng.choice((score, score, score, score + kind, kind, b""))
+            parts.append(field(1, field(1, text) + shape))
+            if rng.random() < 0.01:
+                parts.append(rng.choice(others))
+        data = b"".join([*parts, *others])
+        by_core += native.read_spm_pieces(data) is not None
+        assert outcome(spm, data) == readable(monkeypatch, spm, data)
+    assert by_core == 60
 
 
 @pytest.mark.parametrize(
@@ -184,6 +207,15 @@ def test_pieces_are_found_without_an_index(monkeypatch: pytest.MonkeyPatch) -> N
         assert not packed.are_distinct()
         assert Pieces.of([b"a", b"", b"b"]).are_distinct()
         assert packed._ids is None
+
+
+@pytest.mark.parametrize("pieces", [[b"", b"a", b"ab", b"a", b"b"], [b"b", b"", b"a", b"ab"]])
+def test_an_index_finds_what_a_search_does(pieces: list[bytes]) -> None:
+    indexed, searched = Pieces.of(pieces), Pieces.of(pieces)
+    assert indexed.indexed().distinct == (len(set(pieces)) == len(pieces))
+    wanted = [b"a", b"", b"nothing", b"b", b"a"]
+    assert indexed.places(wanted) == searched.places(wanted)
+    assert list(map(indexed.find, wanted)) == list(map(searched.find, wanted))
 
 
 def test_merge_lines_are_read_alike() -> None:

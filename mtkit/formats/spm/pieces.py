@@ -111,16 +111,17 @@ def packed_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], bytes] |
     if found is None:
         return None
     blob, ends, types, scores, marks, rest = found
-    vocabulary = Vocabulary(
-        Pieces(blob, Numbers("I", ends)), Numbers("B", types), Numbers("f", scores)
-    )
+    pieces = Pieces(blob, Numbers("I", ends))
+    if not pieces.are_distinct():
+        return None
+    vocabulary = Vocabulary(pieces, Numbers("B", types), Numbers("f", scores))
     odd: dict[str, object] = {}
-    if marks.count(0) < len(marks):
-        import re
+    for name, mark in (("no_score", b"\1"), ("plain_type", b"\2")):
+        if mark in marks or b"\3" in marks:
+            import re
 
-        for name, runs in (("no_score", rb"[\1\3]+"), ("plain_type", rb"[\2\3]+")):
-            if found_runs := [list(run.span()) for run in re.finditer(runs, marks)]:
-                odd[name] = found_runs
+            runs = re.finditer(b"[" + mark + b"\3]+", marks)
+            odd[name] = [list(run.span()) for run in runs]
     return vocabulary, odd, rest
 
 
@@ -155,7 +156,7 @@ def check_packed(vocabulary: Vocabulary, *, byte_fallback: bool, kind_of_model: 
     plain = (
         types.count(TokenType.UNKNOWN) == 1
         and types.count(TokenType.BYTE) == len(spelled) == 256 * byte_fallback
-        and all(types[token_id] == TokenType.BYTE for token_id in spelled)
+        and {TokenType.BYTE}.issuperset(map(types.__getitem__, spelled))
         and any(kind in types for kind in SEGMENTED)
     )
     if plain:
