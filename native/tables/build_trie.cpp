@@ -59,19 +59,29 @@ std::vector<Key> sorted_keys(const PieceTable &pieces, std::string_view listed) 
     return keys;
 }
 
+// A bit for each place.
 class Bits {
   public:
     void resize(std::size_t count) { words_.resize((count + 63) / 64); }
     void set(std::size_t at) { words_[at / 64] |= std::uint64_t{1} << (at % 64); }
     void clear(std::size_t at) { words_[at / 64] &= ~(std::uint64_t{1} << (at % 64)); }
-    bool operator[](std::size_t at) const { return (words_[at / 64] >> (at % 64) & 1) != 0; }
-    // The first that is set from a place on; behind all where there is none.
-    [[nodiscard]] std::size_t next(std::size_t at) const {
-        std::size_t word = at / 64;
-        if (word >= words_.size()) return at;
-        std::uint64_t rest = words_[word] & ~std::uint64_t{0} << (at % 64);
-        while (rest == 0 && ++word < words_.size()) rest = words_[word];
-        return 64 * word + (rest == 0 ? 0 : static_cast<std::size_t>(std::countr_zero(rest)));
+
+    [[nodiscard]] std::size_t words() const { return words_.size(); }
+    [[nodiscard]] std::uint64_t word(std::size_t at) const { return words_[at]; }
+    // The bits of the 64 places `place ^ by` in the order of the places of a word.
+    [[nodiscard]] std::uint64_t word(std::size_t at, unsigned by) const {
+        std::uint64_t bits = words_[at ^ by / 64];
+        constexpr std::uint64_t LOWER[] = {0x5555555555555555, 0x3333333333333333,
+                                           0x0F0F0F0F0F0F0F0F, 0x00FF00FF00FF00FF,
+                                           0x0000FFFF0000FFFF, 0x00000000FFFFFFFF};
+        for (unsigned i = 0; i < 6; ++i) {
+            // Neighbours of so many places change theirs, or do not, without a branch.
+            const unsigned size = 1U << i;
+            const std::uint64_t wanted = std::uint64_t{0} - (by >> i & 1U);
+            const std::uint64_t differ = (bits >> size ^ bits) & LOWER[i] & wanted;
+            bits ^= differ | differ << size;
+        }
+        return bits;
     }
 
   private:
@@ -106,7 +116,7 @@ class Builder {
         std::size_t first;
         std::size_t last;
     };
-    static constexpr std::size_t TRIES = 64; // then a new block is begun
+    static constexpr std::size_t TRIES = 4; // of 64 places; then a new block is begun
 
     [[nodiscard]] unsigned char byte_of(const Key &key, std::size_t depth) const {
         if (depth < HEAD) return static_cast<unsigned char>(key.head >> (8 * (HEAD - 1 - depth)));
@@ -173,17 +183,19 @@ class Builder {
     }
 
     std::size_t free_base() {
-        const auto fits = [&](std::size_t base) {
-            return !used_[base] &&
-                   std::ranges::all_of(bytes_, [&](auto byte) { return free_[base ^ byte]; });
-        };
+        const unsigned first = bytes_.front();
+        while (first_ < free_.words() && free_.word(first_) == 0) ++first_;
         std::size_t tries = 0;
-        for (std::size_t place = free_.next(first_); place < units_.size();
-             place = free_.next(place + 1)) {
-            const std::size_t base = place ^ bytes_.front();
-            if (fits(base)) return base;
+        for (std::size_t at = first_; at < free_.words(); ++at) {
+            std::uint64_t fits = free_.word(at); // places of the first child
+            if (fits == 0) continue;
+            fits &= ~used_.word(at, first);
+            for (std::size_t i = 1; i < bytes_.size() && fits != 0; ++i)
+                fits &= free_.word(at, first ^ bytes_[i]);
+            if (fits != 0)
+                return (64 * at + static_cast<std::size_t>(std::countr_zero(fits))) ^ first;
             if (++tries < TRIES) continue;
-            first_ = place; // what stands in the way of many is passed over from now on
+            ++first_; // what stands in the way of many is passed over from now on
             break;
         }
         const std::size_t block = units_.size();
@@ -207,7 +219,7 @@ class Builder {
     std::vector<std::uint64_t> units_;
     Bits free_;             // units that are no node
     Bits used_;             // as a base
-    std::size_t first_ = 0; // where units are looked for
+    std::size_t first_ = 0; // word of `free_` from which on units are looked for
 };
 
 } // namespace
