@@ -94,6 +94,18 @@ def whole(view: memoryview) -> bytes:
     return owner if isinstance(owner, bytes) and len(owner) == view.nbytes else bytes(view)
 
 
+def places_of(data: bytes, byte: int) -> list[int]:
+    """Return where a byte stands among others, ascending."""
+    at, end = data.find(byte), data.rfind(byte) + 1
+    if data.count(byte, max(at, 0), end) == end - at:  # of many types all are one run
+        return list(range(at, end))
+    found = []
+    while at >= 0:
+        found.append(at)
+        at = data.find(byte, at + 1)
+    return found
+
+
 def narrowed(numbers: Numbers) -> Numbers:
     """Return doubles as float32 where that is exact for all, else as they are."""
     wide = array("d", numbers.data.tobytes())

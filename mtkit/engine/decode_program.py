@@ -11,11 +11,12 @@ from functools import cache
 from itertools import accumulate
 
 from mtkit.base.native import native
-from mtkit.base.packed import whole
+from mtkit.base.packed import places_of
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.opcodes import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
 from mtkit.engine.program_writer import numbers, text, u8, u32
 from mtkit.spec import TokenType, decoders
+from mtkit.spec.traverse import user_defined
 from mtkit.spec.vocabulary import BYTE_TOKENS
 
 TYPE_CHECKING = False
@@ -101,20 +102,8 @@ class DecodeProgram:
         mapped = self.mapped
         if mapped is None:
             mapped = native.raw_pieces(pieces.blob, pieces.ends.data)[2]
-        for token_id in _places(mapped, 0):
+        for token_id in places_of(mapped, 0):
             self.listed.setdefault(token_id, (0, spelled(token_id)))
-
-    def _of_role(self, *roles: int) -> list[int]:
-        """Return the ids that have one of the roles."""
-        types = self.spec.vocabulary.types
-        if types is None:
-            return list(range(len(self.spec.vocabulary))) if _NORMAL in roles else []
-        if len(roles) == 1:
-            return _places(whole(types.data), roles[0])
-        table = bytearray(256)
-        for role in roles:
-            table[role] = 1
-        return _places(whole(types.data).translate(table), 1)
 
     def _chain(self) -> None:
         """Components over the texts of tokens, or a rule that joins them."""
@@ -122,7 +111,6 @@ class DecodeProgram:
         from mtkit.pipeline.decoders.components import letters_to_bytes
         from mtkit.pipeline.decoders.decode import Decoding
         from mtkit.pipeline.normalizers.components import compile_normalizer
-        from mtkit.pipeline.pipeline import user_defined
 
         spec, pieces = self.spec, self.spec.vocabulary.pieces
         added = spec.added_tokens.tokens
@@ -134,7 +122,7 @@ class DecodeProgram:
 
         special = {token.content for token in added if token.special}
         wanted = {token.id for token in added if token.id >= 0}
-        wanted.update(self._of_role(TokenType.ABSENT))
+        wanted.update(self.spec.vocabulary.of_type(TokenType.ABSENT))
         wanted.update(pieces.places(special))
         for token_id in wanted:
             shown = decoding.token(token_id)
@@ -155,7 +143,7 @@ class DecodeProgram:
         spec = self.spec
         self.family = Family.ROLES
         added = {token.id: token for token in spec.added_tokens.tokens}
-        others = self._of_role(*(role for role in range(256) if role != _NORMAL))
+        others = self.spec.vocabulary.of_type(*(role for role in range(256) if role != _NORMAL))
         for token_id in {*added, *others}:
             if token_id < 0:
                 continue
@@ -203,11 +191,11 @@ class DecodeProgram:
             self.listed = {at: (0, bytes(piece)) for at, piece in enumerate(pieces)}
         if isinstance(decoder, decoders.AfterBos):
             self.family = Family.AFTER_BOS
-            for token_id in self._of_role(TokenType.CONTROL):
+            for token_id in self.spec.vocabulary.of_type(TokenType.CONTROL):
                 self.listed[token_id] = (IdFlag.HIDDEN, bytes(pieces[token_id]))
             return
         self.family = Family.SUBWORDS
-        of_bytes = self._of_role(TokenType.BYTE)
+        of_bytes = self.spec.vocabulary.of_type(TokenType.BYTE)
         first, last = (of_bytes[0], of_bytes[-1]) if of_bytes else (0, -1)
         together = last - first + 1 == len(of_bytes)  # as a rule
         spelled = pieces[first : last + 1] if together else [pieces[at] for at in of_bytes]
@@ -215,9 +203,9 @@ class DecodeProgram:
         for token_id, piece in zip(of_bytes, spelled, strict=True):
             if piece in byte_of:
                 self.listed[token_id] = byte_of[piece]
-        for token_id in self._of_role(TokenType.CONTROL):
+        for token_id in self.spec.vocabulary.of_type(TokenType.CONTROL):
             self.listed[token_id] = (IdFlag.PLAIN, b"")
-        for token_id in self._of_role(TokenType.UNKNOWN):
+        for token_id in self.spec.vocabulary.of_type(TokenType.UNKNOWN):
             self.listed[token_id] = (IdFlag.PLAIN, decoder.unk_surface)
 
 
@@ -225,15 +213,3 @@ class DecodeProgram:
 def _bytes_by_name() -> dict[bytes, tuple[int, bytes]]:
     """Return what byte tokens are decoded to."""
     return {piece: (IdFlag.BYTE, bytes((byte,))) for byte, piece in enumerate(BYTE_TOKENS)}
-
-
-def _places(marks: bytes, wanted: int) -> list[int]:
-    """Return where a byte string has a byte."""
-    first, end = marks.find(wanted), marks.rfind(wanted) + 1
-    if marks[first:end].count(wanted) == end - first:  # as a rule there is one run of them
-        return list(range(first, end))
-    found = []
-    while first >= 0:
-        found.append(first)
-        first = marks.find(wanted, first + 1)
-    return found

@@ -29,6 +29,7 @@ from mtkit.engine.sets import punctuation, set_of
 from mtkit.errors import UnsupportedError
 from mtkit.spec import normalizers, pre_tokenizers, replace
 from mtkit.spec.text import Text
+from mtkit.spec.traverse import user_defined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +97,6 @@ class Program:
     def _added(self, added: AddedTokens) -> bytes:
         from mtkit.pipeline.added_tokens import Cutter
         from mtkit.pipeline.normalizers.components import compile_normalizer
-        from mtkit.pipeline.pipeline import user_defined
 
         normalize = None
         if self.spec.normalizer and any(token.normalized for token in added.tokens):
@@ -182,8 +182,6 @@ class Program:
         if isinstance(component, normalizers.ByteLevel):
             return [u8(NormalizerKind.BYTE_LEVEL)]
         if isinstance(component, normalizers.Spaces):
-            from mtkit.pipeline.pipeline import user_defined
-
             return [self.spaces(component, user_defined(self.spec))]
         from mtkit.engine.unicode_steps import steps_of
 

@@ -12,8 +12,8 @@ from mtkit.pipeline.post_processors import assemble
 from mtkit.pipeline.pre_tokenizers import compile_pre_tokenizer
 from mtkit.pipeline.result import packed_rows
 from mtkit.pipeline.tokens import Tokens, pad
-from mtkit.spec import TokenType
 from mtkit.spec.models import Characters, ScoreBPE, Unigram, Words
+from mtkit.spec.traverse import user_defined
 from mtkit.unicode.utf8 import to_text
 
 TYPE_CHECKING = False
@@ -247,15 +247,3 @@ class Pipeline:
         tokens.set_type(number)
         tokens.sequence = [number] * len(tokens)
         return tokens
-
-
-def user_defined(spec: TokenizerSpec) -> tuple[bytes, ...]:
-    """Return the user-defined pieces of the vocabulary."""
-    types = spec.vocabulary.types
-    if types is None:
-        return ()
-    wanted = int(TokenType.USER_DEFINED)
-    raw, pieces = bytes(types.data), spec.vocabulary.pieces
-    if wanted not in raw:
-        return ()
-    return tuple(pieces[number] for number, role in enumerate(raw) if role == wanted)

@@ -25,10 +25,5 @@ def flat(component: Any) -> Iterator[Any]:
 
 def user_defined(spec: TokenizerSpec) -> tuple[bytes, ...]:
     """Return the user-defined pieces of the vocabulary."""
-    types = spec.vocabulary.types
-    if types is None:
-        return ()
-    wanted = int(TokenType.USER_DEFINED)
-    return tuple(
-        piece for piece, role in zip(spec.vocabulary.pieces, types, strict=True) if role == wanted
-    )
+    pieces = spec.vocabulary.pieces
+    return tuple(pieces[number] for number in spec.vocabulary.of_type(TokenType.USER_DEFINED))

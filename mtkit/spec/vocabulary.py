@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mtkit.base.packed import whole
+from mtkit.base.packed import places_of, whole
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -86,6 +86,18 @@ class Vocabulary(Record):
         if self.types is None:
             return bytes((TokenType.NORMAL,)) * len(self)
         return whole(self.types.data)
+
+    def of_type(self, *wanted: int) -> list[int]:
+        """Return the ids with one of some roles, ascending."""
+        if self.types is None:
+            return list(range(len(self))) if TokenType.NORMAL in wanted else []
+        types = whole(self.types.data)
+        if len(wanted) > 1:
+            table = bytearray(256)
+            for role in wanted:
+                table[role] = 1
+            return places_of(types.translate(table), 1)
+        return places_of(types, *wanted)
 
     @property
     def ids(self) -> dict[bytes, int]:
