@@ -24,35 +24,54 @@ inline const char *end_of(std::string_view text, std::string_view word) {
 
 template <typename Sink>
 void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const {
+    if (added_->cuts_nothing(whole.text)) {
+        walk_piece(whole.cut(0, whole.text.size()), parse_special, scratch, sink);
+        return;
+    }
     auto &cut = scratch.cut;
     cut.clear();
     added_->cut(whole, parse_special, cut);
     for (const auto &raw : cut) {
-        if (raw.id != NONE) {
+        if (raw.id != NONE)
             sink.added(raw);
-            continue;
-        }
-        Part part = raw.part;
-        if (part.text.empty()) continue; // no reference gives tokens for nothing
-        if constexpr (requires { sink.chunks(part); })
-            if (sink.chunks(part)) continue;
-        if (normalizer_) normalizer_->run(part, scratch.arena);
-        auto &pieces = scratch.pieces;
-        pieces.clear();
-        added_->cut_normalized(part, parse_special, pieces);
-        for (const auto &piece : pieces) {
-            if (piece.id != NONE)
-                sink.added(piece);
-            else if (cut_.pattern != nullptr)
-                cut_words(piece.part, sink);
-            else if (pre_tokenizer_)
-                pre_tokenizer_->run(piece.part, scratch.arena, [&](const Part &word) {
-                    unit(word, end_of(piece.part.text, word.text), scratch, sink);
-                });
-            else
-                unit(piece.part, end_of(piece.part.text, piece.part.text), scratch, sink);
-        }
+        else
+            walk_piece(raw.part, parse_special, scratch, sink);
     }
+}
+
+// What lies between added tokens.
+template <typename Sink>
+void Engine::walk_piece(Part part, int parse_special, Scratch &scratch, Sink &sink) const {
+    if (part.text.empty()) return; // no reference gives tokens for nothing
+    if constexpr (requires { sink.chunks(part); })
+        if (sink.chunks(part)) return;
+    if (normalizer_) normalizer_->run(part, scratch.arena);
+    if (added_->cuts_nothing_late(part.text)) {
+        walk_words(part.cut(0, part.text.size()), scratch, sink);
+        return;
+    }
+    auto &pieces = scratch.pieces;
+    pieces.clear();
+    added_->cut_normalized(part, parse_special, pieces);
+    for (const auto &piece : pieces) {
+        if (piece.id != NONE)
+            sink.added(piece);
+        else
+            walk_words(piece.part, scratch, sink);
+    }
+}
+
+// Normalized text without added tokens.
+template <typename Sink>
+void Engine::walk_words(const Part &part, Scratch &scratch, Sink &sink) const {
+    if (cut_.pattern != nullptr)
+        cut_words(part, sink);
+    else if (pre_tokenizer_)
+        pre_tokenizer_->run(part, scratch.arena, [&](const Part &word) {
+            unit(word, end_of(part.text, word.text), scratch, sink);
+        });
+    else
+        unit(part, part.text.data() + part.text.size(), scratch, sink);
 }
 
 template <typename Sink> void Engine::cut_words(const Part &part, Sink &sink) const {

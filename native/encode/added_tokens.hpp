@@ -79,11 +79,18 @@ class AddedTokens {
   public:
     explicit AddedTokens(Reader &program, unsigned depth = 0);
 
+    // Whether a text has none that is looked for in the raw text, and is one piece: most have none.
+    [[nodiscard]] bool cuts_nothing(std::string_view text) const {
+        return !first_ && raw_.next(text, 0) == text.size();
+    }
     // Cut the tokens that are looked for in the raw text.
     void cut(const Part &part, int parse_special, std::vector<Segment> &out) const;
     // Whether some are looked for in the normalized text, or fail there.
     [[nodiscard]] bool late() const { return vanished_ || !late_.empty(); }
-    // Cut those that are looked for in the normalized text.
+    // The same for those that are looked for in the normalized text.
+    [[nodiscard]] bool cuts_nothing_late(std::string_view text) const {
+        return !vanished_ && late_.next(text, 0) == text.size();
+    }
     void cut_normalized(const Part &part, int parse_special, std::vector<Segment> &out) const;
 
   private:

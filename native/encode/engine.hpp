@@ -154,6 +154,9 @@ class Engine {
     // The way of a text to its words; see walk.hpp.
     template <typename Sink>
     void walk(const Part &whole, int parse_special, Scratch &scratch, Sink &&sink) const;
+    template <typename Sink>
+    void walk_piece(Part part, int parse_special, Scratch &scratch, Sink &sink) const;
+    template <typename Sink> void walk_words(const Part &part, Scratch &scratch, Sink &sink) const;
     template <typename Sink> void cut_words(const Part &part, Sink &sink) const;
     template <typename Sink>
     void unit(const Part &part, const char *readable, const Scratch &scratch, Sink &sink) const;
