@@ -57,7 +57,7 @@ def hash_(
       mtkit hash tokenizer.json --tokenizer
     """
     from mtkit.base.escape import printable
-    from mtkit.errors import UsageError
+    from mtkit.errors import FormatError, UsageError
     from mtkit.gguf import open_gguf
     from mtkit.gguf.digests import ALGORITHMS, available, line
     from mtkit.gguf.shards import all_files
@@ -67,7 +67,12 @@ def hash_(
     if tokenizer:
         _tokenizer(file, as_json=as_json)
         return
-    first = open_gguf(gguf_named(file))
+    try:
+        first = open_gguf(gguf_named(file))
+    except FormatError as error:
+        if error.field == "magic":
+            error.hint += "; --tokenizer hashes a tokenizer"
+        raise
     source = all_files(first)
     if not any(one.tensors for one in source):
         raise UsageError(

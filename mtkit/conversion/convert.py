@@ -12,7 +12,7 @@ from mtkit.base.record import Record, replace
 from mtkit.conversion.targets import format_of, make_folder, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
 from mtkit.errors import LossError, MtkitError, UnsupportedError, UsageError
-from mtkit.formats import get_format, other_readings
+from mtkit.formats import FORMATS, get_format, other_readings
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.sources import hub
 from mtkit.tokenizer.load import load
@@ -80,7 +80,11 @@ def convert(
     """
     from mtkit.formats.contract import WriteOptions
 
-    module = get_format(to or format_of(dst))
+    wanted = to or format_of(dst)
+    if not wanted:
+        said = f"{str(dst)!r} does not say a format" if dst else "no format is given"
+        raise UsageError(said, field="to", hint=f"one of {', '.join(sorted(FORMATS))}")
+    module = get_format(wanted)
     if not hasattr(module, "write"):
         raise UnsupportedError(f"{module.TITLE} can be read but not written")
     options = options or WriteOptions()

@@ -36,6 +36,18 @@ def test_count_names_the_file_that_is_not_text(mtkit: Run, tmp_path: Path) -> No
     assert f"{bad}: text at offset 4: is not valid UTF-8" in done.stderr.decode()
 
 
+@pytest.mark.parametrize("how", [[], ["--json"], ["--lines"], ["--trace"], ["--count"]])
+def test_encode_names_the_file_that_is_not_text(mtkit: Run, tmp_path: Path, how: list[str]) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_bytes(b"four")
+    bad.write_bytes(b"four\xff")
+    done = mtkit("encode", "-f", str(good), "-f", str(bad), "-t", BBPE, *how)
+    assert done.returncode == 2
+    assert f"{bad}: text at offset 4: is not valid UTF-8" in done.stderr.decode()
+    piped = mtkit("encode", "-t", BBPE, *how, stdin=b"four\xff")
+    assert piped.stderr.decode().startswith("mtkit: text at offset 4: is not valid UTF-8")
+
+
 def test_count_has_a_row_for_each_file_and_the_total(mtkit: Run, tmp_path: Path) -> None:
     tokenizer = load(str(WORDPIECE))
     texts = {"one": "a text", "two": "another one, longer", "three": ""}

@@ -311,8 +311,11 @@ def test_a_fixed_name_says_its_format(name: str) -> None:
 def test_no_format_is_guessed_of_other_names() -> None:
     for dst in (None, "", "out/", "x", "x.txt", "x.gguf.bak"):
         assert format_of(dst) == ""
-    with pytest.raises(UsageError, match="no format is called ''"):
-        convert(FIXTURES / "spm-bpe" / "tokenizer.model", "x.txt")
+    model = FIXTURES / "spm-bpe" / "tokenizer.model"
+    with pytest.raises(UsageError, match=r"'x\.txt' does not say a format; one of gguf"):
+        convert(model, "x.txt")
+    with pytest.raises(UsageError, match="no format is given"):
+        convert(model)
 
 
 def test_a_token_behind_the_vocabulary_is_left_out(mtkit, tmp_path) -> None:

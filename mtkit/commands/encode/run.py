@@ -65,47 +65,51 @@ def run(
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos or messages is not None)
     source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
+    texts = _Texts(text, prompt, files, lines=lines)
     if messages is None:
-        groups = _groups(text, prompt, files, lines=lines)
+        groups = iter(texts)
     else:
         from mtkit.commands.conversation import rendered
 
         groups = iter([[rendered(source, messages)]])
-    if trace:
-        from mtkit.commands.encode.trace import show_trace
+    try:
+        if trace:
+            from mtkit.commands.encode.trace import show_trace
 
-        for one in chain.from_iterable(groups):
-            show_trace(
-                source.trace(one, add_special_tokens=template, parse_special=special),
-                as_json=as_json,
-            )
-        return
-    from mtkit.commands import output
-
-    to_ids, to_encoding = _encoder(source, template, special, truncate, bos=bos, eos=eos)
-    if count and len(files or ()) > 1 and not lines:
-        from mtkit.commands.count import show_counts
-
-        texts = zip(files or (), chain.from_iterable(groups), strict=True)
-        counts = [(name, sum(map(len, to_ids(one)))) for name, one in texts]
-        show_counts(counts, as_json=as_json)
-        return
-    plain = only_ids or not output.is_terminal()
-    if count or (plain and not (as_json or only_tokens or offsets)):
-        if lines and not (count or bos or eos) and truncate is None:
-            for group in groups:
-                found = source.encode_batch_ids(
-                    group, add_special_tokens=template, parse_special=special
+            for one in chain.from_iterable(groups):
+                show_trace(
+                    source.trace(one, add_special_tokens=template, parse_special=special),
+                    as_json=as_json,
                 )
-                output.write("".join(" ".join(map(str, ids)) + "\n" for ids in found))
             return
-        for group in groups:
-            _write_numbers(map(to_ids, group), count=count, as_json=as_json, lines=lines)
-        return
-    form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
-    printer = _Printer(source, to_encoding, form)
-    for one in chain.from_iterable(groups):
-        printer.print(one)
+        from mtkit.commands import output
+
+        to_ids, to_encoding = _encoder(source, template, special, truncate, bos=bos, eos=eos)
+        if count and len(files or ()) > 1 and not lines:
+            from mtkit.commands.count import show_counts
+
+            named = zip(files or (), chain.from_iterable(groups), strict=True)
+            counts = [(name, sum(map(len, to_ids(one)))) for name, one in named]
+            show_counts(counts, as_json=as_json)
+            return
+        plain = only_ids or not output.is_terminal()
+        if count or (plain and not (as_json or only_tokens or offsets)):
+            if lines and not (count or bos or eos) and truncate is None:
+                for group in groups:
+                    found = source.encode_batch_ids(
+                        group, add_special_tokens=template, parse_special=special
+                    )
+                    output.write("".join(" ".join(map(str, ids)) + "\n" for ids in found))
+                return
+            for group in groups:
+                _write_numbers(map(to_ids, group), count=count, as_json=as_json, lines=lines)
+            return
+        form = "json" if as_json else "tokens" if only_tokens else "offsets" if offsets else "table"
+        printer = _Printer(source, to_encoding, form)
+        for one in chain.from_iterable(groups):
+            printer.print(one)
+    except UsageError as error:
+        raise error.located(texts.file) from None
 
 
 def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: bool) -> None:
@@ -124,18 +128,37 @@ def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: b
             output.write_numbers(ids)
 
 
-def _groups(
-    text: str | None, prompt: str | None, files: Sequence[str] | None, *, lines: bool
-) -> Iterator[list[bytes]]:
-    """Yield what is to be encoded: whole texts one by one, lines as they come."""
-    if text is not None and os.path.isfile(text):
-        sys.stderr.write("mtkit: the text is the name of a file; --file reads the file\n")
-    hint = 'mtkit encode "Hello, MNN!" or --file FILE'
-    for _, content in texts_of(text, prompt, files, hint):
-        if lines:
-            yield from lines_of(content)
-        else:
-            yield [content if isinstance(content, bytes) else content.read()]
+class _Texts:
+    """The texts that are to be encoded: whole ones one by one, lines as they come.
+
+    Attributes:
+        file: Where the last one comes from; "" for the command line and a pipe.
+    """
+
+    def __init__(
+        self,
+        text: str | None,
+        prompt: str | None,
+        files: Sequence[str] | None,
+        *,
+        lines: bool,
+    ) -> None:
+        self.text = text
+        self.prompt = prompt
+        self.files = files
+        self.lines = lines
+        self.file = ""
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        if self.text is not None and os.path.isfile(self.text):
+            sys.stderr.write("mtkit: the text is the name of a file; --file reads the file\n")
+        hint = 'mtkit encode "Hello, MNN!" or --file FILE'
+        for name, content in texts_of(self.text, self.prompt, self.files, hint):
+            self.file = name if name != "-" else ""
+            if self.lines:
+                yield from lines_of(content)
+            else:
+                yield [content if isinstance(content, bytes) else content.read()]
 
 
 class _Printer:
