@@ -222,7 +222,8 @@ class _Comparison:
         special = set(self._special(self.ids))
         ordinary = [text for text in self.ids if text not in special]
         if ordinary and "ids" not in self.codes and "ids-possible" not in allowed:
-            named = "; ".join(loss.effect for loss in self.losses if loss.code == "ids-possible")
+            effects = [loss.effect for loss in self.losses if loss.code == "ids-possible"]
+            named = "; ".join(dict.fromkeys(effects))
             raise LossError(
                 f"{len(ordinary)} of {self.total} texts get other ids ({named}), the first is "
                 f"{ordinary[0]!r}",

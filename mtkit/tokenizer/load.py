@@ -22,7 +22,7 @@ MOST_CACHE = (1 << 63) - 1
 
 
 def load(
-    path_or_name: str | os.PathLike[str] | None = None,
+    path_or_name: str | bytes | os.PathLike[str] | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
     download: bool = False,
@@ -46,7 +46,7 @@ def load(
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
-    name = os.fspath(path_or_name) if path_or_name is not None else None
+    name = os.fsdecode(path_or_name) if path_or_name is not None else None
     if cache_bytes is not None and not isinstance(cache_bytes, int):
         raise TypeError(f"cache_bytes is a number of bytes, not {type(cache_bytes).__name__}")
     if cache_bytes is not None and not 0 <= cache_bytes <= MOST_CACHE:

@@ -23,7 +23,7 @@ from mtkit.base.binary import Source
 from mtkit.conversion.convert import asked_for, convert
 from mtkit.conversion.targets import format_of
 from mtkit.conversion.verify import memory_source, special_texts, verify
-from mtkit.errors import AnswerNo, MtkitError, UnsupportedError, UsageError
+from mtkit.errors import AnswerNo, LossError, MtkitError, UnsupportedError, UsageError
 from mtkit.formats import FORMATS, get_format, hf, mtok
 from mtkit.formats.contract import LOSS_CODES, WriteOptions
 from mtkit.formats.mtok import writer as mtok_write
@@ -316,6 +316,13 @@ def test_no_format_is_guessed_of_other_names() -> None:
         convert(model, "x.txt")
     with pytest.raises(UsageError, match="no format is given"):
         convert(model)
+
+
+def test_a_refusal_says_each_effect_once(tmp_path: Path) -> None:
+    """bert's normalizer and its pre-tokenizer are both code of llama.cpp's own in a GGUF."""
+    with pytest.raises(LossError) as caught:
+        convert(FIXTURES / "wordpiece" / "tokenizer.json", tmp_path / "x.gguf")
+    assert str(caught.value).count("llama.cpp's own code") == 1
 
 
 def test_a_token_behind_the_vocabulary_is_left_out(mtkit, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -61,3 +62,10 @@ def test_a_buffer_is_a_text(tokenizer: mtkit.Tokenizer) -> None:
     expected = tokenizer.encode_ids("Hello")
     assert tokenizer.encode_ids(bytearray(b"Hello")) == expected
     assert tokenizer.encode_ids(memoryview(b"Hello")) == expected
+
+
+def test_a_path_may_be_text_bytes_or_an_object() -> None:
+    path = FIXTURES / "spm-bpe" / "tokenizer.model"
+    ids = mtkit.load(path).encode_ids("Hello, MNN!")
+    assert mtkit.load(str(path)).encode_ids("Hello, MNN!") == ids
+    assert mtkit.load(os.fsencode(path)).encode_ids("Hello, MNN!") == ids
