@@ -89,15 +89,15 @@ class Numbers(Sequence["Any"]):
 
 
 def whole(view: memoryview) -> bytes:
-    """Return the bytes that a view shows: the object that it is of, where it shows all of that."""
+    """Return the bytes of a contiguous view, without a copy where it shows a whole bytes object."""
     owner = view.obj
     return owner if isinstance(owner, bytes) and len(owner) == view.nbytes else bytes(view)
 
 
-def places_of(data: bytes, byte: int) -> list[int]:
+def places_of_byte(data: bytes, byte: int) -> list[int]:
     """Return where a byte stands among others, ascending."""
     at, end = data.find(byte), data.rfind(byte) + 1
-    if data.count(byte, max(at, 0), end) == end - at:  # of many types all are one run
+    if data.count(byte, max(at, 0), end) == end - at:  # as the ids of a type mostly are
         return list(range(at, end))
     found = []
     while at >= 0:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import accumulate
 
 from mtkit.base.native import native
-from mtkit.base.packed import places_of
+from mtkit.base.packed import places_of_byte
 from mtkit.engine.decode_steps import FIRST_SPACE, bytewise_steps, chain_steps, clean_steps
 from mtkit.engine.opcodes import DECODER_VERSION, Family, IdFlag, NormalizerKind, Spelling
 from mtkit.engine.program_writer import numbers, text, u8, u32
@@ -102,7 +102,7 @@ class DecodeProgram:
         mapped = self.mapped
         if mapped is None:
             mapped = native.raw_pieces(pieces.blob, pieces.ends.data)[2]
-        for token_id in places_of(mapped, 0):
+        for token_id in places_of_byte(mapped, 0):
             self.listed.setdefault(token_id, (0, spelled(token_id)))
 
     def _chain(self) -> None:

@@ -209,8 +209,8 @@ class _Model:
     def _roles(self, *, everything: bool) -> None:
         """Make the tables of segmented and of reserved pieces."""
         listed = self.listed if everything else self._of_role(*SEGMENTED)
-        index = None if self.raw else self.vocabulary.pieces.indexed()
-        self.sections["WORD"] = (index and index.words(listed)) or self._word_table(listed)
+        words = None if self.raw else self.vocabulary.pieces.indexed().words(listed)
+        self.sections["WORD"] = self._word_table(listed) if words is None else words
         if self.types:
             self.sections["KIND"] = self.types
             self.sections["RSVD"] = self._word_table(self._of_role(*RESERVED))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mtkit.base.packed import places_of, whole
+from mtkit.base.packed import places_of_byte, whole
 from mtkit.base.record import Record
 
 TYPE_CHECKING = False
@@ -87,17 +87,17 @@ class Vocabulary(Record):
             return bytes((TokenType.NORMAL,)) * len(self)
         return whole(self.types.data)
 
-    def of_type(self, *wanted: int) -> list[int]:
+    def of_type(self, role: int, *others: int) -> list[int]:
         """Return the ids with one of some roles, ascending."""
         if self.types is None:
-            return list(range(len(self))) if TokenType.NORMAL in wanted else []
+            return list(range(len(self))) if TokenType.NORMAL in (role, *others) else []
         types = whole(self.types.data)
-        if len(wanted) > 1:
-            table = bytearray(256)
-            for role in wanted:
-                table[role] = 1
-            return places_of(types.translate(table), 1)
-        return places_of(types, *wanted)
+        if not others:
+            return places_of_byte(types, role)
+        table = bytearray(256)
+        for each in (role, *others):
+            table[each] = 1
+        return places_of_byte(types.translate(table), 1)
 
     @property
     def ids(self) -> dict[bytes, int]:

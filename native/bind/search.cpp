@@ -79,7 +79,7 @@ class BoundIndex {
             nullptr, static_cast<Py_ssize_t>(*size * sizeof(std::uint64_t)));
         if (made == nullptr) nb::raise_python_error();
         auto out = nb::steal<nb::bytes>(made);
-        // The characters of a bytes are aligned to 8.
+        // CPython aligns the data of a bytes object to 8.
         index_.write_without(marks.text(),
                              {reinterpret_cast<std::uint64_t *>(PyBytes_AsString(made)), *size});
         return out;

@@ -79,7 +79,7 @@ class AddedTokens {
   public:
     explicit AddedTokens(Reader &program, unsigned depth = 0);
 
-    // Whether a text has none that is looked for in the raw text, and is one piece: most have none.
+    // Whether it is certain that cut() would leave a text whole, as it does with most.
     [[nodiscard]] bool cuts_nothing(std::string_view text) const {
         return !first_ && raw_.next(text, 0) == text.size();
     }
@@ -87,10 +87,11 @@ class AddedTokens {
     void cut(const Part &part, int parse_special, std::vector<Segment> &out) const;
     // Whether some are looked for in the normalized text, or fail there.
     [[nodiscard]] bool late() const { return vanished_ || !late_.empty(); }
-    // The same for those that are looked for in the normalized text.
+    // Whether it is certain that cut_normalized() would leave a text whole.
     [[nodiscard]] bool cuts_nothing_late(std::string_view text) const {
         return !vanished_ && late_.next(text, 0) == text.size();
     }
+    // Cut those that are looked for in the normalized text.
     void cut_normalized(const Part &part, int parse_special, std::vector<Segment> &out) const;
 
   private:

@@ -98,10 +98,12 @@ Piece read_any(Message fields) {
     return piece;
 }
 
-// Writes the columns behind each other's ends, which vectors and strings check for each number.
+// Appends to columns that are made large beforehand: push_back() would check the room of each for
+// every piece.
 class Columns {
   public:
     Columns(SpmPieces &out, std::size_t bytes) : out_(out) {
+        bytes = std::min(bytes, MOST);
         constexpr std::size_t PIECE = 15; // bytes that most take, of which half are text
         out_.blob.resize(bytes / 2);
         make_room(bytes / PIECE + 1);
@@ -132,7 +134,8 @@ class Columns {
     }
 
   private:
-    static constexpr std::size_t WIDE = 16; // bytes that are copied at once
+    static constexpr std::size_t WIDE = 16;       // bytes that are copied at once
+    static constexpr std::size_t MOST = 4U << 20; // of a file for which there is room beforehand
 
     void make_room(std::size_t count) {
         out_.ends.resize(count);

@@ -41,6 +41,7 @@ std::size_t word_slots(std::size_t pieces) {
 }
 
 WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::string_view listed) {
+    listed = listed.substr(0, pieces.size());
     const std::size_t count = pieces.size() + extra.size();
     const auto left_out = std::count(listed.begin(), listed.end(), '\0');
     const std::size_t size = word_slots(count - static_cast<std::size_t>(left_out));
@@ -100,7 +101,10 @@ void remove_word(std::span<std::uint64_t> slots, const PieceTable &pieces, std::
         return hash_bytes(pieces[static_cast<std::uint32_t>(slot) - 1]) & mask;
     };
     std::size_t hole = hash_bytes(pieces[number]) & mask;
-    while (static_cast<std::uint32_t>(slots[hole]) != number + 1) hole = (hole + 1) & mask;
+    for (std::size_t tries = 0; static_cast<std::uint32_t>(slots[hole]) != number + 1; ++tries) {
+        if (tries > mask) return; // somebody has changed the pieces
+        hole = (hole + 1) & mask;
+    }
     // What would no longer be found behind the hole moves into it.
     for (std::size_t at = (hole + 1) & mask; slots[at] != 0; at = (at + 1) & mask) {
         if (((at - home(slots[at])) & mask) < ((at - hole) & mask)) continue;

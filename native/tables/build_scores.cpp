@@ -15,6 +15,7 @@ constexpr double USER_DEFINED_BONUS = 0.1; // for each byte after the first
 constexpr std::uint8_t ABSENT = 255;
 
 void check(std::span<const double> scores) {
+    // Counted, not searched for: the loop has no exit, and compares several at a time.
     if (std::ranges::count_if(scores, [](double score) { return std::isnan(score); }) > 0)
         throw UnsupportedError("the core compares numbers alone");
 }

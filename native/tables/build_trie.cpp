@@ -116,7 +116,10 @@ class Builder {
         std::size_t first;
         std::size_t last;
     };
-    static constexpr std::size_t TRIES = 4; // of 64 places; then a new block is begun
+    // Of 64 places each: how many with free ones are tried before a new block is begun, and how far
+    // they may be apart.
+    static constexpr std::size_t TRIES = 4;
+    static constexpr std::size_t WINDOW = 64;
 
     [[nodiscard]] unsigned char byte_of(const Key &key, std::size_t depth) const {
         if (depth < HEAD) return static_cast<unsigned char>(key.head >> (8 * (HEAD - 1 - depth)));
@@ -186,7 +189,8 @@ class Builder {
         const unsigned first = bytes_.front();
         while (first_ < free_.words() && free_.word(first_) == 0) ++first_;
         std::size_t tries = 0;
-        for (std::size_t at = first_; at < free_.words(); ++at) {
+        const std::size_t end = std::min(first_ + WINDOW, free_.words());
+        for (std::size_t at = first_; at < end; ++at) {
             std::uint64_t fits = free_.word(at); // places of the first child
             if (fits == 0) continue;
             fits &= ~used_.word(at, first);
@@ -194,10 +198,10 @@ class Builder {
                 fits &= free_.word(at, first ^ bytes_[i]);
             if (fits != 0)
                 return (64 * at + static_cast<std::size_t>(std::countr_zero(fits))) ^ first;
-            if (++tries < TRIES) continue;
-            ++first_; // what stands in the way of many is passed over from now on
-            break;
+            if (++tries == TRIES) break;
         }
+        // What stands in the way of many is passed over from now on.
+        if (tries == TRIES || end < free_.words()) ++first_;
         const std::size_t block = units_.size();
         add_block();
         return block;

@@ -18,6 +18,9 @@ class PieceIndex {
     // The pieces are not copied. Throws FormatError where they reach beyond their texts.
     PieceIndex(std::string_view blob, std::span<const std::uint32_t> ends);
 
+    PieceIndex(const PieceIndex &) = delete; // words_ lies in slots_
+    PieceIndex &operator=(const PieceIndex &) = delete;
+
     // Whether no two of them are equal.
     [[nodiscard]] bool distinct() const { return distinct_; }
 

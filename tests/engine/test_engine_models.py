@@ -294,12 +294,17 @@ def test_ranks_of_scores_in_runs(runs: int) -> None:
     assert list(struct.unpack(f"<{len(scores)}I", found)) == [order.index(s) for s in scores]
 
 
+INF = float("inf")
+
+
 @pytest.mark.parametrize(
-    "others", [(), (-1e9,), (-1e9, -3e7, -1e9), (0.5,), (-0.5,), (7.0,), (-1e30,) * 70]
+    "others",
+    [(), (-1e9,), (-1e9, -3e7, -1e9), (0.5,), (-0.5,), (7.0,), (-1e30,) * 70, (INF, -INF), (-INF,)],
 )
 @pytest.mark.parametrize("layout", ["f", "d"])
 def test_ranks_of_scores_that_number_merges(others: tuple[float, ...], layout: str) -> None:
     """Places are counted where scores are 0, -1, -2 ...; a few lower ones do not hinder that."""
+    assert native.build_ranks(b"", layout == "d", None) == b""
     rng = random.Random(len(others))
     scores = [-0.0, 0.0, *(float(-number) for number in range(300) if number % 7), *others]
     rng.shuffle(scores)

@@ -209,6 +209,17 @@ def test_pieces_are_found_without_an_index(monkeypatch: pytest.MonkeyPatch) -> N
         assert packed._ids is None
 
 
+def test_equal_pieces_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = FILES["spm"][1]
+    pieces = [part.raw for part in parse(data, "model") if part.number == 1]
+    twice = pieces[7] + data
+    assert native.read_spm_pieces(twice) is not None
+    found = outcome(spm, twice)
+    assert found == readable(monkeypatch, spm, twice)
+    assert isinstance(found, tuple)
+    assert "pieces[8]: is the same as pieces[0]" in found[1]
+
+
 @pytest.mark.parametrize("pieces", [[b"", b"a", b"ab", b"a", b"b"], [b"b", b"", b"a", b"ab"]])
 def test_an_index_finds_what_a_search_does(pieces: list[bytes]) -> None:
     indexed, searched = Pieces.of(pieces), Pieces.of(pieces)

@@ -115,14 +115,17 @@ def packed_pieces(data: Buffer) -> tuple[Vocabulary, dict[str, object], bytes] |
     if not pieces.are_distinct():
         return None
     vocabulary = Vocabulary(pieces, Numbers("B", types), Numbers("f", scores))
-    odd: dict[str, object] = {}
-    for name, mark in (("no_score", b"\1"), ("plain_type", b"\2")):
-        if mark in marks or b"\3" in marks:
-            import re
+    odd = {"no_score": _runs(marks, b"\1"), "plain_type": _runs(marks, b"\2")}
+    return vocabulary, {name: runs for name, runs in odd.items() if runs}, rest
 
-            runs = re.finditer(b"[" + mark + b"\3]+", marks)
-            odd[name] = [list(run.span()) for run in runs]
-    return vocabulary, odd, rest
+
+def _runs(marks: bytes, mark: bytes) -> list[list[int]]:
+    """Return where runs of ids begin and end that have a mark, alone or with the other one (3)."""
+    if mark not in marks and b"\3" not in marks:
+        return []
+    import re
+
+    return [list(run.span()) for run in re.finditer(b"[" + mark + b"\3]+", marks)]
 
 
 def write_pieces(vocabulary: Vocabulary, odd: dict[str, Any]) -> Iterator[bytes]:
