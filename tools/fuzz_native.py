@@ -2,10 +2,10 @@
 
     python -m tools.fuzz_native [--seconds N] [TARGET ...]
 
-A target is ``tables``, ``splitter``, ``files``, or ``models/NAME`` for a kind of model; without one
-all are run, one after the other. First inputs are made from small tokenizers; what libFuzzer adds
-stays in build/fuzz/corpus, what it finds in build/fuzz/found. Exit status 1 where it found
-something, 4 where Clang is missing.
+A target is ``tables``, ``splitter``, ``files``, ``pieces``, or ``models/NAME`` for a kind of model;
+without one all are run, one after the other. First inputs are made from small tokenizers; what
+libFuzzer adds stays in build/fuzz/corpus, what it finds in build/fuzz/found. Exit status 1 where it
+found something, 4 where Clang is missing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 
 from benchmarks.growth_models import small_models
 from mtkit.engine import tables
+from mtkit.formats.spm.wire import field
 from mtkit.patterns.matcher import build as pattern_tables
 from mtkit.spec.text import Regex
 from tools.native import ROOT, build
@@ -80,6 +81,18 @@ def first_files() -> list[bytes]:
     return [bytes((8, 0, 0, flags)) + data for flags in range(4) for data in (entries, strings)]
 
 
+def first_pieces() -> list[bytes]:
+    """Small SentencePiece models: pieces alone, with types, with other fields."""
+    mark = "\u2581".encode()
+    pieces = [b"<unk>", b"<s>", mark, b"a", b"b", b"ab", mark + b"ab", b"a" * 40]
+    scored = [field(1, piece) + b"\x15" + struct.pack("<f", -n) for n, piece in enumerate(pieces)]
+    typed = [part + bytes((0x18, 1 + n % 6)) for n, part in enumerate(scored)]
+    plain, with_types = (b"".join(field(1, part) for part in parts) for parts in (scored, typed))
+    settings = field(2, field(3, 2)) + field(3, field(3, 1))
+    models = (plain, with_types, with_types + settings, field(1, field(1, b"a")))
+    return [bytes((every,)) + model for every in (0, 1, 3) for model in models]
+
+
 def run(target: str, seconds: int, models: Mapping[str, bytes]) -> bool:
     """Run one target for some seconds; whether it found nothing."""
     kind, _, name = target.partition("/")
@@ -97,6 +110,7 @@ def run(target: str, seconds: int, models: Mapping[str, bytes]) -> bool:
         "tables": first_tables,
         "splitter": first_patterns,
         "files": first_files,
+        "pieces": first_pieces,
         "models": lambda: [b"\0" + text.encode() for text in TEXTS],
     }
     first = makers[kind]()
@@ -140,7 +154,7 @@ def main() -> int:
         "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
     )  # fmt: skip
     models = model_tables()
-    known = ["tables", "splitter", "files", *(f"models/{name}" for name in models)]
+    known = ["tables", "splitter", "files", "pieces", *(f"models/{name}" for name in models)]
     unknown = [target for target in asked.targets if target not in known]
     if unknown:
         parser.error(f"there is no target {unknown[0]}; there are {', '.join(known)}")
