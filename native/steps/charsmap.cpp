@@ -20,8 +20,10 @@ constexpr const char *PRECOMPILED = "Precompiled";
 class Precompiled final : public Normalizer {
   public:
     explicit Precompiled(Reader &program)
-        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()) {
+        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()),
+          wide_(map_.without_entries()) {
         for (char32_t c = 0; c < 0x80; ++c) inert_[c] = inert_[c] && graphemes_.stands_alone(c);
+        graphemes_.keep_alone(wide_);
     }
 
     void run(Part &part, Arena &arena) const override {
@@ -83,10 +85,14 @@ class Precompiled final : public Normalizer {
     bool walk(std::string_view text, std::string &out, const Note &note) const {
         bool changed = false;
         for (std::size_t at = 0; at < text.size();) {
-            // What follows the last of a run may join it.
-            while (is_inert(text, at) && (at + 1 == text.size() || is_inert(text, at + 1))) {
-                out.push_back(text[at]);
-                note(text.substr(at++, 1), false);
+            for (std::size_t size = inert_size(text, at); size != 0;) {
+                const std::size_t next = inert_size(text, at + size);
+                // What follows the last of a run may join it.
+                if (next == 0 && at + size < text.size()) break;
+                out.append(text, at, size);
+                note(text.substr(at, size), false);
+                at += size;
+                size = next;
             }
             if (at == text.size()) break;
             const std::size_t end = graphemes_.end(text, at);
@@ -109,8 +115,17 @@ class Precompiled final : public Normalizer {
         return changed;
     }
 
-    [[nodiscard]] bool is_inert(std::string_view text, std::size_t at) const {
-        return at < text.size() && inert_[static_cast<unsigned char>(text[at])];
+    // Bytes of a character that is a cluster by itself and stays as it is; 0: another one.
+    [[nodiscard]] std::size_t inert_size(std::string_view text, std::size_t at) const {
+        if (at >= text.size()) return 0;
+        const auto first = static_cast<unsigned char>(text[at]);
+        if (first < 0x80) return inert_[first] ? 1 : 0;
+        if (first < 0xE0 || first > 0xEF || text.size() - at < 3) return 0;
+        const auto second = static_cast<unsigned char>(text[at + 1]);
+        const auto third = static_cast<unsigned char>(text[at + 2]);
+        const bool plain = (second & 0xC0) == 0x80 && (third & 0xC0) == 0x80 &&
+                           (wide_[first & 15] >> (second & 63) & 1) != 0;
+        return plain ? 3 : 0;
     }
 
     static int count(std::string_view text) {
@@ -145,6 +160,7 @@ class Precompiled final : public Normalizer {
     Graphemes graphemes_;
     Charsmap map_;
     std::array<bool, 256> inert_;
+    WideBytes wide_; // what inert_ is for ASCII
 };
 
 } // namespace

@@ -82,8 +82,11 @@ class Charsmap {
                 for (unsigned second = 0; second < 64; ++second) {
                     const char pair[] = {static_cast<char>(0xE0 | row),
                                          static_cast<char>(0x80 | second)};
-                    const auto any = [](std::size_t, std::string_view) { return true; };
-                    if (empty() || matches({pair, 2}, any) < 2)
+                    bool is_entry = false; // of one byte, which is no character
+                    const auto found = [&](std::size_t, std::string_view) {
+                        return is_entry = true;
+                    };
+                    if (empty() || (matches({pair, 2}, found) < 2 && !is_entry))
                         out[row] |= std::uint64_t{1} << second;
                 }
             }

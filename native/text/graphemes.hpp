@@ -3,7 +3,11 @@
 // Source: Unicode Standard Annex 29, extended grapheme clusters; the program carries the data.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "text/sets.hpp"
 #include "text/utf8.hpp"
@@ -43,6 +47,18 @@ class Graphemes {
     [[nodiscard]] bool stands_alone(char32_t c) const {
         const auto kind = kind_of(c);
         return kind == OTHER || kind == LF || kind == CONTROL;
+    }
+
+    // Of pairs of bytes that characters of three bytes begin with, a bit each in the row of the
+    // first byte: keep those of which all characters are clusters by themselves.
+    void keep_alone(std::array<std::uint64_t, 16> &pairs) const {
+        for (std::size_t run = 0; run < runs_.size(); ++run) {
+            if ((runs_[run] & 0xFF) == OTHER) continue;
+            const std::uint32_t first = runs_[run] >> 8;
+            const std::uint32_t end = run + 1 < runs_.size() ? runs_[run + 1] >> 8 : 0x10000;
+            for (std::uint32_t pair = first >> 6; pair << 6 < std::min(end, 0x10000U); ++pair)
+                pairs[pair >> 6] &= ~(std::uint64_t{1} << (pair & 63));
+        }
     }
 
     // End of the cluster that begins at `at`.

@@ -1,0 +1,52 @@
+"""Characters that a character map leaves alone need no look for clusters; the library takes one."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from support import FIXTURES
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from mtkit import load
+from mtkit.engine import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOINS = "\u0301\u200d\u0e33\u0903\u1100\u1161\u11a8\u0600\u094d\u0915\ufe0f\U0001f468\u302a"
+"""What joins a cluster, in front of it or behind."""
+
+
+def by_bytes(path: Path) -> tuple[Any, Any]:
+    """Return a tokenizer of bytes behind a real character map, of the library and ours."""
+    normalizer: Any = load(FIXTURES / "spm-unigram" / "tokenizer.model").spec.normalizer
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    library = Tokenizer(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    library.normalizer = normalizers.Precompiled(normalizer.charsmap)
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    library.save(str(path))
+    return library, load(path)
+
+
+def test_each_character_between_others(tmp_path: Path) -> None:
+    library, ours = by_bytes(tmp_path / "tokenizer.json")
+    assert isinstance(ours.engine, Engine)
+    rng = random.Random(5)
+    points = [c for c in range(0x80, 0x10000) if not 0xD800 <= c < 0xE000]
+    border = [c for c in points if c % 64 in (0, 63)]
+    pool = [*map(chr, rng.sample(points, 3000)), *(JOINS + "漢字かな한글abc ") * 30]
+    texts = [
+        f"{chr(c)}漢{chr(c)}a{chr(c)}\u0301字{chr(c)}\u200d{chr(c)}{chr(c)}"
+        for c in {*border, *rng.sample(points, 6000)}
+    ]
+    texts += ["".join(rng.choices(pool, k=rng.randrange(1, 12))) for _ in range(6000)]
+    changed = 0
+    for text, wanted in zip(texts, library.encode_batch(texts), strict=True):
+        assert ours.encode_ids(text) == wanted.ids, ascii(text)
+        ids, offsets = ours.encode_offsets(text)
+        assert list(ids) == wanted.ids
+        assert [tuple(place) for place in offsets] == wanted.offsets, ascii(text)
+        changed += library.normalizer.normalize_str(text) != text
+    assert changed > 1000
+    assert ours.engine.deferred == 0
