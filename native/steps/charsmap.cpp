@@ -160,7 +160,7 @@ class Precompiled final : public Normalizer {
     Graphemes graphemes_;
     Charsmap map_;
     std::array<bool, 256> inert_;
-    WideBytes wide_; // what inert_ is for ASCII
+    WideBytes wide_; // the same of characters of three bytes, by the two that they begin with
 };
 
 } // namespace

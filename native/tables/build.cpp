@@ -35,16 +35,20 @@ RawPieces raw_pieces(const PieceTable &pieces) {
     return out;
 }
 
+namespace {
+
 // A third of them is free at least: the tables of most are larger than the processor's caches.
-std::size_t word_slots(std::size_t pieces) {
-    return std::bit_ceil(pieces + pieces / 2 + 1);
+std::size_t slots_for(std::size_t entries) {
+    return std::bit_ceil(entries + entries / 2 + 1);
 }
+
+} // namespace
 
 WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::string_view listed) {
     listed = listed.substr(0, pieces.size());
     const std::size_t count = pieces.size() + extra.size();
     const auto left_out = std::count(listed.begin(), listed.end(), '\0');
-    const std::size_t size = word_slots(count - static_cast<std::size_t>(left_out));
+    const std::size_t size = slots_for(count - static_cast<std::size_t>(left_out));
     const std::size_t mask = size - 1;
     WordSlots out{std::vector<std::uint64_t>(size + 1), true};
     const auto slots = std::span(out.slots).subspan(1);
@@ -119,7 +123,7 @@ PairSlots build_pairs(std::span<const std::uint32_t> merges, const WordTable &wo
     const std::size_t count = merges.size() / 2;
     if (count >= SYMBOL_LIMIT || symbols >= SYMBOL_LIMIT)
         throw UnsupportedError("the native core takes less than 2^21 symbols and merges");
-    const std::size_t size = word_slots(count);
+    const std::size_t size = slots_for(count);
     const std::size_t mask = size - 1;
     constexpr std::size_t WORD = 64;
     const std::size_t words_of_bits = std::max<std::size_t>(1, 4 * size / WORD);

@@ -28,9 +28,6 @@ struct WordSlots {
 };
 WordSlots build_words(const PieceTable &pieces, const PieceTable &extra, std::string_view listed);
 
-// How many slots there are for so many pieces, a power of two.
-std::size_t word_slots(std::size_t pieces);
-
 // Take a piece out of slots, behind the length; it must be there.
 void remove_word(std::span<std::uint64_t> slots, const PieceTable &pieces, std::uint32_t number);
 
