@@ -30,25 +30,29 @@ class Engine::ChunkIds : ChunkSteps {
     }
     // Put a chunk between two seams.
     bool put(std::string_view chunk) {
-        return remembered(chunk, false, [&] {
+        return remembered(chunk, false, [&](bool kept) {
             if (how_.images && from_images(chunk)) return true;
-            return put_new(chunk, how_.removed || chunk[0] == ' ', !how_.last, false);
+            const bool behind = !how_.first && (how_.removed || chunk[0] == ' ');
+            return put_new(chunk, behind, !how_.last, false, kept);
         });
     }
     // Put one at an end of the text.
     bool put_first(std::string_view chunk, bool in_front, bool at_start) {
-        const auto make = [&] { return put_new(chunk, false, in_front, at_start); };
-        return at_start ? remembered(chunk, true, make) : make();
+        const auto make = [&](bool kept) {
+            return put_new(chunk, false, in_front, at_start, kept);
+        };
+        return at_start ? remembered(chunk, true, make) : make(false);
     }
-    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false); }
+    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false, false); }
 
     // How much there is, and taking back what came behind that.
     [[nodiscard]] std::size_t size() const { return out_.size(); }
     void cut(std::size_t size) { out_.cut(size); }
 
   private:
+    // `make` is told whether what it puts is remembered.
     template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
-        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make();
+        if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make(false);
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;
         if (const auto *ids = scratch_.chunks.find(asked, count)) {
@@ -56,7 +60,7 @@ class Engine::ChunkIds : ChunkSteps {
             return true;
         }
         const std::size_t before = out_.size();
-        if (!make()) return false;
+        if (!make(true)) return false;
         const auto ids = out_.ids().subspan(before);
         if (chunk.size() > WordCache::LONGEST && !scratch_.chunks.wants(asked, ids.size()))
             return true;
@@ -82,12 +86,17 @@ class Engine::ChunkIds : ChunkSteps {
         }
         return true;
     }
-    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start) {
+    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start, bool kept) {
         Ids ids(engine_, scratch_, out_);
-        return words(chunk, behind, in_front, at_start, false,
-                     [&](std::string_view word, const Extent *, std::size_t) {
-                         ids.parts(word, word.data() + word.size());
-                     });
+        const auto put = [&](std::string_view word, const Extent *, std::size_t) {
+            const char *const readable = word.data() + word.size();
+            // The only word of a chunk that is remembered need not be, too.
+            if (kept && scratch_.words.size() == 1U + behind + in_front)
+                ids.once(word, readable);
+            else
+                ids.parts(word, readable);
+        };
+        return words(chunk, behind, in_front, at_start, false, put);
     }
 
     IdList &out_;

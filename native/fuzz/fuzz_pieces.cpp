@@ -39,10 +39,11 @@ void check_trie(const mtkit::PieceTable &pieces, std::string_view marks) {
     const mtkit::TrieTable trie(tables);
     for (std::uint32_t id = 0; id < pieces.size(); ++id) {
         std::uint32_t last = NONE;
-        trie.prefixes(pieces[id], 0, [&](std::size_t end, std::uint32_t found) {
-            require(pieces[found] == pieces[id].substr(0, end) && marks[found] != 0);
-            if (end == pieces[id].size()) last = found;
-        });
+        for (auto found = trie.prefixes(pieces[id], 0); found.next();) {
+            const auto beginning = pieces[id].substr(0, found.end());
+            require(pieces[found.id()] == beginning && marks[found.id()] != 0);
+            if (beginning == pieces[id]) last = found.id();
+        }
         if (marks[id] != 0) require(last <= id);
     }
 }

@@ -48,9 +48,8 @@ class LatticeUnigram final : public Model {
             }
             const std::uint32_t byte = byte_ids_[static_cast<unsigned char>(word[start])];
             if (byte_fallback_ && byte != NONE) offer(nodes, start, start + 1, byte, score(byte));
-            trie_.prefixes(word, start, [&](std::size_t end, std::uint32_t id) {
-                offer(nodes, start, end, id, score(id));
-            });
+            for (auto piece = trie_.prefixes(word, start); piece.next();)
+                offer(nodes, start, piece.end(), piece.id(), score(piece.id()));
         }
         if (size != 0 && nodes[size].from == NONE)
             offer(nodes, byte_fallback_ ? size - 1 : character, size, byte_fallback_ ? NONE : unk_,

@@ -51,12 +51,13 @@ class ShortestPath final : public Model {
     void choose(std::string_view word, std::size_t at, std::size_t behind,
                 std::vector<ModelScratch::Step> &steps) const {
         auto &best = steps[at];
-        trie_.prefixes(word, at, [&](std::size_t end, std::uint32_t id) {
-            if (steps[end].end == NONE || id >= costs_.size()) return;
-            const std::int64_t cost = costs_[id] + steps[end].cost;
-            if (best.end != NONE && cost > best.cost) return;
-            best = {cost, id, static_cast<std::uint32_t>(end)};
-        });
+        for (auto piece = trie_.prefixes(word, at); piece.next();) {
+            const auto &after = steps[piece.end()];
+            if (after.end == NONE || piece.id() >= costs_.size()) continue;
+            const std::int64_t cost = costs_[piece.id()] + after.cost;
+            if (best.end != NONE && cost > best.cost) continue;
+            best = {cost, piece.id(), static_cast<std::uint32_t>(piece.end())};
+        }
         const std::int64_t unknown = UNKNOWN_COST + steps[behind].cost;
         if (best.end == NONE || unknown < best.cost)
             best = {unknown, NONE, static_cast<std::uint32_t>(behind)};

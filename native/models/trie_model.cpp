@@ -16,10 +16,10 @@ class Trie final : public Model {
         for (std::size_t at = 0; at < word.size();) {
             std::size_t last = at + 1;
             std::uint32_t best = unk_;
-            trie_.prefixes(word, at, [&](std::size_t end, std::uint32_t id) {
-                last = end;
-                best = id;
-            });
+            for (auto piece = trie_.prefixes(word, at); piece.next();) {
+                last = piece.end();
+                best = piece.id();
+            }
             if (best == NONE) throw NoToken(word.substr(at, 1));
             out.push_back({best, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(last)});
             at = last;

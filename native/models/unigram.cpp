@@ -12,8 +12,8 @@
 #include "models/character_borders.hpp"
 #include "models/spelling.hpp"
 #include "steps/split_points.hpp"
-#include "tables/character_ids.hpp"
 #include "tables/trie.hpp"
+#include "text/paged.hpp"
 
 namespace mtkit {
 
@@ -36,6 +36,11 @@ template <typename Sum> class Unigram final : public Model {
           bytes_(Roles(tables, vocabulary).byte_ids(false)), steepest_(std::abs(unk_score_)) {
         for (const double score : path_scores_)
             steepest_ = std::isfinite(score) ? std::max(steepest_, std::abs(score)) : INFINITY;
+        if (unk_ == NONE) return;
+        unknown_ = pages_that([this](unsigned page) {
+            const auto pair = beginning_of(page);
+            return !trie_.leads({pair.data(), pair.size()});
+        });
     }
 
     void encode(std::string_view word, ModelScratch &scratch,
@@ -65,7 +70,7 @@ template <typename Sum> class Unigram final : public Model {
                 } else if (segment.size() <= WordCache::LONGEST) {
                     add_segment(segment, start, sum, scratch, path);
                 } else {
-                    search(segment, start, sum, nodes_of(scratch), path);
+                    search(segment, start, sum, scratch, path);
                 }
                 spell_known();
             });
@@ -79,7 +84,7 @@ template <typename Sum> class Unigram final : public Model {
                 if (size < word.size() && size <= WordCache::LONGEST)
                     add_segment(segment, start, sum, scratch, path);
                 else
-                    search(segment, start, sum, nodes_of(scratch), path);
+                    search(segment, start, sum, scratch, path);
                 start += size;
                 spell_known();
             }
@@ -91,8 +96,9 @@ template <typename Sum> class Unigram final : public Model {
 
   private:
     static constexpr std::size_t LARGE = 1U << 14;
-    static constexpr std::size_t SHORT = 64;       // of a word that is searched as it is
-    static constexpr std::size_t WIDE = 16U << 10; // of longer ones before borders are looked for
+    static constexpr std::size_t SHORT = 64; // of a word that is searched as it is
+    // How much of longer ones the trie is asked for before borders are looked for.
+    static constexpr std::size_t WIDE = 16U << 10;
     using Node = ModelScratch::Node<Sum>;
     using Nodes = std::vector<Node>;
     static Nodes &nodes_of(ModelScratch &scratch) {
@@ -121,40 +127,38 @@ template <typename Sum> class Unigram final : public Model {
     // What long words are cut with, once that is worth it.
     struct Cutting {
         CharacterBorders borders;
-        CharacterIds ids; // of pieces of one character
+        Paged<std::uint32_t> ids{NONE}; // of pieces of one character
     };
     const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
         if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
         if (const auto *known = cutting_.get()) return known;
-        scratch.wide += word.size();
-        return scratch.wide < WIDE ? nullptr : make_cutting();
+        return std::max(scratch.wide, word.size()) < WIDE ? nullptr : make_cutting();
     }
     const Cutting *make_cutting() const {
         return cutting_.make([this] {
-            auto made = std::make_unique<Cutting>(Cutting{{vocabulary_, false}, {}});
+            auto made = std::make_unique<Cutting>(Cutting{.borders = {vocabulary_, false}});
             for (std::size_t i = 0; i < vocabulary_.pieces.size(); ++i) {
                 const auto piece = vocabulary_.pieces[i];
                 if (piece.empty()) continue;
                 const auto c = decode(piece, 0);
-                if (c.size == piece.size()) made->ids.put(c.value, single(piece));
+                if (c.size == piece.size()) made->ids.put(c.value, c.value + 1, single(piece));
             }
             return made;
         });
     }
     // The piece that is exactly this text.
     [[nodiscard]] std::uint32_t single(std::string_view text) const {
-        std::uint32_t id = NONE;
-        trie_.prefixes(text, 0, [&](std::size_t end, std::uint32_t piece) {
-            if (end == text.size()) id = piece;
-        });
-        return id;
+        for (auto piece = trie_.prefixes(text, 0); piece.next();)
+            if (piece.end() == text.size()) return piece.id();
+        return NONE;
     }
 
     // The piece of a segment of one character, whose score is added; NONE: it is unknown.
-    std::uint32_t character(std::string_view segment, const CharacterIds &ids, double &sum) const {
+    std::uint32_t character(std::string_view segment, const Paged<std::uint32_t> &ids,
+                            double &sum) const {
         const auto c = decode_usual(segment, 0).value;
-        const std::uint32_t id = c < CharacterIds::LIMIT ? ids.find(c) : single(segment);
-        const double here = std::abs(sum) > RESET ? sum - sum : sum;
+        const std::uint32_t id = c < PAGED ? ids[c] : single(segment);
+        const double here = from_here(sum);
         if (id != NONE) {
             sum = add(id, here);
         } else {
@@ -170,7 +174,7 @@ template <typename Sum> class Unigram final : public Model {
                      ModelScratch &scratch, std::vector<Stretch> &path) const {
         const double margin = doubt(segment.size(), sum);
         if (std::isinf(margin)) {
-            search(segment, start, sum, nodes_of(scratch), path);
+            search(segment, start, sum, scratch, path);
             return;
         }
         std::size_t count = 0;
@@ -187,7 +191,7 @@ template <typename Sum> class Unigram final : public Model {
             return;
         }
         const std::size_t first = path.size();
-        const double distance = search(segment, start, sum, nodes_of(scratch), path) - margin;
+        const double distance = search(segment, start, sum, scratch, path) - margin;
         if (known != nullptr || !(distance > 0)) return;
         auto &ids = scratch.ids;
         ids.assign(1, std::bit_cast<std::uint32_t>(static_cast<float>(0.999 * distance)));
@@ -201,21 +205,21 @@ template <typename Sum> class Unigram final : public Model {
     }
 
     // Add the best path of a segment and its scores; return how far the next best is from it.
-    double search(std::string_view segment, std::size_t origin, double &sum, Nodes &nodes,
+    double search(std::string_view segment, std::size_t origin, double &sum, ModelScratch &scratch,
                   std::vector<Stretch> &path) const {
-        // Where nothing reaches over a place, the path to it is known: few nodes are enough.
-        constexpr std::size_t MANY = 256;
+        Nodes &nodes = nodes_of(scratch);
         const std::size_t size = segment.size();
+        const std::size_t first = path.size();
         if (nodes.empty()) nodes.emplace_back();
-        std::size_t base = 0; // of the nodes in the segment
+        // Where nothing reaches over a place, every path goes through it: nodes are for what lies
+        // between two such places.
+        bool open = false;
+        std::size_t base = 0;
         std::size_t reached = 0;
+        std::size_t walked = 0;
         double distance = INFINITY;
-        const auto begin = [&](std::size_t at, double score) {
-            base = at;
-            nodes[0] = {static_cast<Sum>(score)};
-            reached = 0;
-        };
-        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
+        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from)
+            __attribute__((always_inline)) {
             while (reached < end) {
                 if (++reached < nodes.size())
                     nodes[reached] = {};
@@ -229,33 +233,73 @@ template <typename Sum> class Unigram final : public Model {
             node.id = better ? id : node.id;
             node.from = better ? static_cast<std::uint32_t>(from) : node.from;
         };
-        begin(0, sum);
+        const auto close = [&] {
+            distance = std::min(distance, write_path(nodes, reached, origin + base, path));
+            sum = nodes[reached].score;
+            open = false;
+        };
+        // The path goes on by itself.
+        const auto step = [&](std::size_t start, std::size_t next, std::uint32_t id) {
+            const auto to = static_cast<std::uint32_t>(origin + next);
+            if (id == NONE && fuse_unk_ && path.size() > first && path.back().id == NONE)
+                path.back().end = to;
+            else
+                path.push_back({static_cast<std::uint32_t>(origin + start), to, id});
+        };
         for (std::size_t start = 0; start < size;) {
-            if (reached == start - base && reached >= MANY) {
-                distance = std::min(distance, write_path(nodes, reached, origin + base, path));
-                begin(start, nodes[reached].score);
+            if (open && reached == start - base) close();
+            if (!open && unknown_.has(page_at(segment, start))) {
+                const std::size_t from = start;
+                do {
+                    sum = static_cast<Sum>(unk_score_ + from_here(sum));
+                    start += 3;
+                    if (!fuse_unk_) step(start - 3, start, NONE);
+                } while (unknown_.has(page_at(segment, start)));
+                if (fuse_unk_) step(from, start, NONE);
+                if (start == size) break;
             }
-            const std::size_t from = start - base;
-            if (std::abs(nodes[from].score) > RESET) begin_again(nodes, from, reached);
-            const double here = nodes[from].score;
+            if (open && std::abs(nodes[start - base].score) > RESET)
+                begin_again(nodes, start - base, reached);
+            const double here = open ? double{nodes[start - base].score} : from_here(sum);
             const std::size_t next = std::min(start + character_size(segment[start]), size);
-            bool single = false;
-            trie_.prefixes(segment, start, [&](std::size_t end, std::uint32_t id) {
-                offer(end - base, add(id, here), id, from);
-                single |= end == next;
-            });
-            if (!single) {
-                const auto score = static_cast<Sum>(unk_score_ + here);
+            std::uint32_t single = NONE; // the piece of one character
+            for (auto piece = trie_.prefixes(segment, start); piece.next();) {
+                const bool is_single = piece.end() == next;
+                if (is_single) single = piece.id();
+                if (!open) {
+                    if (is_single) continue;
+                    open = true;
+                    base = start;
+                    reached = 0;
+                    nodes[0] = {static_cast<Sum>(here)};
+                    if (single != NONE) offer(next - base, add(single, here), single, 0);
+                }
+                offer(piece.end() - base, add(piece.id(), here), piece.id(), start - base);
+            }
+            const auto unknown = static_cast<Sum>(unk_score_ + here);
+            if (!open) {
+                if (single == NONE && unk_ == NONE)
+                    throw NoToken(segment.substr(start, next - start));
+                sum = single == NONE ? unknown : add(single, here);
+                step(start, next, single == unk_ ? NONE : single);
+            } else if (single == NONE) {
                 const std::size_t end = next - base;
                 if (unk_ == NONE &&
-                    (end > reached || nodes[end].from == NONE || score > nodes[end].score))
+                    (end > reached || nodes[end].from == NONE || unknown > nodes[end].score))
                     throw NoToken(segment.substr(start, next - start));
-                offer(end, score, unk_, from);
+                offer(end, unknown, unk_, start - base);
             }
+            walked += next - start;
             start = next;
         }
-        sum = nodes[size - base].score;
-        return std::min(distance, write_path(nodes, size - base, origin + base, path));
+        if (open) close();
+        if (size > SHORT) scratch.wide += walked;
+        return distance;
+    }
+    static double from_here(double sum) {
+        if constexpr (std::is_same_v<Sum, float>)
+            if (std::abs(sum) > RESET) return sum - sum;
+        return sum;
     }
 
     // Add the path to a node; return how far the next best one is from it.
@@ -293,7 +337,7 @@ template <typename Sum> class Unigram final : public Model {
         if (any_)
             // The reference looks the joined text up again: it can be a piece after all.
             for (auto &part : path)
-                if (part.id == NONE)
+                if (part.id == NONE && !unknown_.has(page_at(word, part.start)))
                     part.id =
                         vocabulary_.words.find(word.substr(part.start, part.end - part.start));
         spell(word, path, unk_, byte_fallback_ ? &bytes_ : nullptr, fuse_unk_, out);
@@ -310,6 +354,7 @@ template <typename Sum> class Unigram final : public Model {
     SplitPoints split_points_;
     ByteIds bytes_;
     double steepest_; // the largest size of a score
+    PageSet unknown_; // of characters that no piece begins with: one of less leads nowhere
     MadeOnce<Cutting> cutting_;
 };
 

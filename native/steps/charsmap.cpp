@@ -20,16 +20,17 @@ constexpr const char *PRECOMPILED = "Precompiled";
 class Precompiled final : public Normalizer {
   public:
     explicit Precompiled(Reader &program)
-        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()),
-          wide_(map_.without_entries()) {
+        : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()) {
         for (char32_t c = 0; c < 0x80; ++c) inert_[c] = inert_[c] && graphemes_.stands_alone(c);
-        graphemes_.keep_alone(wide_);
+        wide_ = pages_that([this, kept = map_.without_entries()](unsigned page) {
+            return kept.has(page) && graphemes_.stand_alone(page);
+        });
     }
 
     void run(Part &part, Arena &arena) const override {
         auto &out = arena.fresh();
         if (part.extents == nullptr) {
-            const auto check = [&](std::string_view, bool) {
+            const auto check = [&](std::string_view) {
                 arena.check(part.text.size(), out.size(), PRECOMPILED);
             };
             if (!walk(part.text, out, check)) return;
@@ -39,14 +40,11 @@ class Precompiled final : public Normalizer {
         }
         std::vector<Change> changes;
         std::size_t done = 0;
-        const auto note = [&](std::string_view old, bool replaced) {
+        const auto note = [&](std::string_view old) {
             arena.check(part.text.size(), out.size(), PRECOMPILED);
             const std::string_view written = std::string_view(out).substr(done);
             done = out.size();
-            if (replaced)
-                write_over(count(old), written, changes);
-            else
-                changes.push_back({written.size(), 0});
+            write_over(count(old), written, changes);
         };
         if (!walk(part.text, out, note)) return;
         arena.grow(part.text.size(), out.size(), PRECOMPILED);
@@ -80,25 +78,22 @@ class Precompiled final : public Normalizer {
         int change;       // see Transform
     };
 
-    // Write the text; call `note` with each stretch and whether it was replaced. Whether any was.
+    // Write the text; call `note` with each stretch of the old one. Whether any was replaced.
     template <typename Note>
     bool walk(std::string_view text, std::string &out, const Note &note) const {
         bool changed = false;
         for (std::size_t at = 0; at < text.size();) {
-            for (std::size_t size = inert_size(text, at); size != 0;) {
-                const std::size_t next = inert_size(text, at + size);
-                // What follows the last of a run may join it.
-                if (next == 0 && at + size < text.size()) break;
-                out.append(text, at, size);
-                note(text.substr(at, size), false);
-                at += size;
-                size = next;
+            if (const std::size_t end = inert_end(text, at); end != at) {
+                const auto kept = text.substr(at, end - at);
+                out += kept;
+                note(kept);
+                at = end;
             }
             if (at == text.size()) break;
-            const std::size_t end = graphemes_.end(text, at);
+            const std::size_t end = cluster_end(text, at);
             const auto cluster = text.substr(at, end - at);
             if (end - at < SHORT_CLUSTER && replace(cluster, out)) {
-                note(cluster, true);
+                note(cluster);
                 changed = true;
                 at = end;
                 continue;
@@ -107,7 +102,7 @@ class Precompiled final : public Normalizer {
                 const auto character = text.substr(at, decode(text, at).size);
                 const bool replaced = replace(character, out);
                 if (!replaced) out += character;
-                note(character, replaced);
+                note(character);
                 changed = changed || replaced;
                 at += character.size();
             }
@@ -115,17 +110,32 @@ class Precompiled final : public Normalizer {
         return changed;
     }
 
-    // Bytes of a character that is a cluster by itself and stays as it is; 0: another one.
+    // Where the cluster ends that begins at `at`.
+    [[nodiscard]] std::size_t cluster_end(std::string_view text, std::size_t at) const {
+        const auto c = decode_usual(text, at);
+        const std::size_t next = at + c.size;
+        // Most are followed by what is known to be a cluster by itself.
+        return inert_size(text, next) != 0 && graphemes_.stands_alone(c.value)
+                   ? next
+                   : graphemes_.end(text, at);
+    }
+    // Where characters end, from `at` on, that are clusters by themselves and stay as they are.
+    [[nodiscard]] std::size_t inert_end(std::string_view text, std::size_t at) const {
+        std::size_t before = at; // where the last one begins
+        while (const std::size_t size = inert_size(text, at)) {
+            before = at;
+            at += size;
+        }
+        // What follows it may join it.
+        const bool ends = at == text.size() || graphemes_.stands_alone(decode(text, at).value);
+        return ends ? at : before;
+    }
+    // Bytes of such a character; 0: it is another one.
     [[nodiscard]] std::size_t inert_size(std::string_view text, std::size_t at) const {
         if (at >= text.size()) return 0;
         const auto first = static_cast<unsigned char>(text[at]);
         if (first < 0x80) return inert_[first] ? 1 : 0;
-        if (first < 0xE0 || first > 0xEF || text.size() - at < 3) return 0;
-        const auto second = static_cast<unsigned char>(text[at + 1]);
-        const auto third = static_cast<unsigned char>(text[at + 2]);
-        const bool plain = (second & 0xC0) == 0x80 && (third & 0xC0) == 0x80 &&
-                           (wide_[first & 15] >> (second & 63) & 1) != 0;
-        return plain ? 3 : 0;
+        return wide_.has(page_at(text, at)) ? 3 : 0;
     }
 
     static int count(std::string_view text) {
@@ -160,7 +170,7 @@ class Precompiled final : public Normalizer {
     Graphemes graphemes_;
     Charsmap map_;
     std::array<bool, 256> inert_;
-    WideBytes wide_; // the same of characters of three bytes, by the two that they begin with
+    PageSet wide_; // the same of characters of three bytes
 };
 
 } // namespace

@@ -9,11 +9,9 @@
 #include <string_view>
 
 #include "base/errors.hpp"
+#include "text/paged.hpp"
 
 namespace mtkit {
-
-// Pairs of bytes that characters of three bytes begin with: a row for each first byte.
-using WideBytes = std::array<std::uint64_t, 16>;
 
 class Charsmap {
   public:
@@ -72,41 +70,36 @@ class Charsmap {
         return out;
     }
 
-    // Beginnings of three-byte characters, all of them valid, which no entry begins with. None
-    // where the trie is damaged, as for inert().
-    [[nodiscard]] WideBytes without_entries() const {
-        WideBytes out{};
+    // Pages of characters of three bytes with none that an entry begins with. None where the trie
+    // is damaged, as for inert().
+    [[nodiscard]] PageSet without_entries() const {
         try {
-            for (unsigned row = 1; row < out.size(); ++row) {
-                if (row == 13) continue; // surrogates, which are not characters
-                for (unsigned second = 0; second < 64; ++second) {
-                    const char pair[] = {static_cast<char>(0xE0 | row),
-                                         static_cast<char>(0x80 | second)};
-                    bool is_entry = false; // of one byte, which is no character
-                    const auto found = [&](std::size_t, std::string_view) {
-                        return is_entry = true;
-                    };
-                    if (empty() || (matches({pair, 2}, found) < 2 && !is_entry))
-                        out[row] |= std::uint64_t{1} << second;
-                }
-            }
+            return pages_that([this](unsigned page) {
+                const auto pair = beginning_of(page);
+                bool is_entry = false; // of one byte, which is no character
+                const auto found = [&](std::size_t, std::string_view) { return is_entry = true; };
+                return empty() || (matches({pair.data(), pair.size()}, found) < 2 && !is_entry);
+            });
         } catch (const FormatError &) {
-            out.fill(0);
+            return {};
         }
-        return out;
     }
 
   private:
     static constexpr const char *FIELD = "precompiled_charsmap";
 
     [[nodiscard]] std::uint32_t unit(std::size_t node) const {
-        if (node >= count_)
-            throw FormatError("its trie leads to unit " + std::to_string(node) + ", it has " +
-                                  std::to_string(count_),
-                              FIELD);
+        if (node >= count_) [[unlikely]]
+            leads_outside(node);
         std::uint32_t value;
         std::memcpy(&value, units_.data() + 4 * node, 4);
         return value;
+    }
+
+    [[noreturn, gnu::noinline]] void leads_outside(std::size_t node) const {
+        throw FormatError("its trie leads to unit " + std::to_string(node) + ", it has " +
+                              std::to_string(count_),
+                          FIELD);
     }
 
     static std::size_t offset(std::uint32_t unit) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t MAGIC = 0x504B544D; // "MTKP"
 constexpr std::uint32_t IGNORE_EMPTY = 1;
-constexpr std::size_t PAGES = 4352;
+constexpr std::size_t BLOCKS = 4352;
 constexpr std::uint32_t MOST_ORACLES = 8;
 constexpr std::uint32_t MOST_ROWS = 128;    // 2 KB each
 constexpr std::uint32_t MOST_COMPARED = 40; // states of a pattern that may be a published one
@@ -65,7 +65,7 @@ Pattern::Pattern(std::span<const std::uint32_t> tables) : bytes_(std::as_bytes(t
     if (classes_ >= ROW - BY_CLASS || head[3] > MOST_ORACLES)
         throw FormatError("has " + std::to_string(classes_) + " classes", "pattern");
     const auto offsets = part<std::uint32_t>(16, 3 + head[3], "pattern");
-    numbers_ = part<std::uint16_t>(offsets[0], PAGES, "block numbers");
+    numbers_ = part<std::uint16_t>(offsets[0], BLOCKS, "block numbers");
     std::size_t blocks = 0;
     for (const auto number : numbers_) blocks = std::max<std::size_t>(blocks, number + 1U);
     blocks_ = part<std::uint8_t>(offsets[1], 256 * blocks, "blocks");

@@ -130,14 +130,15 @@ Part written(const Part &part, std::string_view prefix, std::string_view mark, A
     auto &text = arena.fresh();
     text.reserve(part.text.size() + part.text.size() / 2 + prefix.size());
     text += prefix;
-    for (const char c : part.text) {
-        if (c == ' ') {
-            text += mark;
-            arena.check(part.text.size(), text.size(), step);
-        } else {
-            text.push_back(c);
-        }
+    std::size_t done = 0;
+    for (std::size_t at = part.text.find(' '); at != std::string_view::npos;
+         at = part.text.find(' ', done)) {
+        text += part.text.substr(done, at - done);
+        text += mark;
+        arena.check(part.text.size(), text.size(), step);
+        done = at + 1;
     }
+    text += part.text.substr(done);
     arena.grow(part.text.size(), text.size(), step);
     out.text = text;
     return out;

@@ -39,7 +39,10 @@ class Spaces final : public Normalizer {
             if (entry.text.empty()) continue;
             const auto first = static_cast<unsigned char>(entry.text[0]);
             inert_[first] = false;
-            if (first >= 0xE0 && first < 0xF0) wide_[first & 15U] = 0;
+            if (const unsigned page = page_at(entry.text, 0); page < PAGES)
+                wide_.remove(page);
+            else if (first >= 0xE0 && first < 0xF0)
+                wide_ = PageSet(); // less than a character
         }
         kept_.build(std::move(kept));
     }
@@ -119,10 +122,7 @@ class Spaces final : public Normalizer {
     [[nodiscard]] std::size_t unchanged(std::string_view text, std::size_t at) const {
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
         std::size_t end = at;
-        while (text.size() - end > 2 && byte(end) >= 0xE0 && byte(end) < 0xF0 &&
-               (wide_[byte(end) & 15U] >> (byte(end + 1) & 63U) & 1) != 0 &&
-               (byte(end + 1) & 0xC0) == 0x80 && (byte(end + 2) & 0xC0) == 0x80)
-            end += 3;
+        while (wide_.has(page_at(text, end))) end += 3;
         if (end > at) return end - at;
         while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
         // An entry of the map may begin with the last one and a mark behind it.
@@ -214,8 +214,8 @@ class Spaces final : public Normalizer {
     bool paths_;
     bool by_word_;
     Charsmap map_;
-    std::array<bool, 256> inert_;
-    WideBytes wide_;
+    std::array<bool, 256> inert_; // in front of ASCII
+    PageSet wide_;                // pages of characters of three bytes that stay as they are
     PrefixFinder kept_;
 };
 

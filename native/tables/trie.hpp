@@ -32,20 +32,50 @@ class TrieTable {
             throw FormatError("has " + std::to_string(units_.size()) + " units", "TRIE");
     }
 
-    // Call `found(end, id)` for each piece that begins at `at`, shortest first.
-    template <typename Found>
-    void prefixes(std::string_view text, std::size_t at, Found &&found) const {
-        std::uint64_t base = units_[0] >> BASE_SHIFT;
-        while (at < text.size()) {
-            const auto byte = static_cast<unsigned char>(text[at++]);
-            const std::uint64_t place = base ^ byte;
-            if (place >= units_.size()) return;
-            const std::uint64_t unit = units_[place];
-            if ((unit & BYTE_MASK) != byte) return;
-            const std::uint64_t id = unit >> ID_SHIFT & NO_PIECE;
-            if (id != NO_PIECE) found(at, static_cast<std::uint32_t>(id));
-            base = unit >> BASE_SHIFT;
+    // The pieces that begin at a place of a text, one after the other, shortest first.
+    class Prefixes {
+      public:
+        // Go to the next one; false: there is none.
+        bool next() {
+            while (at_ < text_.size()) {
+                const auto byte = static_cast<unsigned char>(text_[at_++]);
+                const std::uint64_t place = base_ ^ byte;
+                if (place >= units_.size()) return false;
+                const std::uint64_t unit = units_[place];
+                if ((unit & BYTE_MASK) != byte) return false;
+                base_ = unit >> BASE_SHIFT;
+                id_ = unit >> ID_SHIFT & NO_PIECE;
+                if (id_ != NO_PIECE) return true;
+            }
+            return false;
         }
+        [[nodiscard]] std::size_t end() const { return at_; } // of it, in the text
+        [[nodiscard]] std::uint32_t id() const { return static_cast<std::uint32_t>(id_); }
+
+      private:
+        friend class TrieTable;
+        Prefixes(std::span<const std::uint64_t> units, std::string_view text, std::size_t at)
+            : units_(units), text_(text), at_(at), base_(units[0] >> BASE_SHIFT) {}
+        std::span<const std::uint64_t> units_;
+        std::string_view text_;
+        std::size_t at_;
+        std::uint64_t base_;
+        std::uint64_t id_ = NO_PIECE;
+    };
+    [[nodiscard]] Prefixes prefixes(std::string_view text, std::size_t at) const {
+        return {units_, text, at};
+    }
+
+    // Whether a piece begins with these bytes.
+    [[nodiscard]] bool leads(std::string_view beginning) const {
+        std::uint64_t base = units_[0] >> BASE_SHIFT;
+        for (const char c : beginning) {
+            const auto byte = static_cast<unsigned char>(c);
+            const std::uint64_t place = base ^ byte;
+            if (place >= units_.size() || (units_[place] & BYTE_MASK) != byte) return false;
+            base = units_[place] >> BASE_SHIFT;
+        }
+        return true;
     }
 
   private:

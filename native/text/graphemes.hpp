@@ -4,11 +4,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "text/paged.hpp"
 #include "text/sets.hpp"
 #include "text/utf8.hpp"
 
@@ -41,6 +41,11 @@ class Graphemes {
     explicit Graphemes(Reader &program) : runs_(read_numbers(program, "graphemes")) {
         if (!std::is_sorted(runs_.begin(), runs_.end()))
             throw FormatError("is not ascending", "graphemes");
+        for (std::size_t run = 0; run < runs_.size(); ++run) {
+            const auto kind = static_cast<Kind>(runs_[run] & 0xFF);
+            const std::uint32_t end = run + 1 < runs_.size() ? runs_[run + 1] >> 8 : PAGED;
+            if (kind != OTHER) kinds_.put(runs_[run] >> 8, end, kind);
+        }
     }
 
     // Whether the character is a cluster by itself between others of which that is true.
@@ -48,18 +53,8 @@ class Graphemes {
         const auto kind = kind_of(c);
         return kind == OTHER || kind == LF || kind == CONTROL;
     }
-
-    // Of pairs of bytes that characters of three bytes begin with, a bit each in the row of the
-    // first byte: keep those of which all characters are clusters by themselves.
-    void keep_alone(std::array<std::uint64_t, 16> &pairs) const {
-        for (std::size_t run = 0; run < runs_.size(); ++run) {
-            if ((runs_[run] & 0xFF) == OTHER) continue;
-            const std::uint32_t first = runs_[run] >> 8;
-            const std::uint32_t end = run + 1 < runs_.size() ? runs_[run + 1] >> 8 : 0x10000;
-            for (std::uint32_t pair = first >> 6; pair << 6 < std::min(end, 0x10000U); ++pair)
-                pairs[pair >> 6] &= ~(std::uint64_t{1} << (pair & 63));
-        }
-    }
+    // Whether that is known of all characters of a page.
+    [[nodiscard]] bool stand_alone(unsigned page) const { return kinds_.is_usual(page); }
 
     // End of the cluster that begins at `at`.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t at) const {
@@ -113,11 +108,13 @@ class Graphemes {
     };
 
     [[nodiscard]] Kind kind_of(char32_t c) const {
+        if (c < PAGED) return kinds_[c];
         const auto above = std::upper_bound(runs_.begin(), runs_.end(), (c << 8) | 0xFF);
         return above == runs_.begin() ? OTHER : static_cast<Kind>(above[-1] & 0xFF);
     }
 
     std::vector<std::uint32_t> runs_;
+    Paged<Kind> kinds_{OTHER};
 };
 
 } // namespace mtkit

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/reader.hpp"
+#include "text/paged.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -31,9 +32,17 @@ class CodePointSet {
             throw FormatError("is not ascending", "set");
         for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
         ascii_ = std::find(low_.begin(), low_.begin() + 0x80, true) != low_.begin() + 0x80;
+        std::size_t i = 0; // of the first edge behind where the page begins
+        without_ = pages_that([&](unsigned page) {
+            while (i < edges_.size() && edges_[i] <= page * PAGE) ++i;
+            return i % 2 == 0 && (i == edges_.size() || edges_[i] >= (page + 1) * PAGE);
+        });
     }
 
-    [[nodiscard]] bool has(char32_t c) const { return c < low_.size() ? low_[c] : search(c); }
+    [[nodiscard]] bool has(char32_t c) const {
+        if (c < low_.size()) return low_[c];
+        return !(c < PAGED && without_.has(c / PAGE)) && search(c);
+    }
 
     // Whether it has all code points from `first` to `last`.
     [[nodiscard]] bool covers(char32_t first, char32_t last) const {
@@ -49,11 +58,17 @@ class CodePointSet {
     // The first place from `at` on with a character of the set, or the end of the text.
     [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
         while (at < text.size()) {
-            const auto c = decode(text, at);
-            if (c.value < 0x80 && !ascii_) {
-                at = ascii_end(text, at);
+            const auto first = static_cast<unsigned char>(text[at]);
+            if (first < 0x80) {
+                if (low_[first]) break;
+                at = ascii_ ? at + 1 : ascii_end(text, at);
                 continue;
             }
+            if (without_.has(page_at(text, at))) {
+                at += 3;
+                continue;
+            }
+            const auto c = decode(text, at);
             if (has(c.value)) break;
             at += c.size;
         }
@@ -68,6 +83,7 @@ class CodePointSet {
 
     std::vector<std::uint32_t> edges_;
     std::array<bool, 0x300> low_{};
+    PageSet without_;    // with no character of it
     bool ascii_ = false; // whether some character of it is ASCII
 };
 

@@ -15,7 +15,8 @@ from mtkit.engine import Engine
 from mtkit.spec import TokenizerSpec, TokenType, models
 from mtkit.spec.vocabulary import Vocabulary
 
-LETTERS = "abcé"
+LETTERS = "abcé一"
+UNKNOWN = "x\0丁是\U0001f389"  # U+4E01 has U+4E00 beside it in the pieces, U+662F none
 SCALES = (1e-3, 1.0, 40.0, 5000.0, 2e5, 1e30)
 
 
@@ -50,7 +51,8 @@ def test_words_that_come_again(precision: str, scale: float, warm: bool) -> None
         spec = drawn(rng, precision, scale)
         words = ["".join(rng.choices(LETTERS + "x", k=rng.randint(1, 9))) for _ in range(20)]
         words += ["", "▁", "a" * 300, "é" * 128]
-        words += ["".join(rng.choices(LETTERS + "x\0是\U0001f389", k=120)) for _ in range(3)]
+        words += ["".join(rng.choices(LETTERS + UNKNOWN, k=120)) for _ in range(3)]
+        words += ["".join(rng.choices(LETTERS + "是丁" * 4, k=20)) for _ in range(3)]
         with Both(spec) as both:
             if warm:
                 both.engine._native.warm()
@@ -58,6 +60,20 @@ def test_words_that_come_again(precision: str, scale: float, warm: bool) -> None
                 text = "▁".join(rng.choices(words, k=count))
                 both.same("encode_ids", text)
                 both.same("encode", text)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_piece_of_less_than_a_character(fuse: bool) -> None:
+    """What no piece of whole characters begins with is not unknown for that."""
+    pieces = [b"<unk>", "▁".encode(), b"a", "是".encode()[:1], "丁".encode()[:2]]
+    types = [TokenType.UNKNOWN, *[TokenType.NORMAL] * (len(pieces) - 1)]
+    scores = [0.0, -1.0, -2.0, -3.0, -2.5]
+    vocabulary = Vocabulary(Pieces.of(pieces), Numbers.of("B", types), Numbers.of("f", scores))
+    spec = TokenizerSpec(vocabulary, models.Unigram(unk=0, fuse_unk=fuse))
+    with Both(spec) as both:
+        for text in ("是", "a是a", "是丁三", "丁a\U0001f389是", "三三a是"):
+            both.same("encode_ids", text)
+            both.same("encode", text)
 
 
 @pytest.mark.parametrize("name", ["sp-test-ja", "sp-test-unigram", "t5-small", "xlnet-base-cased"])

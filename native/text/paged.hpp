@@ -1,0 +1,86 @@
+// Characters below U+10000, in pages of 64.
+//
+// A page of characters of three bytes, from U+0800 on, is those that begin with the same two.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace mtkit {
+
+inline constexpr char32_t PAGED = 0x10000; // no page has those beyond
+inline constexpr char32_t PAGE = 64;
+inline constexpr unsigned PAGES = PAGED / PAGE;
+
+// The page of the character of three bytes at `at`, if it is valid, which is for a PageSet to say;
+// PAGES where there is another one, or none.
+inline unsigned page_at(std::string_view text, std::size_t at) {
+    const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
+    if (text.size() - at < 3 || p[0] - 0xE0U >= 16) return PAGES;
+    const unsigned second = p[1] ^ 0x80U;
+    return (second | (p[2] ^ 0x80U)) < 0x40 ? (p[0] & 15U) << 6 | second : PAGES;
+}
+
+// Some pages of characters of three bytes; of surrogates, and of what has fewer bytes, none.
+class PageSet {
+  public:
+    void put(unsigned page) {
+        const bool surrogates = page - 0xD800 / PAGE < 0x800 / PAGE;
+        if (page >= 0x800 / PAGE && page < PAGES && !surrogates)
+            bits_[page / 64] |= std::uint64_t{1} << page % 64;
+    }
+    void remove(unsigned page) { bits_[page / 64] &= ~(std::uint64_t{1} << page % 64); }
+    // `page` may be PAGES, which it never has.
+    [[nodiscard]] bool has(unsigned page) const { return (bits_[page / 64] >> page % 64 & 1) != 0; }
+
+  private:
+    std::array<std::uint64_t, PAGES / 64 + 1> bits_{};
+};
+// Those of which that is true.
+template <typename Is> PageSet pages_that(const Is &is) {
+    PageSet out;
+    for (unsigned page = 0; page < PAGES; ++page)
+        if (is(page)) out.put(page);
+    return out;
+}
+// The two bytes that a page of characters of three begins with.
+inline std::array<char, 2> beginning_of(unsigned page) {
+    return {static_cast<char>(0xE0 | page >> 6), static_cast<char>(0x80 | (page & 63))};
+}
+
+// A value for each character, found by one look into its page.
+template <typename T> class Paged {
+  public:
+    // All characters have the usual value.
+    explicit Paged(T usual) : values_(PAGE, usual) {}
+
+    // Set the value of the characters from `first` on in front of `end`; those that no page has are
+    // left out.
+    void put(char32_t first, char32_t end, T value) {
+        for (char32_t c = first; c < std::min(end, PAGED);) {
+            auto &page = pages_[c / PAGE];
+            if (page == 0) {
+                page = static_cast<std::uint16_t>(values_.size() / PAGE);
+                values_.resize(values_.size() + PAGE, values_[0]);
+            }
+            const char32_t count = std::min(std::min(end, PAGED) - c, PAGE - c % PAGE);
+            std::fill_n(values_.begin() + page * PAGE + c % PAGE, count, value);
+            c += count;
+        }
+    }
+    // The value of a character below PAGED.
+    [[nodiscard]] T operator[](char32_t c) const {
+        return values_[pages_[c / PAGE] * PAGE + c % PAGE];
+    }
+    // Whether no character of a page was given a value.
+    [[nodiscard]] bool is_usual(unsigned page) const { return pages_[page] == 0; }
+
+  private:
+    std::vector<std::uint16_t> pages_ = std::vector<std::uint16_t>(PAGES);
+    std::vector<T> values_; // of pages; the first is that of all the others
+};
+
+} // namespace mtkit
