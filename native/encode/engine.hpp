@@ -167,9 +167,8 @@ class Engine {
     }
     // Whether there may be borders in a word: of bytes only Han and the like are cut.
     [[nodiscard]] bool may_cut(std::string_view word) const {
-        if (!merges_bytes_) return cuts_at_borders_ && word.size() > 1;
-        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(word[i]); };
-        return cuts_at_borders_ && word.size() >= 6 && (byte(0) >= 0xE0 || byte(1) >= 0xE0);
+        if (!cuts_at_borders_) return false;
+        return merges_bytes_ ? word.size() >= 6 && has_wide(word) : word.size() > 1;
     }
     // Put start and end of what the model is asked for one by one, and whether it is less than
     // the word.

@@ -387,10 +387,13 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                  : pattern.quick(text, place, place, walk.start);
         if (end == place) break;
         out_.end_at(room.to);
+        const auto rest = text.substr(place, end - place);
         if (part)
-            put(text.substr(place, end - place), true, readable);
+            engine_.parts(rest, scratch_, [&](std::size_t left, std::size_t right, bool) {
+                put(rest.substr(left, right - left), true, readable);
+            });
         else
-            this->word(text.substr(place, end - place), nullptr, readable);
+            this->word(rest, nullptr, readable);
         resume();
         word = begin + end;
     }

@@ -36,6 +36,18 @@ inline bool is_ascii(std::string_view text) {
     return (load_up_to_8(at, static_cast<std::size_t>(end - at)) & HIGH) == 0;
 }
 
+// Whether a text has bytes that characters of three and more begin with.
+inline bool has_wide(std::string_view text) {
+    const auto any = [](std::uint64_t eight) { // of them with the three upper bits
+        return (eight & eight << 1 & eight << 2 & 0x8080808080808080) != 0;
+    };
+    const char *at = text.data();
+    const char *const end = at + text.size();
+    for (; end - at > 8; at += 8)
+        if (any(load64(at))) return true;
+    return any(load_up_to_8(at, static_cast<std::size_t>(end - at)));
+}
+
 // The code point at `at`, which lies before the end of `text`.
 inline CodePoint decode(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) {
