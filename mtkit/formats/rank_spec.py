@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.formats.contract import Loss
+    from mtkit.formats.remainder import Rule
 
+RULES: Mapping[str, Rule] = {"model": lambda *_: ()}
+"""What differs in files of ranks: of the model, what `ranks_of` says and nothing else."""
 HIGHEST_RANK = 1 << 24
 """No vocabulary comes near; a higher rank is damage."""
 
@@ -196,3 +199,6 @@ def _check_merges(
     elif not model.ignore_merges:
         effect = "a word that is a token is that token"
         losses.add("ids-possible", "model.ignore_merges", effect)
+    elif len(set(listed.values())) < allowed:
+        effect = "pairs that make one token merge from the left, not in the order of the list"
+        losses.add("ids-possible", "model.merges", effect)

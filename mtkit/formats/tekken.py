@@ -15,7 +15,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError, shortened
 from mtkit.formats.contract import Reading, Written
-from mtkit.formats.rank_spec import HIGHEST_RANK, rank_spec, rank_vocabulary, ranks_of
+from mtkit.formats.rank_spec import HIGHEST_RANK, RULES, rank_spec, rank_vocabulary, ranks_of
 from mtkit.formats.remainder import with_remainder
 from mtkit.spec import SpecialIds
 
@@ -200,7 +200,7 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     table.update(_kept(extras.get("tekken.other")))
     data = json.dumps(table, ensure_ascii=False).encode("utf-8")
     back = read(Source("tekken.json", data), {}).spec
-    return Written({"tekken.json": data}, with_remainder(spec, back, losses))
+    return Written({"tekken.json": data}, with_remainder(spec, back, losses, RULES))
 
 
 def _kept(extra: object) -> dict[str, Any]:

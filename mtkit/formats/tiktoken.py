@@ -15,6 +15,7 @@ from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.formats.contract import Reading, Written
 from mtkit.formats.rank_spec import (
     HIGHEST_RANK,
+    RULES,
     check_holes,
     rank_spec,
     rank_vocabulary,
@@ -182,6 +183,6 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     return Written(
         {".tiktoken": b"".join(lines), "pattern.json": beside},
         with_remainder(
-            spec, _spec(rank_vocabulary(ranks), Encoding(pattern, special, form)), losses
+            spec, _spec(rank_vocabulary(ranks), Encoding(pattern, special, form)), losses, RULES
         ),
     )

@@ -18,7 +18,7 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats import get_format
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
-from mtkit.spec import pre_tokenizers, replace
+from mtkit.spec import models, pre_tokenizers, replace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +83,27 @@ def test_without_a_pattern_it_asks(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="--encoding"):
         mtkit.load(path)
     assert mtkit.load(path, overrides={"encoding": "cl100k_base"}).encode_ids("a")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_merge_list_with_every_cut_is_ranks_again(seed: int, tmp_path: Path) -> None:
+    """As Llama 3's tokenizer.json has it: made of ranks, it merges what they merge."""
+    path = tmp_path / "x.tiktoken"
+    lines = (
+        base64.b64encode(piece) + b" %d\n" % rank
+        for piece, rank in sorted(random_ranks(seed).items(), key=lambda item: item[1])
+    )
+    path.write_bytes(b"".join(lines))
+    beside = {"pattern": PATTERNS[0], "special_tokens": {"<|a|>": 500}}
+    (tmp_path / "pattern.json").write_text(json.dumps(beside))
+    mtkit.convert(path, tmp_path / "tokenizer.json", to="hf")
+    listed = mtkit.load(tmp_path / "tokenizer.json")
+    assert isinstance(listed.spec.model, models.BPE)
+    assert listed.spec.model.ignore_merges
+    again = get_format("tiktoken").write(listed.spec, WriteOptions())
+    assert "ids" not in {loss.code for loss in again.losses}
+    assert any(loss.field == "model.merges" for loss in again.losses)
+    assert again.files[".tiktoken"] == path.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["cl100k_base", "rwkv-world", "tekken-240718"])
