@@ -21,6 +21,9 @@ inline std::uint64_t load64(const char *at) {
     return value;
 }
 
+// Of eight bytes: the bit of each that no ASCII has.
+inline constexpr std::uint64_t HIGH_BITS = 0x8080808080808080;
+
 // Up to eight bytes as one number, zero-filled, without reading past the end.
 inline std::uint64_t load_up_to_8(const char *at, std::size_t size) {
     std::uint64_t value = 0;

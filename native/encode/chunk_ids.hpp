@@ -32,18 +32,19 @@ class Engine::ChunkIds : ChunkSteps {
     bool put(std::string_view chunk) {
         return remembered(chunk, false, [&](bool kept) {
             if (how_.images && from_images(chunk)) return true;
+            // Ids need no head where a chunk becomes what it becomes at the beginning of a text.
             const bool behind = !how_.first && (how_.removed || chunk[0] == ' ');
-            return put_new(chunk, behind, !how_.last, false, kept);
+            return put_new(chunk, {.behind = behind, .in_front = !how_.last}, kept);
         });
     }
     // Put one at an end of the text.
     bool put_first(std::string_view chunk, bool in_front, bool at_start) {
         const auto make = [&](bool kept) {
-            return put_new(chunk, false, in_front, at_start, kept);
+            return put_new(chunk, {.in_front = in_front, .at_start = at_start}, kept);
         };
         return at_start ? remembered(chunk, true, make) : make(false);
     }
-    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false, false); }
+    bool put_last(std::string_view chunk) { return put_new(chunk, {.behind = true}, false); }
 
     // How much there is, and taking back what came behind that.
     [[nodiscard]] std::size_t size() const { return out_.size(); }
@@ -86,17 +87,17 @@ class Engine::ChunkIds : ChunkSteps {
         }
         return true;
     }
-    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start, bool kept) {
+    bool put_new(std::string_view chunk, const Ends &ends, bool kept) {
         Ids ids(engine_, scratch_, out_);
-        const auto put = [&](std::string_view word, const Extent *, std::size_t) {
+        const auto put = [&](std::string_view word, const Extent *, std::size_t, bool only) {
             const char *const readable = word.data() + word.size();
-            // The only word of a chunk that is remembered need not be, too.
-            if (kept && scratch_.words.size() == 1U + behind + in_front)
+            // A word that is all of a chunk which is remembered need not be remembered as well.
+            if (only && kept)
                 ids.once(word, readable);
             else
                 ids.parts(word, readable);
         };
-        return words(chunk, behind, in_front, at_start, false, put);
+        return words(chunk, ends, false, put);
     }
 
     IdList &out_;

@@ -45,13 +45,15 @@ class Engine::ChunkPlaces : ChunkSteps {
         resume();
     }
     bool put(std::string_view chunk) {
-        return remembered(chunk, false, how_.removed || chunk[0] == ' ', !how_.last, false);
+        // What a step leaves of the first character may belong to the one in front of it.
+        const bool behind = how_.removed || chunk[0] == ' ';
+        return remembered(chunk, false, {.behind = behind, .in_front = !how_.last});
     }
     bool put_first(std::string_view chunk, bool in_front, bool at_start) {
-        return at_start ? remembered(chunk, true, false, in_front, true)
-                        : put_new(chunk, false, in_front, false);
+        const Ends ends{.in_front = in_front, .at_start = at_start};
+        return at_start ? remembered(chunk, true, ends) : put_new(chunk, ends);
     }
-    bool put_last(std::string_view chunk) { return put_new(chunk, true, false, false); }
+    bool put_last(std::string_view chunk) { return put_new(chunk, {.behind = true}); }
 
     [[nodiscard]] std::size_t size() const { return ids_.size(); }
     void cut(std::size_t size) {
@@ -81,9 +83,9 @@ class Engine::ChunkPlaces : ChunkSteps {
     static bool is_few(std::string_view chunk, std::size_t count) {
         return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
     }
-    bool remembered(std::string_view chunk, bool head, bool behind, bool in_front, bool at_start) {
+    bool remembered(std::string_view chunk, bool head, const Ends &ends) {
         const bool keeps = chunk.size() <= WordCache::LARGEST && engine_.cacheable_;
-        if (!keeps) return put_new(chunk, behind, in_front, at_start);
+        if (!keeps) return put_new(chunk, ends);
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;
         if (const auto *found = scratch_.places_of_chunks.find(asked, count)) {
@@ -91,7 +93,7 @@ class Engine::ChunkPlaces : ChunkSteps {
             return true;
         }
         const std::size_t before = ids_.size();
-        if (!put_new(chunk, behind, in_front, at_start)) return false;
+        if (!put_new(chunk, ends)) return false;
         keep(chunk, asked, before);
         return true;
     }
@@ -134,10 +136,11 @@ class Engine::ChunkPlaces : ChunkSteps {
         if (chunk.size() <= WordCache::LONGEST || known.wants(asked, packed.size()))
             known.put(asked, packed.data(), packed.size());
     }
-    bool put_new(std::string_view chunk, bool behind, bool in_front, bool at_start) {
+    bool put_new(std::string_view chunk, const Ends &ends) {
         const std::uint32_t start = place(chunk.data());
         bool inside = true;
-        const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
+        const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift,
+                             bool) {
             finder_.find(word, [&](std::string_view text, std::size_t at, const Token &token) {
                 const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
                 const std::size_t to = std::min<std::size_t>(token.end, text.size());
@@ -149,7 +152,7 @@ class Engine::ChunkPlaces : ChunkSteps {
                 places_.push_back(start + end - static_cast<std::uint32_t>(shift));
             });
         };
-        return words(chunk, behind, in_front, at_start, true, put) && inside;
+        return words(chunk, ends, true, put) && inside;
     }
 
     Finder finder_;

@@ -14,11 +14,18 @@ class Engine::ChunkSteps {
     ChunkSteps(const Engine &engine, const Chunks &how, Scratch &scratch)
         : engine_(engine), how_(how), scratch_(scratch) {}
 
-    // Put the words of a chunk; `behind` a seam, `in_front` of one. With `places` they have
-    // extents: in bytes of the chunk, behind `shift`. False where the text has to go the usual way.
+    // Where a chunk stands: behind a seam, in front of one, at the start of the input.
+    struct Ends {
+        bool behind = false;
+        bool in_front = false;
+        bool at_start = false;
+    };
+
+    // Put the words of a chunk, and whether one is all of it. With `places` they have extents: in
+    // bytes of the chunk, behind `shift`. False where the text has to go the usual way.
     template <typename Put>
-    bool words(std::string_view chunk, bool behind, bool in_front, bool at_start, bool places,
-               const Put &put) {
+    bool words(std::string_view chunk, const Ends &ends, bool places, const Put &put) {
+        const auto [behind, in_front, at_start] = ends;
         auto &text = scratch_.chunk;
         text = behind ? how_.head : std::string_view();
         std::size_t shift = text.size();
@@ -38,10 +45,10 @@ class Engine::ChunkSteps {
         engine_.words_of(part, arena, scratch_, [&](std::string_view word, const Extent *extents) {
             words.push_back({word, extents});
         });
-        const bool fits = arena.grown() <= GROWTH * chunk.size() &&
-                          words.size() >= std::size_t{behind} + std::size_t{in_front};
+        const std::size_t around = std::size_t{behind} + std::size_t{in_front};
+        const bool fits = arena.grown() <= GROWTH * chunk.size() && words.size() >= around;
         for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
-            put(words[i].text, words[i].extents, shift);
+            put(words[i].text, words[i].extents, shift, words.size() == around + 1);
         arena.reset();
         return fits;
     }

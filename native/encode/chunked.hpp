@@ -121,7 +121,7 @@ template <typename Out> class Engine::Chunked {
         return put_other(chunk);
     }
     // Of eight bytes; in front of other characters a block is worth little.
-    static bool is_ascii(const char *at) { return (load64(at) & 0x8080808080808080) == 0; }
+    static bool is_ascii(const char *at) { return (load64(at) & HIGH_BITS) == 0; }
     // Put the words that certainly end among the BLOCK bytes at `at`, where none goes on; where
     // the last of them ends, null where the text has to go the usual way.
     const char *put_block(const char *at) {

@@ -80,11 +80,12 @@ struct Chunks {
     }
     // Where the chunk at `start` ends that asks for its neighbours.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t start) const {
-        const bool one_by_one = kind[0xE5] == HAN;
+        // No byte that is not ASCII is BLANK; these are HAN or none is.
+        const bool cuts_han = kind[0xE5] == HAN;
         std::size_t at = start + 1;
         for (; at < text.size(); ++at) {
-            while (!one_by_one && text.size() - at > 8 && // none is ASCII
-                   (~load64(text.data() + at) & 0x8080808080808080) == 0)
+            while (!cuts_han && text.size() - at > 8 &&
+                   (~load64(text.data() + at) & HIGH_BITS) == 0)
                 at += 8;
             const auto what = kind[static_cast<unsigned char>(text[at])];
             if (what == HAN || (what == BLANK && seam(text, at))) break;

@@ -137,7 +137,8 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
     std::size_t good = known ? text.size() : valid_prefix(text);
     // A broken character could reach over a mark.
-    scratch.model.whole_characters = good == text.size();
+    scratch.model.whole_characters =
+        good == text.size() && !(normalizer_ && normalizer_->may_break_characters());
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
     if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
     if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);

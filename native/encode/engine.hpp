@@ -24,6 +24,7 @@
 #include "steps/word_starts.hpp"
 #include "tables/cache.hpp"
 #include "tables/tables.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 

@@ -75,7 +75,7 @@ class Engine::Ids {
     static const char *end_of(std::string_view text) { return text.data() + text.size(); }
     // Eight bytes of ASCII: whether a block is worth looking at.
     static bool all_ascii(const unsigned char *at) {
-        return (load64(reinterpret_cast<const char *>(at)) & 0x8080808080808080ULL) == 0;
+        return (load64(reinterpret_cast<const char *>(at)) & HIGH_BITS) == 0;
     }
 
     // Words that begin at `start` or later, `margin` bytes before the end at the latest.

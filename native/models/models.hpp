@@ -64,9 +64,9 @@ struct ModelScratch {
     std::vector<std::uint32_t> ids;
     WordCache segments;            // of Unigram: how sure each is, its tokens
     bool places = false;           // the places of tokens are wanted, not only their ids
-    bool whole_characters = false; // the text is UTF-8
+    bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
-    std::size_t wide = 0;          // bytes of long words for which Unigram asked its trie
+    std::size_t wide = 0;          // bytes for which Unigram asked its trie, in long segments
     bool unknown = false;          // what is encoded is not a piece, as far as that matters to ids
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 

@@ -97,7 +97,8 @@ template <typename Sum> class Unigram final : public Model {
   private:
     static constexpr std::size_t LARGE = 1U << 14;
     static constexpr std::size_t SHORT = 64; // of a word that is searched as it is
-    // How much of longer ones the trie is asked for before borders are looked for.
+    // For how much of longer segments the trie is asked before borders are looked for; a word that
+    // is as long has them at once.
     static constexpr std::size_t WIDE = 16U << 10;
     using Node = ModelScratch::Node<Sum>;
     using Nodes = std::vector<Node>;
@@ -204,6 +205,23 @@ template <typename Sum> class Unigram final : public Model {
         scratch.segments.put(asked, ids.data(), ids.size());
     }
 
+    // Offer a path to a node; those up to `reached` are there.
+    [[gnu::always_inline]] static void offer_to(Nodes &nodes, std::size_t &reached, std::size_t end,
+                                                Sum score, std::uint32_t id, std::uint32_t from) {
+        while (reached < end) {
+            if (++reached < nodes.size())
+                nodes[reached] = {};
+            else
+                nodes.emplace_back();
+        }
+        Node &node = nodes[end];
+        const bool better = (node.from == NONE) | (score > node.score);
+        node.rival = std::max(node.rival, better ? node.score : score);
+        node.score = better ? score : node.score;
+        node.id = better ? id : node.id;
+        node.from = better ? from : node.from;
+    }
+
     // Add the best path of a segment and its scores; return how far the next best is from it.
     double search(std::string_view segment, std::size_t origin, double &sum, ModelScratch &scratch,
                   std::vector<Stretch> &path) const {
@@ -218,27 +236,15 @@ template <typename Sum> class Unigram final : public Model {
         std::size_t reached = 0;
         std::size_t walked = 0;
         double distance = INFINITY;
-        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from)
-            __attribute__((always_inline)) {
-            while (reached < end) {
-                if (++reached < nodes.size())
-                    nodes[reached] = {};
-                else
-                    nodes.emplace_back();
-            }
-            Node &node = nodes[end];
-            const bool better = (node.from == NONE) | (score > node.score);
-            node.rival = std::max(node.rival, better ? node.score : score);
-            node.score = better ? score : node.score;
-            node.id = better ? id : node.id;
-            node.from = better ? static_cast<std::uint32_t>(from) : node.from;
+        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
+            offer_to(nodes, reached, end, score, id, static_cast<std::uint32_t>(from));
         };
         const auto close = [&] {
             distance = std::min(distance, write_path(nodes, reached, origin + base, path));
             sum = nodes[reached].score;
             open = false;
         };
-        // The path goes on by itself.
+        // A step that no other path goes around. Unknown characters are fused to keep it short.
         const auto step = [&](std::size_t start, std::size_t next, std::uint32_t id) {
             const auto to = static_cast<std::uint32_t>(origin + next);
             if (id == NONE && fuse_unk_ && path.size() > first && path.back().id == NONE)
@@ -249,13 +255,11 @@ template <typename Sum> class Unigram final : public Model {
         for (std::size_t start = 0; start < size;) {
             if (open && reached == start - base) close();
             if (!open && unknown_.has(page_at(segment, start))) {
-                const std::size_t from = start;
                 do {
                     sum = static_cast<Sum>(unk_score_ + from_here(sum));
+                    step(start, start + 3, NONE);
                     start += 3;
-                    if (!fuse_unk_) step(start - 3, start, NONE);
                 } while (unknown_.has(page_at(segment, start)));
-                if (fuse_unk_) step(from, start, NONE);
                 if (start == size) break;
             }
             if (open && std::abs(nodes[start - base].score) > RESET)
@@ -354,7 +358,9 @@ template <typename Sum> class Unigram final : public Model {
     SplitPoints split_points_;
     ByteIds bytes_;
     double steepest_; // the largest size of a score
-    PageSet unknown_; // of characters that no piece begins with: one of less leads nowhere
+    // Pages of characters that no piece begins with. One that ends inside a character is on no
+    // path.
+    PageSet unknown_;
     MadeOnce<Cutting> cutting_;
 };
 

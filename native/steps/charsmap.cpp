@@ -23,7 +23,7 @@ class Precompiled final : public Normalizer {
         : graphemes_(program), map_(read_text(program, "charsmap")), inert_(map_.inert()) {
         for (char32_t c = 0; c < 0x80; ++c) inert_[c] = inert_[c] && graphemes_.stands_alone(c);
         wide_ = pages_that([this, kept = map_.without_entries()](unsigned page) {
-            return kept.has(page) && graphemes_.stand_alone(page);
+            return kept.has(page) && graphemes_.page_stands_alone(page);
         });
     }
 

@@ -70,8 +70,8 @@ class Charsmap {
         return out;
     }
 
-    // Pages of characters of three bytes with none that an entry begins with. None where the trie
-    // is damaged, as for inert().
+    // Pages of which no entry begins with a character, or with less of one. None where the trie is
+    // damaged, as for inert().
     [[nodiscard]] PageSet without_entries() const {
         try {
             return pages_that([this](unsigned page) {
@@ -96,6 +96,7 @@ class Charsmap {
         return value;
     }
 
+    // Apart from unit(), which is then short enough to be inlined.
     [[noreturn, gnu::noinline]] void leads_outside(std::size_t node) const {
         throw FormatError("its trie leads to unit " + std::to_string(node) + ", it has " +
                               std::to_string(count_),

@@ -11,6 +11,7 @@
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
+#include "text/paged.hpp"
 #include "text/sets.hpp"
 #include "text/utf8.hpp"
 
@@ -54,9 +55,6 @@ class Form final : public Normalizer {
         const std::size_t hangul = composed_ ? V_BASE : S_BASE;
         const std::size_t end = composed_ ? T_BASE + T_COUNT : S_BASE + S_COUNT;
         for (std::size_t c = hangul; c < end; ++c) mark(c);
-        // What UTF-8 does not write in three bytes is looked at one by one.
-        for (std::size_t c = 0; c < 0x800; c += 64) busy_[c / 64] = true;
-        for (std::size_t c = 0xD800; c < 0xE000; c += 64) busy_[c / 64] = true;
         for (std::size_t c = 0; c < 0x80; ++c) ascii_ = ascii_ || active_[c];
     }
 
@@ -143,20 +141,13 @@ class Form final : public Normalizer {
     void mark(std::size_t c) {
         if (c >= LIMIT) return;
         active_[c] = true;
-        if (c / 64 < busy_.size()) busy_[c / 64] = true;
+        busy_.put(static_cast<unsigned>(c / PAGE));
     }
 
     // Whether a character of three bytes that no form changes begins here.
     [[nodiscard]] bool is_quiet(std::string_view text, std::size_t at) const {
-        if (text.size() - at < 3) return false;
-        const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
-        const unsigned second = p[1] ^ 0x80U;
-        const unsigned third = p[2] ^ 0x80U;
-        if (p[0] - 0xE0U >= 16 || (second | third) >= 0x40) return false;
-        const unsigned page = (p[0] & 15U) << 6 | second;
-        if (!busy_[page]) return true;
-        const bool written = page >= 0x800 / 64 && page - 0xD800 / 64 >= 0x800 / 64;
-        return written && !active_[page << 6 | third];
+        const unsigned page = page_at(text, at);
+        return is_valid(page) && !(busy_.has(page) && active_[page * PAGE + (text[at + 2] & 63)]);
     }
 
     [[nodiscard]] std::uint8_t order(char32_t c) const {
@@ -255,7 +246,7 @@ class Form final : public Normalizer {
     std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
     std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
     std::bitset<LIMIT> active_;               // characters that a form may change
-    std::array<bool, 0x10000 / 64> busy_{};   // 64 characters each: whether some are active
+    PageSet busy_;                            // pages with some of them
     bool ascii_ = false;                      // whether some of them are ASCII
 };
 

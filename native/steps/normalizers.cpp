@@ -143,6 +143,10 @@ class NormalizerSequence final : public Normalizer {
     [[nodiscard]] bool aligns() const override {
         return std::all_of(steps_.begin(), steps_.end(), [](const auto &s) { return s->aligns(); });
     }
+    [[nodiscard]] bool may_break_characters() const override {
+        return std::any_of(steps_.begin(), steps_.end(),
+                           [](const auto &s) { return s->may_break_characters(); });
+    }
     bool keeps(Seams &seams) const override {
         return std::all_of(steps_.begin(), steps_.end(),
                            [&](const auto &s) { return s->keeps(seams); });

@@ -39,10 +39,9 @@ class Spaces final : public Normalizer {
             if (entry.text.empty()) continue;
             const auto first = static_cast<unsigned char>(entry.text[0]);
             inert_[first] = false;
-            if (const unsigned page = page_at(entry.text, 0); page < PAGES)
-                wide_.remove(page);
-            else if (first >= 0xE0 && first < 0xF0)
-                wide_ = PageSet(); // less than a character
+            wide_.remove_row(first); // a beginning that is shared counts as well, see path()
+            const bool whole = valid_prefix(entry.text) == entry.text.size();
+            breaks_ = breaks_ || !whole || (paths_ && !is_ascii(entry.text));
         }
         kept_.build(std::move(kept));
     }
@@ -63,6 +62,7 @@ class Spaces final : public Normalizer {
             part.text = out;
     }
     [[nodiscard]] bool aligns() const override { return true; }
+    [[nodiscard]] bool may_break_characters() const override { return breaks_; }
 
   private:
     // Place in the old text of each byte written, and of the end.
@@ -217,6 +217,7 @@ class Spaces final : public Normalizer {
     std::array<bool, 256> inert_; // in front of ASCII
     PageSet wide_;                // pages of characters of three bytes that stay as they are
     PrefixFinder kept_;
+    bool breaks_ = false; // what is kept may be less than a character
 };
 
 } // namespace

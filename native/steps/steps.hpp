@@ -119,6 +119,8 @@ class Normalizer {
     virtual void run(Part &part, Arena &arena) const = 0;
     // Whether it changes the extents of a part as well.
     [[nodiscard]] virtual bool aligns() const { return false; }
+    // Whether UTF-8 may be none afterwards.
+    [[nodiscard]] virtual bool may_break_characters() const { return false; }
     // Whether it keeps seams, with its conditions.
     virtual bool keeps(Seams &) const { return false; }
 };

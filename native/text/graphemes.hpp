@@ -53,8 +53,8 @@ class Graphemes {
         const auto kind = kind_of(c);
         return kind == OTHER || kind == LF || kind == CONTROL;
     }
-    // Whether that is known of all characters of a page.
-    [[nodiscard]] bool stand_alone(unsigned page) const { return kinds_.is_usual(page); }
+    // Whether all characters of a page are.
+    [[nodiscard]] bool page_stands_alone(unsigned page) const { return kinds_.is_usual(page); }
 
     // End of the cluster that begins at `at`.
     [[nodiscard]] std::size_t end(std::string_view text, std::size_t at) const {

@@ -1,4 +1,4 @@
-// Characters below U+10000, in pages of 64.
+// Characters below U+10000, in pages of 64: sets of pages, and a table of values.
 //
 // A page of characters of three bytes, from U+0800 on, is those that begin with the same two.
 #pragma once
@@ -24,22 +24,29 @@ inline unsigned page_at(std::string_view text, std::size_t at) {
     return (second | (p[2] ^ 0x80U)) < 0x40 ? (p[0] & 15U) << 6 | second : PAGES;
 }
 
-// Some pages of characters of three bytes; of surrogates, and of what has fewer bytes, none.
+// Whether valid characters of three bytes are on a page: surrogates are not, nor what has fewer.
+inline bool is_valid(unsigned page) {
+    const bool surrogates = page - 0xD800 / PAGE < 0x800 / PAGE;
+    return page >= 0x800 / PAGE && page < PAGES && !surrogates;
+}
+
+// Some pages, all of them valid.
 class PageSet {
   public:
     void put(unsigned page) {
-        const bool surrogates = page - 0xD800 / PAGE < 0x800 / PAGE;
-        if (page >= 0x800 / PAGE && page < PAGES && !surrogates)
-            bits_[page / 64] |= std::uint64_t{1} << page % 64;
+        if (is_valid(page)) bits_[page / 64] |= std::uint64_t{1} << page % 64;
     }
-    void remove(unsigned page) { bits_[page / 64] &= ~(std::uint64_t{1} << page % 64); }
+    // Remove all pages of characters that begin with a byte.
+    void remove_row(unsigned char first) {
+        if (first >= 0xE0 && first < 0xF0) bits_[first - 0xE0] = 0;
+    }
     // `page` may be PAGES, which it never has.
     [[nodiscard]] bool has(unsigned page) const { return (bits_[page / 64] >> page % 64 & 1) != 0; }
 
   private:
     std::array<std::uint64_t, PAGES / 64 + 1> bits_{};
 };
-// Those of which that is true.
+// The valid pages for which `is(page)` holds; it is asked in ascending order.
 template <typename Is> PageSet pages_that(const Is &is) {
     PageSet out;
     for (unsigned page = 0; page < PAGES; ++page)

@@ -33,7 +33,7 @@ class CodePointSet {
         for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
         ascii_ = std::find(low_.begin(), low_.begin() + 0x80, true) != low_.begin() + 0x80;
         std::size_t i = 0; // of the first edge behind where the page begins
-        without_ = pages_that([&](unsigned page) {
+        empty_pages_ = pages_that([&](unsigned page) {
             while (i < edges_.size() && edges_[i] <= page * PAGE) ++i;
             return i % 2 == 0 && (i == edges_.size() || edges_[i] >= (page + 1) * PAGE);
         });
@@ -41,7 +41,7 @@ class CodePointSet {
 
     [[nodiscard]] bool has(char32_t c) const {
         if (c < low_.size()) return low_[c];
-        return !(c < PAGED && without_.has(c / PAGE)) && search(c);
+        return !(c < PAGED && empty_pages_.has(c / PAGE)) && search(c);
     }
 
     // Whether it has all code points from `first` to `last`.
@@ -64,7 +64,7 @@ class CodePointSet {
                 at = ascii_ ? at + 1 : ascii_end(text, at);
                 continue;
             }
-            if (without_.has(page_at(text, at))) {
+            if (empty_pages_.has(page_at(text, at))) {
                 at += 3;
                 continue;
             }
@@ -83,8 +83,8 @@ class CodePointSet {
 
     std::vector<std::uint32_t> edges_;
     std::array<bool, 0x300> low_{};
-    PageSet without_;    // with no character of it
-    bool ascii_ = false; // whether some character of it is ASCII
+    PageSet empty_pages_; // with no character of it
+    bool ascii_ = false;  // whether some character of it is ASCII
 };
 
 // Code point -> text: ascending code points, then the end of each text, then the texts.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/hash.hpp"
 #include "base/simd.hpp"
 
 #if defined(MTKIT_AVX)
@@ -152,7 +153,7 @@ template <typename Unit> Written<Unit> write_ascii(const Unit *from, const Unit 
     if constexpr (sizeof(Unit) == 1) {
         for (std::uint64_t eight = 0; end - from >= 8; from += 8, to += 8) {
             std::memcpy(&eight, from, 8);
-            if ((eight & 0x8080808080808080) != 0) break;
+            if ((eight & HIGH_BITS) != 0) break;
             std::memcpy(to, &eight, 8);
         }
     }

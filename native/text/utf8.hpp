@@ -28,18 +28,17 @@ inline bool is_continuation(char c) {
 }
 
 inline bool is_ascii(std::string_view text) {
-    constexpr std::uint64_t HIGH = 0x8080808080808080;
     const char *at = text.data();
     const char *const end = at + text.size();
     for (; end - at > 8; at += 8)
-        if ((load64(at) & HIGH) != 0) return false;
-    return (load_up_to_8(at, static_cast<std::size_t>(end - at)) & HIGH) == 0;
+        if ((load64(at) & HIGH_BITS) != 0) return false;
+    return (load_up_to_8(at, static_cast<std::size_t>(end - at)) & HIGH_BITS) == 0;
 }
 
-// Whether a text has bytes that characters of three and more begin with.
+// Whether a text has bytes that characters of three begin with: 1110xxxx.
 inline bool has_wide(std::string_view text) {
-    const auto any = [](std::uint64_t eight) { // of them with the three upper bits
-        return (eight & eight << 1 & eight << 2 & 0x8080808080808080) != 0;
+    const auto any = [](std::uint64_t eight) {
+        return (eight & eight << 1 & eight << 2 & ~(eight << 3) & HIGH_BITS) != 0;
     };
     const char *at = text.data();
     const char *const end = at + text.size();
@@ -127,7 +126,7 @@ inline std::size_t ascii_end(std::string_view text, std::size_t at) {
     std::uint64_t eight = 0;
     while (text.size() - at >= sizeof eight) {
         std::memcpy(&eight, text.data() + at, sizeof eight);
-        if ((eight & 0x8080808080808080U) != 0) break;
+        if ((eight & HIGH_BITS) != 0) break;
         at += sizeof eight;
     }
     while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;

@@ -12,7 +12,7 @@ pytest.importorskip("mtkit._native")
 from mtkit import load
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.engine import Engine
-from mtkit.spec import TokenizerSpec, TokenType, models
+from mtkit.spec import TokenizerSpec, TokenType, models, normalizers
 from mtkit.spec.vocabulary import Vocabulary
 
 LETTERS = "abcé一"
@@ -64,7 +64,7 @@ def test_words_that_come_again(precision: str, scale: float, warm: bool) -> None
 
 @pytest.mark.parametrize("fuse", [False, True])
 def test_a_piece_of_less_than_a_character(fuse: bool) -> None:
-    """What no piece of whole characters begins with is not unknown for that."""
+    """A piece that ends inside a character is on no path: the character is unknown."""
     pieces = [b"<unk>", "▁".encode(), b"a", "是".encode()[:1], "丁".encode()[:2]]
     types = [TokenType.UNKNOWN, *[TokenType.NORMAL] * (len(pieces) - 1)]
     scores = [0.0, -1.0, -2.0, -3.0, -2.5]
@@ -74,6 +74,38 @@ def test_a_piece_of_less_than_a_character(fuse: bool) -> None:
         for text in ("是", "a是a", "是丁三", "丁a\U0001f389是", "三三a是"):
             both.same("encode_ids", text)
             both.same("encode", text)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("keep", ["pieces", "paths"])
+def test_what_shares_its_beginning_with_a_kept_piece(keep: str, warm: bool) -> None:
+    """Where paths are kept, such a character falls apart, and the text is no UTF-8 any more."""
+    pieces = [b"<unk>", "▁".encode(), "一".encode(), "£".encode(), b"a", b"b", b"x", b"\xc3"]
+    types = [2, 1, 4, 4, 1, 1, 1, 4]
+    for kept in (["一"], ["£"], ["一", "£"], ["\udcc3"]):
+        left_out = [
+            number
+            for number, kind in enumerate(types)
+            if kind == 4 and pieces[number].decode(errors="surrogateescape") not in kept
+        ]
+        listed = [piece for number, piece in enumerate(pieces) if number not in left_out]
+        vocabulary = Vocabulary(
+            Pieces.of(listed),
+            Numbers.of("B", [kind for number, kind in enumerate(types) if number not in left_out]),
+            Numbers.of("f", [-1.0] * len(listed)),
+        )
+        spec = TokenizerSpec(
+            vocabulary,
+            models.Unigram(unk=0, fuse_unk=False, candidates="listed"),
+            normalizer=normalizers.Spaces(keep=keep),
+            invalid_utf8="keep",
+        )
+        with Both(spec) as both:
+            if warm:
+                both.engine._native.warm()
+            for text in ("买", "丁一", "a一买b", "ab" * 40 + "½x", "abé买" * 40, "ab½" * 40 + "一"):
+                both.same("encode_ids", text)
+                both.same("encode", text)
 
 
 @pytest.mark.parametrize("name", ["sp-test-ja", "sp-test-unigram", "t5-small", "xlnet-base-cased"])
