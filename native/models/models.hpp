@@ -66,7 +66,7 @@ struct ModelScratch {
     bool places = false;           // the places of tokens are wanted, not only their ids
     bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
-    std::size_t wide = 0;          // bytes for which Unigram asked its trie, in long segments
+    std::size_t wide = 0;          // bytes of long words that Unigram might cut
     bool unknown = false;          // what is encoded is not a piece, as far as that matters to ids
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 

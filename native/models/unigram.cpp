@@ -97,8 +97,8 @@ template <typename Sum> class Unigram final : public Model {
   private:
     static constexpr std::size_t LARGE = 1U << 14;
     static constexpr std::size_t SHORT = 64; // of a word that is searched as it is
-    // For how much of longer segments the trie is asked before borders are looked for; a word that
-    // is as long has them at once.
+    // How much of longer ones there is, less what is unknown at once, before borders are looked
+    // for.
     static constexpr std::size_t WIDE = 16U << 10;
     using Node = ModelScratch::Node<Sum>;
     using Nodes = std::vector<Node>;
@@ -133,7 +133,8 @@ template <typename Sum> class Unigram final : public Model {
     const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
         if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
         if (const auto *known = cutting_.get()) return known;
-        return std::max(scratch.wide, word.size()) < WIDE ? nullptr : make_cutting();
+        scratch.wide += word.size();
+        return scratch.wide < WIDE ? nullptr : make_cutting();
     }
     const Cutting *make_cutting() const {
         return cutting_.make([this] {
@@ -234,7 +235,7 @@ template <typename Sum> class Unigram final : public Model {
         bool open = false;
         std::size_t base = 0;
         std::size_t reached = 0;
-        std::size_t walked = 0;
+        std::size_t skipped = 0;
         double distance = INFINITY;
         const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
             offer_to(nodes, reached, end, score, id, static_cast<std::uint32_t>(from));
@@ -259,6 +260,7 @@ template <typename Sum> class Unigram final : public Model {
                     sum = static_cast<Sum>(unk_score_ + from_here(sum));
                     step(start, start + 3, NONE);
                     start += 3;
+                    skipped += 3;
                 } while (unknown_.has(page_at(segment, start)));
                 if (start == size) break;
             }
@@ -293,11 +295,10 @@ template <typename Sum> class Unigram final : public Model {
                     throw NoToken(segment.substr(start, next - start));
                 offer(end, unknown, unk_, start - base);
             }
-            walked += next - start;
             start = next;
         }
         if (open) close();
-        if (size > SHORT) scratch.wide += walked;
+        if (size > SHORT) scratch.wide -= std::min(scratch.wide, skipped);
         return distance;
     }
     static double from_here(double sum) {
