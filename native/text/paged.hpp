@@ -25,7 +25,7 @@ inline unsigned page_at(std::string_view text, std::size_t at) {
 }
 
 // Whether valid characters of three bytes are on a page: surrogates are not, nor what has fewer.
-inline bool is_valid(unsigned page) {
+constexpr bool is_valid(unsigned page) {
     const bool surrogates = page - 0xD800 / PAGE < 0x800 / PAGE;
     return page >= 0x800 / PAGE && page < PAGES && !surrogates;
 }
@@ -33,8 +33,13 @@ inline bool is_valid(unsigned page) {
 // Some pages, all of them valid.
 class PageSet {
   public:
-    void put(unsigned page) {
+    constexpr void put(unsigned page) {
         if (is_valid(page)) bits_[page / 64] |= std::uint64_t{1} << page % 64;
+    }
+    // Remove those of the characters from `first` on in front of `end`.
+    void remove(char32_t first, char32_t end) {
+        for (char32_t c = first; c < std::min(end, PAGED); c = (c / PAGE + 1) * PAGE)
+            bits_[c / PAGE / 64] &= ~(std::uint64_t{1} << c / PAGE % 64);
     }
     // Remove all pages of characters that begin with a byte.
     void remove_row(unsigned char first) {
@@ -47,12 +52,13 @@ class PageSet {
     std::array<std::uint64_t, PAGES / 64 + 1> bits_{};
 };
 // The valid pages for which `is(page)` holds; it is asked in ascending order.
-template <typename Is> PageSet pages_that(const Is &is) {
+template <typename Is> constexpr PageSet pages_that(const Is &is) {
     PageSet out;
     for (unsigned page = 0; page < PAGES; ++page)
         if (is(page)) out.put(page);
     return out;
 }
+inline constexpr PageSet ALL_PAGES = pages_that([](unsigned) { return true; });
 // The two bytes that a page of characters of three begins with.
 inline std::array<char, 2> beginning_of(unsigned page) {
     return {static_cast<char>(0xE0 | page >> 6), static_cast<char>(0x80 | (page & 63))};

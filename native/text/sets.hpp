@@ -32,11 +32,8 @@ class CodePointSet {
             throw FormatError("is not ascending", "set");
         for (char32_t c = 0; c < low_.size(); ++c) low_[c] = search(c);
         ascii_ = std::find(low_.begin(), low_.begin() + 0x80, true) != low_.begin() + 0x80;
-        std::size_t i = 0; // of the first edge behind where the page begins
-        empty_pages_ = pages_that([&](unsigned page) {
-            while (i < edges_.size() && edges_[i] <= page * PAGE) ++i;
-            return i % 2 == 0 && (i == edges_.size() || edges_[i] >= (page + 1) * PAGE);
-        });
+        for (std::size_t i = 0; i < edges_.size(); i += 2)
+            empty_pages_.remove(edges_[i], i + 1 < edges_.size() ? edges_[i + 1] : PAGED);
     }
 
     [[nodiscard]] bool has(char32_t c) const {
@@ -83,8 +80,8 @@ class CodePointSet {
 
     std::vector<std::uint32_t> edges_;
     std::array<bool, 0x300> low_{};
-    PageSet empty_pages_; // with no character of it
-    bool ascii_ = false;  // whether some character of it is ASCII
+    PageSet empty_pages_ = ALL_PAGES; // with no character of it
+    bool ascii_ = false;              // whether some character of it is ASCII
 };
 
 // Code point -> text: ascending code points, then the end of each text, then the texts.

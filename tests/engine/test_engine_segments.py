@@ -80,19 +80,13 @@ def test_a_piece_of_less_than_a_character(fuse: bool) -> None:
 @pytest.mark.parametrize("keep", ["pieces", "paths"])
 def test_what_shares_its_beginning_with_a_kept_piece(keep: str, warm: bool) -> None:
     """Where paths are kept, such a character falls apart, and the text is no UTF-8 any more."""
-    pieces = [b"<unk>", "▁".encode(), "一".encode(), "£".encode(), b"a", b"b", b"x", b"\xc3"]
-    types = [2, 1, 4, 4, 1, 1, 1, 4]
     for kept in (["一"], ["£"], ["一", "£"], ["\udcc3"]):
-        left_out = [
-            number
-            for number, kind in enumerate(types)
-            if kind == 4 and pieces[number].decode(errors="surrogateescape") not in kept
-        ]
-        listed = [piece for number, piece in enumerate(pieces) if number not in left_out]
+        pieces = ["<unk>", "▁", "a", "b", "x", *kept]
+        types = [2, 1, 1, 1, 1, *[4] * len(kept)]
         vocabulary = Vocabulary(
-            Pieces.of(listed),
-            Numbers.of("B", [kind for number, kind in enumerate(types) if number not in left_out]),
-            Numbers.of("f", [-1.0] * len(listed)),
+            Pieces.of([piece.encode(errors="surrogateescape") for piece in pieces]),
+            Numbers.of("B", types),
+            Numbers.of("f", [-1.0] * len(pieces)),
         )
         spec = TokenizerSpec(
             vocabulary,
