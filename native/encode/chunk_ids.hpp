@@ -5,6 +5,7 @@
 
 #include "encode/chunk_steps.hpp"
 #include "encode/ids.hpp"
+#include "models/spelling.hpp"
 
 namespace mtkit {
 
@@ -31,7 +32,7 @@ class Engine::ChunkIds : ChunkSteps {
     // Put a chunk between two seams.
     bool put(std::string_view chunk) {
         return remembered(chunk, false, [&](bool kept) {
-            if (how_.images && from_images(chunk)) return true;
+            if (how_.images && from_images(chunk, kept)) return true;
             // Ids need no head where a chunk becomes what it becomes at the beginning of a text.
             const bool behind = !how_.first && (how_.removed || chunk[0] == ' ');
             return put_new(chunk, {.behind = behind, .in_front = !how_.last}, kept);
@@ -68,36 +69,87 @@ class Engine::ChunkIds : ChunkSteps {
         scratch_.chunks.put(asked, ids.data(), ids.size());
         return true;
     }
-    // A chunk that is one word, of which every character is its image.
-    bool from_images(std::string_view chunk) {
+    // A chunk of which every character is its image, whatever stands beside it.
+    bool from_images(std::string_view chunk, bool kept) {
+        const std::size_t before = out_.size();
         auto &text = scratch_.chunk;
-        text = how_.before;
-        for (const char c : chunk) {
-            const auto byte = static_cast<unsigned char>(c);
-            const auto &image = how_.image[byte];
-            const bool cuts = how_.kind[byte] == Chunks::SOLO && chunk.size() > 1;
-            if (image.size == 0 || cuts) return false;
-            text.append(image.bytes, image.size);
-        }
+        constexpr std::size_t MOST = sizeof Chunks::Image::bytes;
+        const std::size_t most = how_.before.size() + (chunk.size() + 1) * MOST;
+        if (text.size() < most) text.resize(most);
+        char *const start = std::ranges::copy(how_.before, text.data()).out;
+        char *to = start;
+        bool ended = false; // a word has, where another one begins
         Ids ids(engine_, scratch_, out_);
-        for (std::string_view rest = text; !rest.empty();) {
-            const std::size_t end = engine_.word_end(rest, scratch_);
-            ids.once(rest.substr(0, end), text.data() + text.size());
-            rest.remove_prefix(end);
+        const auto put = [&] {
+            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
+            while (!rest.empty()) {
+                const std::size_t end = engine_.word_end(rest, scratch_);
+                put_word(ids, rest.substr(0, end), kept);
+                rest.remove_prefix(end);
+            }
+            to = start;
+        };
+        for (std::size_t at = 0; at < chunk.size();) {
+            const auto byte = static_cast<unsigned char>(chunk[at]);
+            const std::size_t kept_end = byte < 0x80 ? at : how_.end_of_kept(chunk, at);
+            Chunks::Image image;
+            if (kept_end == at) {
+                image = byte < 0x80 ? how_.image[byte] : image_of(chunk, at);
+                if (image.size == Chunks::IS_BLANK.size) {
+                    ended = to != start;
+                    at += character_size(chunk[at]);
+                    continue;
+                }
+                if (image.size == 0 || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
+                    out_.cut(before);
+                    return false;
+                }
+            }
+            if (ended) {
+                put();
+                ended = false;
+            }
+            if (kept_end != at) {
+                to = std::copy(chunk.data() + at, chunk.data() + kept_end, to);
+                at = kept_end;
+            } else {
+                std::memcpy(to, image.bytes, MOST);
+                to += image.size;
+                at += character_size(chunk[at]);
+            }
         }
+        if (to != start) put();
         return true;
+    }
+    // What becomes of a character that is not ASCII.
+    Chunks::Image image_of(std::string_view chunk, std::size_t at) {
+        const auto c = decode_usual(chunk, at);
+        if (c.value >= PAGED) return {};
+        auto &images = scratch_.images;
+        if (!images) images.emplace(Chunks::UNASKED);
+        const auto image = (*images)[c.value];
+        if (image.size != Chunks::UNASKED.size) [[likely]]
+            return image;
+        return ask_image(chunk.substr(at, c.size), c.value);
+    }
+    [[gnu::noinline]] Chunks::Image ask_image(std::string_view character, char32_t value) {
+        const auto image = engine_.find_image(character, how_, scratch_);
+        scratch_.images->put(value, value + 1, image);
+        return image;
     }
     bool put_new(std::string_view chunk, const Ends &ends, bool kept) {
         Ids ids(engine_, scratch_, out_);
-        const auto put = [&](std::string_view word, const Extent *, std::size_t, bool only) {
-            const char *const readable = word.data() + word.size();
-            // A word that is all of a chunk which is remembered need not be remembered as well.
-            if (only && kept)
-                ids.once(word, readable);
-            else
-                ids.parts(word, readable);
-        };
-        return words(chunk, ends, false, put);
+        return words(chunk, ends, false, [&](std::string_view word, const Extent *, std::size_t) {
+            put_word(ids, word, kept);
+        });
+    }
+    // Put a word; `kept`: what it is in is remembered, it need not be as well.
+    static void put_word(Ids &ids, std::string_view word, bool kept) {
+        const char *const readable = word.data() + word.size();
+        if (kept)
+            ids.once(word, readable);
+        else
+            ids.parts(word, readable);
     }
 
     IdList &out_;

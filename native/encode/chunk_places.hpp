@@ -139,8 +139,7 @@ class Engine::ChunkPlaces : ChunkSteps {
     bool put_new(std::string_view chunk, const Ends &ends) {
         const std::uint32_t start = place(chunk.data());
         bool inside = true;
-        const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift,
-                             bool) {
+        const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
             finder_.find(word, [&](std::string_view text, std::size_t at, const Token &token) {
                 const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
                 const std::size_t to = std::min<std::size_t>(token.end, text.size());

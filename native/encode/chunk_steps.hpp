@@ -21,8 +21,8 @@ class Engine::ChunkSteps {
         bool at_start = false;
     };
 
-    // Put the words of a chunk, and whether one is all of it. With `places` they have extents: in
-    // bytes of the chunk, behind `shift`. False where the text has to go the usual way.
+    // Put the words of a chunk. With `places` they have extents: in bytes of the chunk, behind
+    // `shift`. False where the text has to go the usual way.
     template <typename Put>
     bool words(std::string_view chunk, const Ends &ends, bool places, const Put &put) {
         const auto [behind, in_front, at_start] = ends;
@@ -48,7 +48,7 @@ class Engine::ChunkSteps {
         const std::size_t around = std::size_t{behind} + std::size_t{in_front};
         const bool fits = arena.grown() <= GROWTH * chunk.size() && words.size() >= around;
         for (std::size_t i = behind ? 1 : 0; fits && i + (in_front ? 1 : 0) < words.size(); ++i)
-            put(words[i].text, words[i].extents, shift, words.size() == around + 1);
+            put(words[i].text, words[i].extents, shift);
         arena.reset();
         return fits;
     }

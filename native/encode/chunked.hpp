@@ -50,7 +50,7 @@ template <typename Out> class Engine::Chunked {
         }
         std::size_t start = 0;
         // What joins the character in front of it has none at the beginning.
-        const bool joins = how_.clusters && static_cast<unsigned char>(text[0]) >= 0x80;
+        const bool joins = how_.may_join(text, 0);
         if (!how_.first || joins) {
             do {
                 ++start;
@@ -222,7 +222,7 @@ bool Engine::Chunked<Out>::words(std::string_view text, std::size_t &start, std:
             // What joins the character in front of it has the blank there.
             const auto place = static_cast<std::size_t>(word - begin);
             const bool joins =
-                place > 0 && what == Chunks::OTHER && kind_of(word - 1) == Chunks::BLANK;
+                place > 0 && how_.may_join(text, place) && kind_of(word - 1) == Chunks::BLANK;
             const std::size_t from = place - (joins ? 1 : 0);
             const std::size_t end = how_.end(text, place);
             if (!put_other(text.substr(from, end - from))) return false;

@@ -29,6 +29,42 @@ std::array<bool, 256> plain() {
 
 } // namespace
 
+std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
+                                           const Scratch &scratch) const {
+    std::vector<std::string> words;
+    arena.begin(text.size());
+    words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
+             [&](std::string_view word, const Extent *) { words.emplace_back(word); });
+    arena.reset();
+    return words;
+}
+
+Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
+                                 Scratch &scratch) const {
+    const char32_t value = decode(character, 0).value;
+    Chunks::Image image;
+    if (!how.removed || (normalizer_ && !normalizer_->takes_alone(value)) ||
+        (pre_tokenizer_ && !pre_tokenizer_->takes_alone()))
+        return image;
+    // Between letters, at both ends of a word, and as one.
+    const std::string here(character);
+    const auto words = ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x",
+                                 scratch.arena_of_chunk, scratch);
+    if (words.size() != 6) return image;
+    const auto front = how.before + "x";
+    if (std::all_of(words.begin() + 1, words.end(), [&](const auto &w) { return w == front; }))
+        return Chunks::IS_BLANK;
+    if (!words[1].starts_with(front) || !words[1].ends_with('x')) return image;
+    const auto spelled = words[1].substr(front.size(), words[1].size() - front.size() - 1);
+    const std::vector expected{front + spelled + "x", how.before + spelled + "x", front + spelled,
+                               how.before + spelled, front};
+    if (!std::equal(expected.begin(), expected.end(), words.begin() + 1)) return image;
+    if (spelled.size() > sizeof image.bytes) return image;
+    image.size = static_cast<std::uint8_t>(spelled.size());
+    std::ranges::copy(spelled, image.bytes);
+    return image;
+}
+
 const Chunks *Engine::make_chunks() const {
     return chunks_.make([this]() -> std::unique_ptr<Chunks> {
         Seams seams;
@@ -41,14 +77,7 @@ const Chunks *Engine::make_chunks() const {
         Scratch &scratch = *lease;
         scratch.model.whole_characters = true;
         Arena arena;
-        const auto ask = [&](std::string_view text) {
-            std::vector<std::string> words;
-            arena.begin(text.size());
-            words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
-                     [&](std::string_view word, const Extent *) { words.emplace_back(word); });
-            arena.reset();
-            return words;
-        };
+        const auto ask = [&](std::string_view text) { return ask_steps(text, arena, scratch); };
         // A letter that ends a word in front of a blank.
         const std::string letter = "x";
         if (at_marks && split_points_.crossed('x')) return nullptr;
@@ -68,6 +97,13 @@ const Chunks *Engine::make_chunks() const {
         made->tail = " x";
         made->before = seams.removed ? twice[1].substr(0, twice[1].size() - 1) : std::string();
         made->images = seams.known && (!seams.marked || seams.removed);
+        if (made->images && seams.removed) {
+            made->kept = ALL_PAGES;
+            if (normalizer_) normalizer_->keep_pages(made->kept);
+            if (pre_tokenizer_) pre_tokenizer_->keep_pages(made->kept);
+            for (unsigned byte = 0xE0; byte < 0xF0; ++byte)
+                made->kept_row[byte] = made->kept.has_row(static_cast<unsigned char>(byte));
+        }
         const auto front = alone[0].substr(0, alone[0].size() - 1);
         // Whether a character beside a blank is what it is between letters.
         const auto alike = [&](Chunks::Kind kind, const Chunks::Image &image, unsigned c) {
@@ -133,6 +169,8 @@ const Chunks *Engine::make_chunks() const {
                             !(at_marks && split_points_.crossed(static_cast<unsigned char>(c)));
         }
         if (made->kind[' '] != Chunks::BLANK) return nullptr;
+        for (unsigned c = 0; c < 0x80 && seams.removed; ++c)
+            if (made->kind[c] == Chunks::BLANK) made->image[c] = Chunks::IS_BLANK;
         bool crossed = false;
         for (unsigned byte = 0x80; byte < 0x100; ++byte)
             crossed = crossed || split_points_.crossed(static_cast<unsigned char>(byte));

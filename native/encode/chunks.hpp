@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/hash.hpp"
 #include "steps/byte_sets.hpp"
+#include "text/paged.hpp"
 
 namespace mtkit {
 
@@ -29,6 +31,8 @@ struct Chunks {
         std::uint8_t size = 0; // 0: none
         char bytes[3]{};
     };
+    static constexpr Image IS_BLANK{0xFE, {}}; // it has none, but is removed as a blank is
+    static constexpr Image UNASKED{0xFF, {}};
 
     bool removed = false;  // blanks are
     bool letters = true;   // each letter of ASCII is WORD
@@ -40,6 +44,8 @@ struct Chunks {
     std::array<bool, 256> left{}; // behind which bytes of ASCII a seam may lie
     std::array<bool, 256> wide{}; // behind characters with which first bytes
     std::array<Image, 256> image{};
+    PageSet kept;                     // pages of characters that are their images, where `images`
+    std::array<bool, 256> kept_row{}; // whether those beginning with a byte are on them
     SetMasksOf masks = nullptr; // where WORD, SOLO and BLANK, in this order, are all that is known
     ByteSets sets;
     std::string before; // what stands in front of a word of images
@@ -60,6 +66,18 @@ struct Chunks {
         const auto byte = static_cast<unsigned char>(text[at - 1]);
         return kind[static_cast<unsigned char>(text[at])] == BLANK && byte > ' ' && left[byte] &&
                (kind[byte] == WORD || kind[byte] == SOLO);
+    }
+    // Whether the character at `at` may be taken together with the one in front of it.
+    [[nodiscard]] bool may_join(std::string_view text, std::size_t at) const {
+        return clusters && static_cast<unsigned char>(text[at]) >= 0x80 &&
+               !kept.has(page_at(text, at));
+    }
+    // Where characters on `kept` pages end, from `at` on.
+    [[nodiscard]] std::size_t end_of_kept(std::string_view text, std::size_t at) const {
+        while (at < text.size() &&
+               (kept_row[static_cast<unsigned char>(text[at])] || kept.has(page_at(text, at))))
+            at += 3;
+        return at;
     }
     // Set `text` to the chunk, of characters that are their images, that becomes a word of the
     // model; false where it is none.
@@ -84,9 +102,14 @@ struct Chunks {
         const bool cuts_han = kind[0xE5] == HAN;
         std::size_t at = start + 1;
         for (; at < text.size(); ++at) {
-            while (!cuts_han && text.size() - at > 8 &&
-                   (~load64(text.data() + at) & HIGH_BITS) == 0)
+            while (!cuts_han && text.size() - at > 8) {
+                const auto ascii = ~load64(text.data() + at) & HIGH_BITS;
+                if (ascii != 0) {
+                    at += static_cast<std::size_t>(std::countr_zero(ascii)) / 8;
+                    break;
+                }
                 at += 8;
+            }
             const auto what = kind[static_cast<unsigned char>(text[at])];
             if (what == HAN || (what == BLANK && seam(text, at))) break;
         }

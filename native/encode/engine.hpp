@@ -112,10 +112,11 @@ class Engine {
             const Extent *extents;
         };
         std::vector<Word> words; // of the chunk
-        bool learned = false;    // the cache began with all short pieces that are UTF-8
-        bool meets_new = false;  // there were new words in the block that was put last
-        std::size_t seen = 0;    // bytes that Chunks might have cut
-        std::size_t wide = 0;    // bytes of words that were merged whole and that Borders might cut
+        std::optional<Paged<Chunks::Image>> images;
+        bool learned = false;   // the cache began with all short pieces that are UTF-8
+        bool meets_new = false; // there were new words in the block that was put last
+        std::size_t seen = 0;   // bytes that Chunks might have cut
+        std::size_t wide = 0;   // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
@@ -193,6 +194,11 @@ class Engine {
     void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
+    // The words that the steps make of a text.
+    std::vector<std::string> ask_steps(std::string_view text, Arena &arena,
+                                       const Scratch &scratch) const;
+    // What becomes of a character that is not ASCII, wherever it stands.
+    Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     bool make_borders() const; // whether there are any
     // `unknown`: it is not a piece, as far as that matters to its ids.

@@ -32,7 +32,7 @@ class Characters final : public Model {
                              roles_.find(word.substr(at, end - at))});
             at = end;
         }
-        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
+        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 

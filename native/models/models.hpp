@@ -67,6 +67,7 @@ struct ModelScratch {
     bool whole_characters = false; // the text is UTF-8, and stays it
     std::uint32_t words = 0;       // for which a model has not made what it does well with
     std::size_t wide = 0;          // bytes of long words that Unigram might cut
+    std::size_t skipped = 0;       // bytes of characters that were unknown to it at once
     bool unknown = false;          // what is encoded is not a piece, as far as that matters to ids
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 

@@ -69,7 +69,7 @@ class ScoreBpe final : public Model {
             else
                 split(word, s.start, s.end, halves, parts);
         }
-        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
+        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
     [[nodiscard]] bool cuts_at_borders() const override {
@@ -121,7 +121,7 @@ class ScoreBpe final : public Model {
                 parts.push_back(
                     {starts[at], starts[end], ids[at] < SEVERAL ? ids[at] : find(text)});
             });
-        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, true, out);
+        spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
         return true;
     }
 

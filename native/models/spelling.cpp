@@ -39,28 +39,20 @@ bool is_more_than_byte_name(std::string_view piece) {
 }
 
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
-           const ByteIds *bytes, bool fuse, std::vector<Token> &out) {
+           const ByteIds *bytes, std::vector<Token> &out) {
     bool fusing = false;
-    for (const auto &[start, end, id] : stretches) {
-        if (id != NONE) {
-            out.push_back({id, start, end});
+    for (const auto &stretch : stretches) {
+        if (stretch.id != NONE) {
+            out.push_back({stretch.id, stretch.start, stretch.end});
             fusing = false;
             continue;
         }
-        const auto text = word.substr(start, end - start);
-        const auto has = [&](char c) { return bytes->id[static_cast<unsigned char>(c)] != NONE; };
-        if (bytes != nullptr && std::all_of(text.begin(), text.end(), has)) {
-            for (const char c : text)
-                out.push_back({bytes->id[static_cast<unsigned char>(c)], start, end});
-            fusing = false;
-            continue;
+        const bool unknown = spell_unknown(word, stretch, unk, bytes, out);
+        if (unknown && fusing) {
+            out.pop_back();
+            out.back().end = stretch.end;
         }
-        if (unk == NONE) throw NoToken(text);
-        if (fusing && fuse)
-            out.back().end = end;
-        else
-            out.push_back({unk, start, end});
-        fusing = true;
+        fusing = unknown;
     }
 }
 

@@ -1,6 +1,8 @@
 // What stands for text that is not a piece: byte tokens or the unknown token.
 #pragma once
 
+#include <algorithm>
+
 #include "models/models.hpp"
 
 namespace mtkit {
@@ -40,9 +42,23 @@ struct Roles {
 // Whether a piece is longer than the name of a byte, <0xHH>, which is part of it.
 bool is_more_than_byte_name(std::string_view piece);
 
-// Append tokens for stretches in order: byte tokens (each covering the whole stretch) where
-// `bytes` is given and has them all, else the unknown token, one for neighbours if `fuse`.
+// Append what stands for a stretch of a word that is no piece, and say whether that is the unknown
+// token: byte tokens, each covering all of it, where `bytes` is given and has them all.
+inline bool spell_unknown(std::string_view word, const Stretch &stretch, std::uint32_t unk,
+                          const ByteIds *bytes, std::vector<Token> &out) {
+    const auto text = word.substr(stretch.start, stretch.end - stretch.start);
+    const auto id = [&](char c) { return bytes->id[static_cast<unsigned char>(c)]; };
+    if (bytes != nullptr &&
+        std::all_of(text.begin(), text.end(), [&](char c) { return id(c) != NONE; })) {
+        for (const char c : text) out.push_back({id(c), stretch.start, stretch.end});
+        return false;
+    }
+    if (unk == NONE) throw NoToken(text);
+    out.push_back({unk, stretch.start, stretch.end});
+    return true;
+}
+// Append tokens for stretches in order; neighbours that are unknown become one.
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
-           const ByteIds *bytes, bool fuse, std::vector<Token> &out);
+           const ByteIds *bytes, std::vector<Token> &out);
 
 } // namespace mtkit

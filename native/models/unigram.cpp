@@ -45,53 +45,26 @@ template <typename Sum> class Unigram final : public Model {
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
-        auto &path = scratch.stretches;
-        path.clear();
         if (word.size() >= LARGE) out.reserve(out.size() + word.size() / 2); // growing would copy
-        double sum = 0;
-        // Unknown characters may have neighbours behind the border: they wait in the path.
-        const auto spell_known = [&] {
-            if (path.back().id == NONE) return;
-            spell_path(word, path, out);
-            path.clear();
-        };
-        if (const auto *cutting = find_cutting(word, scratch)) {
-            cutting->borders.parts(word, [&](std::size_t start, std::size_t end, bool) {
-                const auto segment = word.substr(start, end - start);
-                if (segment.size() <= character_size(segment[0])) {
-                    const auto id = character(segment, cutting->ids, sum);
-                    const auto from = static_cast<std::uint32_t>(start);
-                    const auto to = static_cast<std::uint32_t>(end);
-                    if (id != NONE && path.empty()) {
-                        out.push_back({id, from, to});
-                        return;
-                    }
-                    path.push_back({from, to, id});
-                } else if (segment.size() <= WordCache::LONGEST) {
-                    add_segment(segment, start, sum, scratch, path);
-                } else {
-                    search(segment, start, sum, scratch, path);
-                }
-                spell_known();
-            });
-        } else {
-            for (std::size_t start = 0; start < word.size();) {
-                const auto rest = word.substr(start);
-                const std::size_t size =
-                    scratch.whole_characters ? split_points_.first(rest) : rest.size();
-                const auto segment = rest.substr(0, size);
-                // A word without borders is remembered by the engine.
-                if (size < word.size() && size <= WordCache::LONGEST)
-                    add_segment(segment, start, sum, scratch, path);
-                else
-                    search(segment, start, sum, scratch, path);
-                start += size;
-                spell_known();
-            }
+        Answer answer(*this, word, out);
+        const auto *const foreign = find_foreign(scratch);
+        for (std::size_t start = 0; start < word.size();) {
+            const std::size_t end = foreign == nullptr ? word.size() : foreign->next(word, start);
+            const auto first = static_cast<unsigned char>(word[start]);
+            if (end - start == 1 && foreign != nullptr && foreign->single[first] != NONE)
+                answer.step(start, end, foreign->single[first]);
+            else if (end > start)
+                encode_known(word, start, end, scratch, answer);
+            if (end == word.size()) break;
+            start = foreign->end(word, end);
+            answer.skip(end, start);
         }
-        spell_path(word, path, out);
+        answer.end();
     }
-    void warm() const override { make_cutting(); }
+    void warm() const override {
+        make_cutting();
+        make_foreign();
+    }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
@@ -100,6 +73,8 @@ template <typename Sum> class Unigram final : public Model {
     // How much of longer ones there is, less what is unknown at once, before borders are looked
     // for.
     static constexpr std::size_t WIDE = 16U << 10;
+    // Bytes of characters that were unknown at once before they are cut off.
+    static constexpr std::size_t MANY_UNKNOWN = 1U << 10;
     using Node = ModelScratch::Node<Sum>;
     using Nodes = std::vector<Node>;
     static Nodes &nodes_of(ModelScratch &scratch) {
@@ -130,6 +105,153 @@ template <typename Sum> class Unigram final : public Model {
         CharacterBorders borders;
         Paged<std::uint32_t> ids{NONE}; // of pieces of one character
     };
+    // The tokens of a word and the sum of their scores. Unknown characters wait for their
+    // neighbours: together they are one token.
+    class Answer {
+      public:
+        double sum = 0;
+
+        Answer(const Unigram &model, std::string_view word, std::vector<Token> &out)
+            : model_(model), word_(word), out_(out) {}
+
+        void put(const Stretch &part) {
+            if (part.id != NONE) {
+                end();
+                out_.push_back({part.id, part.start, part.end});
+                return;
+            }
+            if (waits_)
+                unknown_.end = part.end;
+            else
+                unknown_ = part;
+            waits_ = true;
+            if (!model_.fuse_unk_) end();
+        }
+        // Put a step that no path goes around, and add its score.
+        void step(std::size_t start, std::size_t end, std::uint32_t id) {
+            sum = id == NONE ? model_.add_unknown(sum) : model_.add(id, model_.from_here(sum));
+            put({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end),
+                 id == model_.unk_ ? NONE : id});
+        }
+        // Unknown characters of three bytes.
+        void skip(std::size_t start, std::size_t end) {
+            if (!model_.fuse_unk_) {
+                for (std::size_t at = start; at < end; at += 3) step(at, at + 3, NONE);
+                return;
+            }
+            for (std::size_t at = start; at < end; at += 3) sum = model_.add_unknown(sum);
+            put({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end), NONE});
+        }
+        // Nothing follows that is unknown.
+        void end() {
+            if (!waits_) return;
+            waits_ = false;
+            const auto [start, end, none] = unknown_;
+            // The reference looks the joined text up again: it can be a piece after all.
+            const auto id = model_.any_ && !model_.unknown_.has(page_at(word_, start))
+                                ? model_.vocabulary_.words.find(word_.substr(start, end - start))
+                                : NONE;
+            if (id != NONE)
+                out_.push_back({id, start, end});
+            else
+                spell_unknown(word_, unknown_, model_.unk_,
+                              model_.byte_fallback_ ? &model_.bytes_ : nullptr, out_);
+        }
+
+      private:
+        const Unigram &model_;
+        std::string_view word_;
+        std::vector<Token> &out_;
+        Stretch unknown_{};
+        bool waits_ = false;
+    };
+
+    // Encode from `start` to `end`, where no piece reaches over either.
+    void encode_known(std::string_view word, std::size_t start, std::size_t end,
+                      ModelScratch &scratch, Answer &answer) const {
+        const auto known = word.substr(start, end - start);
+        if (const auto *cutting = find_cutting(known, scratch)) {
+            cutting->borders.parts(known, [&](std::size_t first, std::size_t last, bool) {
+                const auto segment = known.substr(first, last - first);
+                if (segment.size() <= character_size(segment[0]))
+                    answer.step(start + first, start + last, character(segment, cutting->ids));
+                else if (segment.size() <= WordCache::LONGEST)
+                    add_segment(segment, start + first, scratch, answer);
+                else
+                    search(segment, start + first, scratch, answer);
+            });
+            return;
+        }
+        while (start < end) {
+            const auto rest = word.substr(start, end - start);
+            const std::size_t size =
+                scratch.whole_characters ? split_points_.first(rest) : rest.size();
+            const auto segment = rest.substr(0, size);
+            // A word without borders is remembered by the engine.
+            if (size > 1 && size < word.size() && size <= WordCache::LONGEST)
+                add_segment(segment, start, scratch, answer);
+            else
+                search(segment, start, scratch, answer);
+            start += size;
+        }
+    }
+
+    // Bytes of which no piece has a character of three bytes that begins with one: what begins with
+    // them is cut off, once there was much of it.
+    struct Foreign {
+        std::array<bool, 256> first{};
+        std::array<std::uint32_t, 256> single; // the piece of one character of ASCII
+
+        // Where there is such a character from `at` on, or the end of the text.
+        [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
+            for (; text.size() - at >= 8; ++at) {
+                const auto wide = wide_in(text.data() + at);
+                at += wide == 0 ? 7 : static_cast<std::size_t>(std::countr_zero(wide)) / 8;
+                if (wide != 0 && first[static_cast<unsigned char>(text[at])]) return at;
+            }
+            while (at < text.size() && !first[static_cast<unsigned char>(text[at])]) ++at;
+            return at;
+        }
+        // Where these characters end, from `at` on.
+        [[nodiscard]] std::size_t end(std::string_view text, std::size_t at) const {
+            while (at < text.size() && first[static_cast<unsigned char>(text[at])]) at += 3;
+            return at;
+        }
+    };
+    // Of eight bytes: the highest bit of those that characters of three bytes, or more, begin with.
+    static std::uint64_t wide_in(const char *at) {
+        const auto bytes = load64(at);
+        return bytes & bytes << 1 & bytes << 2 & HIGH_BITS;
+    }
+    const Foreign *find_foreign(const ModelScratch &scratch) const {
+        if (!scratch.whole_characters) return nullptr;
+        if (const auto *known = foreign_.get()) return known;
+        return scratch.skipped < MANY_UNKNOWN ? nullptr : make_foreign();
+    }
+    const Foreign *make_foreign() const {
+        return foreign_.make([this] {
+            auto made = std::make_unique<Foreign>();
+            made->single.fill(NONE);
+            if (unk_ == NONE) return made;
+            for (unsigned byte = 0xE0; byte < 0xF0; ++byte) made->first[byte] = true;
+            const auto note = [&](char byte) {
+                made->first[static_cast<unsigned char>(byte)] = false;
+            };
+            const auto blob = vocabulary_.pieces.blob();
+            std::size_t at = 0;
+            for (; blob.size() - at >= 8; at += 8)
+                for (auto wide = wide_in(blob.data() + at); wide != 0; wide &= wide - 1)
+                    note(blob[at + static_cast<std::size_t>(std::countr_zero(wide)) / 8]);
+            for (; at < blob.size(); ++at) note(blob[at]);
+            for (unsigned c = 0; c < 0x80; ++c) {
+                const char text = static_cast<char>(c);
+                const auto id = single({&text, 1});
+                if (id != unk_) made->single[c] = id;
+            }
+            return made;
+        });
+    }
+
     const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
         if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
         if (const auto *known = cutting_.get()) return known;
@@ -155,28 +277,21 @@ template <typename Sum> class Unigram final : public Model {
         return NONE;
     }
 
-    // The piece of a segment of one character, whose score is added; NONE: it is unknown.
-    std::uint32_t character(std::string_view segment, const Paged<std::uint32_t> &ids,
-                            double &sum) const {
+    // The piece of a segment of one character; NONE: it is unknown.
+    std::uint32_t character(std::string_view segment, const Paged<std::uint32_t> &ids) const {
         const auto c = decode_usual(segment, 0).value;
         const std::uint32_t id = c < PAGED ? ids[c] : single(segment);
-        const double here = from_here(sum);
-        if (id != NONE) {
-            sum = add(id, here);
-        } else {
-            if (unk_ == NONE) throw NoToken(segment);
-            sum = static_cast<Sum>(unk_score_ + here);
-        }
-        return id == unk_ ? NONE : id;
+        if (id == NONE && unk_ == NONE) throw NoToken(segment);
+        return id;
     }
 
     // Add the best path of a segment, remembered or searched for. Remembered are its ids, behind
     // how far the next best path is from it.
-    void add_segment(std::string_view segment, std::size_t start, double &sum,
-                     ModelScratch &scratch, std::vector<Stretch> &path) const {
-        const double margin = doubt(segment.size(), sum);
+    void add_segment(std::string_view segment, std::size_t start, ModelScratch &scratch,
+                     Answer &answer) const {
+        const double margin = doubt(segment.size(), answer.sum);
         if (std::isinf(margin)) {
-            search(segment, start, sum, scratch, path);
+            search(segment, start, scratch, answer);
             return;
         }
         std::size_t count = 0;
@@ -186,19 +301,17 @@ template <typename Sum> class Unigram final : public Model {
             auto at = static_cast<std::uint32_t>(start);
             for (std::size_t i = 1; i < count; ++i) {
                 const auto size = static_cast<std::uint32_t>(vocabulary_.pieces[known[i]].size());
-                path.push_back({at, at + size, known[i]});
+                answer.put({at, at + size, known[i]});
                 at += size;
-                sum = add(known[i], sum);
+                answer.sum = add(known[i], answer.sum);
             }
             return;
         }
-        const std::size_t first = path.size();
-        const double distance = search(segment, start, sum, scratch, path) - margin;
+        const double distance = search(segment, start, scratch, answer) - margin;
         if (known != nullptr || !(distance > 0)) return;
         auto &ids = scratch.ids;
         ids.assign(1, std::bit_cast<std::uint32_t>(static_cast<float>(0.999 * distance)));
-        for (std::size_t i = first; i < path.size(); ++i) {
-            const auto &[from, end, id] = path[i];
+        for (const auto &[from, end, id] : scratch.stretches) {
             if (id >= vocabulary_.pieces.size() || vocabulary_.pieces[id].size() != end - from)
                 return;
             ids.push_back(id);
@@ -223,32 +336,37 @@ template <typename Sum> class Unigram final : public Model {
         node.from = better ? from : node.from;
     }
 
-    // Add the best path of a segment and its scores; return how far the next best is from it.
-    double search(std::string_view segment, std::size_t origin, double &sum, ModelScratch &scratch,
-                  std::vector<Stretch> &path) const {
+    // Add the best path of a segment, which is left in `scratch.stretches`; return how far the next
+    // best is from it.
+    double search(std::string_view segment, std::size_t origin, ModelScratch &scratch,
+                  Answer &answer) const {
+        auto &path = scratch.stretches;
+        path.clear();
         Nodes &nodes = nodes_of(scratch);
         const std::size_t size = segment.size();
-        const std::size_t first = path.size();
         if (nodes.empty()) nodes.emplace_back();
         // Where nothing reaches over a place, every path goes through it: nodes are for what lies
         // between two such places.
+        double sum = answer.sum;
         bool open = false;
         std::size_t base = 0;
         std::size_t reached = 0;
         std::size_t skipped = 0;
         double distance = INFINITY;
-        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from) {
+        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from)
+            __attribute__((always_inline)) {
             offer_to(nodes, reached, end, score, id, static_cast<std::uint32_t>(from));
         };
-        const auto close = [&] {
+        const auto close = [&]() __attribute__((always_inline)) {
             distance = std::min(distance, write_path(nodes, reached, origin + base, path));
             sum = nodes[reached].score;
             open = false;
         };
         // A step that no other path goes around. Unknown characters are fused to keep it short.
-        const auto step = [&](std::size_t start, std::size_t next, std::uint32_t id) {
+        const auto step = [&](std::size_t start, std::size_t next, std::uint32_t id)
+            __attribute__((always_inline)) {
             const auto to = static_cast<std::uint32_t>(origin + next);
-            if (id == NONE && fuse_unk_ && path.size() > first && path.back().id == NONE)
+            if (id == NONE && fuse_unk_ && !path.empty() && path.back().id == NONE)
                 path.back().end = to;
             else
                 path.push_back({static_cast<std::uint32_t>(origin + start), to, id});
@@ -257,7 +375,7 @@ template <typename Sum> class Unigram final : public Model {
             if (open && reached == start - base) close();
             if (!open && unknown_.has(page_at(segment, start))) {
                 do {
-                    sum = static_cast<Sum>(unk_score_ + from_here(sum));
+                    sum = add_unknown(sum);
                     step(start, start + 3, NONE);
                     start += 3;
                     skipped += 3;
@@ -298,7 +416,10 @@ template <typename Sum> class Unigram final : public Model {
             start = next;
         }
         if (open) close();
+        scratch.skipped += skipped;
         if (size > SHORT) scratch.wide -= std::min(scratch.wide, skipped);
+        answer.sum = sum;
+        for (const auto &part : path) answer.put(part);
         return distance;
     }
     static double from_here(double sum) {
@@ -306,7 +427,9 @@ template <typename Sum> class Unigram final : public Model {
             if (std::abs(sum) > RESET) return sum - sum;
         return sum;
     }
-
+    [[nodiscard]] Sum add_unknown(double sum) const {
+        return static_cast<Sum>(unk_score_ + from_here(sum));
+    }
     // Add the path to a node; return how far the next best one is from it.
     double write_path(const Nodes &nodes, std::size_t end, std::size_t origin,
                       std::vector<Stretch> &path) const {
@@ -329,25 +452,6 @@ template <typename Sum> class Unigram final : public Model {
             if (nodes[i].from != NONE) nodes[i].score = static_cast<Sum>(nodes[i].score - offset);
     }
 
-    void spell_path(std::string_view word, std::vector<Stretch> &path,
-                    std::vector<Token> &out) const {
-        std::size_t kept = 0;
-        for (const auto &part : path) {
-            if (part.id == NONE && fuse_unk_ && kept != 0 && path[kept - 1].id == NONE)
-                path[kept - 1].end = part.end;
-            else
-                path[kept++] = part;
-        }
-        path.resize(kept);
-        if (any_)
-            // The reference looks the joined text up again: it can be a piece after all.
-            for (auto &part : path)
-                if (part.id == NONE && !unknown_.has(page_at(word, part.start)))
-                    part.id =
-                        vocabulary_.words.find(word.substr(part.start, part.end - part.start));
-        spell(word, path, unk_, byte_fallback_ ? &bytes_ : nullptr, fuse_unk_, out);
-    }
-
     Vocabulary vocabulary_;
     TrieTable trie_;
     std::span<const double> path_scores_;
@@ -362,6 +466,7 @@ template <typename Sum> class Unigram final : public Model {
     // Pages of characters that no piece begins with. One that ends inside a character is on no
     // path.
     PageSet unknown_;
+    MadeOnce<Foreign> foreign_;
     MadeOnce<Cutting> cutting_;
 };
 

@@ -71,6 +71,8 @@ class Precompiled final : public Normalizer {
         seams.changes = seams.clusters = seams.together = true;
         return true;
     }
+    void keep_pages(PageSet &pages) const override { pages.keep(wide_); }
+    [[nodiscard]] bool takes_alone(char32_t c) const override { return graphemes_.stands_alone(c); }
 
   private:
     struct Change {

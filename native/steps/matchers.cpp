@@ -34,8 +34,7 @@ class SetMatcher final : public Matcher {
             at = set_.next(text, end);
         }
     }
-    [[nodiscard]] bool is_set() const override { return true; }
-    [[nodiscard]] bool has(char32_t c) const override { return set_.has(c); }
+    [[nodiscard]] const CodePointSet *set() const override { return &set_; }
 
   private:
     CodePointSet set_;

@@ -88,16 +88,22 @@ class Split final : public PreTokenizer {
     bool keeps(Seams &seams) const override {
         // Blanks that the normalizer left none of are not found.
         if (matcher_->literal() == " " && seams.blank != " " && !seams.written[' ']) return true;
-        const bool cuts = matcher_->is_set() && !invert_;
+        const bool cuts = matcher_->set() != nullptr && !invert_;
         if (seams.removed) { // words are cut already
             const bool alone = cuts && behavior_ == Behavior::ISOLATED;
             seams.alone = seams.alone || alone;
             seams.known = seams.known && alone;
             return true;
         }
-        seams.removed =
-            seams.blank == " " && cuts && behavior_ == Behavior::REMOVED && matcher_->has(' ');
+        seams.removed = seams.blank == " " && cuts && behavior_ == Behavior::REMOVED &&
+                        matcher_->set()->has(' ');
         return seams.removed;
+    }
+    void keep_pages(PageSet &pages) const override {
+        pages.keep(takes_alone() ? matcher_->set()->empty_pages() : PageSet());
+    }
+    [[nodiscard]] bool takes_alone() const override {
+        return matcher_->set() != nullptr && !invert_ && behavior_ == Behavior::REMOVED;
     }
 
   private:
@@ -203,6 +209,11 @@ class Metaspace final : public PreTokenizer {
         seams.first = seams.first && !begins;
         return true;
     }
+    void keep_pages(PageSet &pages) const override {
+        if (mark_ != MARK) pages = {};
+        pages.remove(decode(MARK, 0).value, decode(MARK, 0).value + 1);
+    }
+    [[nodiscard]] bool takes_alone() const override { return mark_ == MARK; }
 
   private:
     static constexpr std::uint8_t ALWAYS = 0;
@@ -278,6 +289,13 @@ class PreTokenizerSequence final : public PreTokenizer {
     bool keeps(Seams &seams) const override {
         return std::all_of(steps_.begin(), steps_.end(),
                            [&](const auto &s) { return s->keeps(seams); });
+    }
+    void keep_pages(PageSet &pages) const override {
+        for (const auto &step : steps_) step->keep_pages(pages);
+    }
+    [[nodiscard]] bool takes_alone() const override {
+        return std::all_of(steps_.begin(), steps_.end(),
+                           [](const auto &s) { return s->takes_alone(); });
     }
 
   private:

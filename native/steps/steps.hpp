@@ -13,9 +13,11 @@
 #include "base/reader.hpp"
 #include "tables/opcodes.hpp"
 #include "tables/tables.hpp"
+#include "text/paged.hpp"
 
 namespace mtkit {
 
+class CodePointSet;
 class Pattern;
 struct Seams;
 
@@ -123,6 +125,11 @@ class Normalizer {
     [[nodiscard]] virtual bool may_break_characters() const { return false; }
     // Whether it keeps seams, with its conditions.
     virtual bool keeps(Seams &) const { return false; }
+    // Leave pages of which it keeps every character as it is, whatever stands beside it.
+    virtual void keep_pages(PageSet &pages) const { pages = {}; }
+    // Whether what it makes of a character that is not ASCII does not depend on those beside it,
+    // where that holds of these as well.
+    [[nodiscard]] virtual bool takes_alone(char32_t) const { return false; }
 };
 
 // Cuts a text at a pattern, end to end; see pattern_walk.hpp. Nothing where `pattern` is null.
@@ -159,6 +166,9 @@ class PreTokenizer {
     [[nodiscard]] virtual bool needs_extents() const { return false; }
     // Whether words end at seams, or nothing is done to them.
     virtual bool keeps(Seams &) const { return false; }
+    // As those of a normalizer; takes_alone() is about every character.
+    virtual void keep_pages(PageSet &pages) const { pages = {}; }
+    [[nodiscard]] virtual bool takes_alone() const { return false; }
 };
 
 std::unique_ptr<Normalizer> make_normalizer(Reader &program, Tables &tables);
@@ -186,9 +196,8 @@ class Matcher {
     [[nodiscard]] virtual const Pattern *pattern() const { return nullptr; }
     // The text, where it looks for one.
     [[nodiscard]] virtual std::string_view literal() const { return {}; }
-    // Whether it looks for characters of a set, and whether one is in it.
-    [[nodiscard]] virtual bool is_set() const { return false; }
-    [[nodiscard]] virtual bool has(char32_t) const { return false; }
+    // The set, where it looks for characters of one.
+    [[nodiscard]] virtual const CodePointSet *set() const { return nullptr; }
 };
 
 std::unique_ptr<Matcher> make_matcher(Reader &program, Tables &tables);

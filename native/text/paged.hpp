@@ -41,12 +41,20 @@ class PageSet {
         for (char32_t c = first; c < std::min(end, PAGED); c = (c / PAGE + 1) * PAGE)
             bits_[c / PAGE / 64] &= ~(std::uint64_t{1} << c / PAGE % 64);
     }
+    // Remove those that another set has not.
+    void keep(const PageSet &others) {
+        for (std::size_t i = 0; i < bits_.size(); ++i) bits_[i] &= others.bits_[i];
+    }
     // Remove all pages of characters that begin with a byte.
     void remove_row(unsigned char first) {
         if (first >= 0xE0 && first < 0xF0) bits_[first - 0xE0] = 0;
     }
     // `page` may be PAGES, which it never has.
     [[nodiscard]] bool has(unsigned page) const { return (bits_[page / 64] >> page % 64 & 1) != 0; }
+    // Whether all characters of three bytes that begin with this one are on these pages.
+    [[nodiscard]] bool has_row(unsigned char first) const {
+        return first >= 0xE0 && first < 0xF0 && ~bits_[first - 0xE0] == 0;
+    }
 
   private:
     std::array<std::uint64_t, PAGES / 64 + 1> bits_{};

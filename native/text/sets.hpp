@@ -72,6 +72,9 @@ class CodePointSet {
         return at;
     }
 
+    // Pages without a character of it.
+    [[nodiscard]] const PageSet &empty_pages() const { return empty_pages_; }
+
   private:
     [[nodiscard]] bool search(char32_t c) const {
         const auto above = std::upper_bound(edges_.begin(), edges_.end(), c);
@@ -80,8 +83,8 @@ class CodePointSet {
 
     std::vector<std::uint32_t> edges_;
     std::array<bool, 0x300> low_{};
-    PageSet empty_pages_ = ALL_PAGES; // with no character of it
-    bool ascii_ = false;              // whether some character of it is ASCII
+    PageSet empty_pages_ = ALL_PAGES;
+    bool ascii_ = false; // whether some character of it is ASCII
 };
 
 // Code point -> text: ascending code points, then the end of each text, then the texts.

@@ -50,3 +50,40 @@ def test_each_character_between_others(tmp_path: Path) -> None:
         changed += library.normalizer.normalize_str(text) != text
     assert changed > 1000
     assert ours.engine.deferred == 0
+
+
+def by_words(path: Path) -> tuple[Any, Any]:
+    """Return one of words behind the same map, whose pieces have few characters beyond ASCII."""
+    normalizer: Any = load(FIXTURES / "spm-unigram" / "tokenizer.model").spec.normalizer
+    pieces = ["<unk>", "▁", *map(chr, range(0x21, 0x7F)), "▁x", "xx", "…", "漢,", "▁(", "字"]
+    scores = [0.0, *(-2.0 - i % 7 / 4 for i in range(1, len(pieces)))]
+    library = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=0))
+    library.normalizer = normalizers.Precompiled(normalizer.charsmap)
+    library.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    library.save(str(path))
+    return library, load(path)
+
+
+def test_each_character_in_words(tmp_path: Path) -> None:
+    """What a character becomes by itself is remembered: no neighbour may change that."""
+    library, ours = by_words(tmp_path / "tokenizer.json")
+    ours.engine._native.warm()
+    rng = random.Random(6)
+    points = [c for c in range(0x80, 0x11000) if not 0xD800 <= c < 0xE000]
+    texts = [
+        f"{c}漢{c} {c}x{c} x{c}, {c}\u0301語{c}\u200d {c}{c}\n{c}"
+        for c in map(chr, rng.sample(points, 9000))
+    ]
+    common = [*(JOINS + "漢字語かな한글xx(,) \n\r\u00a0\u3000。，“…▁")] * 20
+    pool = [*map(chr, rng.sample(points, 2000)), *common]
+    texts += ["".join(rng.choices(pool, k=rng.randrange(1, 40))) for _ in range(9000)]
+    texts += ["".join(rng.choices(common, k=rng.randrange(1, 40))) for _ in range(9000)]
+    blanks = 0
+    for text, wanted in zip(texts, library.encode_batch(texts), strict=True):
+        for _ in range(2):  # the second time it is remembered
+            assert ours.encode_ids(text) == wanted.ids, ascii(text)
+        blanks += "\u00a0" in text
+    assert blanks > 1000
+    assert ours.engine.deferred == 0
