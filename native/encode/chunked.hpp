@@ -21,6 +21,7 @@ template <typename Out> class Engine::Chunked {
     bool run(const Part &part, std::size_t place) {
         const std::size_t before = out_.size();
         place_ = place;
+        ahead_ = part.text.size() > FEW;
         try {
             if (take_all(part)) return true;
         } catch (const std::exception &) { // the whole has one of its own
@@ -36,7 +37,8 @@ template <typename Out> class Engine::Chunked {
     static constexpr std::size_t BLOCK = 64;
     static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
     static constexpr std::size_t SHORT_TEXT = 128;
-    static constexpr int FEW_LANES = 6; // a call takes as long
+    static constexpr std::size_t FEW = 8U << 10; // whose words the cache has near, once they are
+    static constexpr int FEW_LANES = 6;          // a call takes as long
 
     bool take_all(const Part &part) {
         std::string_view text = part.text;
@@ -123,8 +125,9 @@ template <typename Out> class Engine::Chunked {
     // Of eight bytes; in front of other characters a block is worth little.
     static bool is_ascii(const char *at) { return (load64(at) & HIGH_BITS) == 0; }
     // Put the words that certainly end among the BLOCK bytes at `at`, where none goes on; where
-    // the last of them ends, null where the text has to go the usual way.
-    const char *put_block(const char *at) {
+    // the last of them ends, null where the text has to go the usual way. `Ahead`: where all of
+    // them lie is on its way into the processor's cache before one is written.
+    template <bool Ahead> [[gnu::noinline]] const char *put_block(const char *at) {
         const auto [words, solos, blanks] =
             how_.masks(how_.sets, reinterpret_cast<const unsigned char *>(at));
         const std::uint64_t stops = ~(words | solos | blanks);
@@ -132,34 +135,34 @@ template <typename Out> class Engine::Chunked {
         const std::uint64_t starts = (words & ~(words << 1)) | solos;
         const std::uint64_t ends = ((words << 1 & ~words) | solos << 1) & known;
         const auto cache = cache_;
+        const auto lowest = [](std::uint64_t bits) {
+            return static_cast<std::size_t>(std::countr_zero(bits));
+        };
+        const auto ask = [&cache](const char *word, std::size_t size) {
+            return cache.ask(word, std::min(size, WordCache::SHORT), false);
+        };
         WordCache::Fast::Asked asked[BLOCK];
         auto *next = asked;
-        const auto each = [&](const auto &take) {
-            auto from = starts;
-            for (auto to = ends; to != 0; to &= to - 1, from &= from - 1) {
-                const auto start = static_cast<std::size_t>(std::countr_zero(from));
-                const auto end = static_cast<std::size_t>(std::countr_zero(to));
-                if (!take(at + start, end - start)) return at + end;
-            }
-            return ends == 0 ? at : at + BLOCK - 1 - std::countl_zero(ends);
-        };
-        // Where all of them lie is on its way into the processor's cache before one is written.
-        each([&](const char *word, std::size_t size) {
-            *next++ = cache.ask(word, std::min(size, WordCache::SHORT), false);
-            return true;
-        });
+        auto from = starts;
+        for (auto to = Ahead ? ends : 0; to != 0; to &= to - 1, from &= from - 1) {
+            const std::size_t start = lowest(from);
+            *next++ = ask(at + start, lowest(to) - start);
+        }
         next = asked;
-        bool done = true;
-        const char *const end = each([&](const char *word, std::size_t size) {
-            const auto *const entry = WordCache::Fast::find(*next++);
+        from = starts;
+        for (auto to = ends; to != 0; to &= to - 1, from &= from - 1) {
+            const std::size_t start = lowest(from);
+            const std::size_t size = lowest(to) - start;
+            const char *const word = at + start;
+            const auto *const entry = WordCache::Fast::find(Ahead ? *next++ : ask(word, size));
             if (entry != nullptr && size <= WordCache::SHORT) [[likely]] {
                 out_.write(*entry, word);
-                return true;
+                continue;
             }
-            done = put_other({word, size});
-            return done && cache_ == cache; // else what was asked for lies elsewhere
-        });
-        return done ? end : nullptr;
+            if (!put_other({word, size})) return nullptr;
+            if (!(cache_ == cache)) return word + size; // what was asked for lies elsewhere
+        }
+        return ends == 0 ? at : at + BLOCK - 1 - std::countl_zero(ends);
     }
     [[gnu::noinline]] bool put_other(std::string_view chunk) {
         out_.pause();
@@ -172,6 +175,7 @@ template <typename Out> class Engine::Chunked {
     Scratch &scratch_;
     Out out_;
     std::size_t place_ = 0;
+    bool ahead_ = true;
     WordCache::Fast cache_{out_.known()};
 };
 
@@ -190,7 +194,7 @@ bool Engine::Chunked<Out>::words(std::string_view text, std::size_t &start, std:
     resume();
     while (true) {
         if (!End && how_.masks != nullptr && word < stop && is_ascii(word)) {
-            const char *const end = put_block(word);
+            const char *const end = ahead_ ? put_block<true>(word) : put_block<false>(word);
             if (end == nullptr) return false;
             if (end != word) {
                 word = end;
