@@ -94,13 +94,16 @@ class BoundDecoder {
 
     // A number of a list; all that are too large for an id are NONE.
     static long long number(const Ids &ids, Py_ssize_t at) {
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
+        if (at < PyList_GET_SIZE(ids.ptr())) {
+            PyObject *small = PyList_GET_ITEM(ids.ptr(), at);
+            if (PyLong_CheckExact(small) && Py_SIZE(small) == 1)
+                return reinterpret_cast<PyLongObject *>(small)->ob_digit[0];
+        }
+#endif
         PyObject *item = PyList_GetItem(ids.ptr(), at);
         // Its conversion may run code of the caller, which may shorten the list.
         if (item == nullptr) nb::raise_python_error();
-#if !defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
-        if (PyLong_CheckExact(item) && Py_SIZE(item) == 1)
-            return reinterpret_cast<PyLongObject *>(item)->ob_digit[0];
-#endif
         int overflow = 0;
         const long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
         if (overflow != 0) return overflow < 0 ? -1 : mtkit::NONE;

@@ -29,7 +29,10 @@ class ReplaceStep final : public EachStep {
         return alone ? Kind::ALONE : Kind::OTHER;
     }
     void append(std::string_view token, std::string &out) const override {
-        each(token, false, false, out);
+        if (from_.empty())
+            each(token, false, false, out);
+        else
+            append_replaced(token, from_, to_, out);
     }
 
   protected:

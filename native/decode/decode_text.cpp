@@ -29,17 +29,11 @@ int hex_digit(char c) {
     return -1;
 }
 
-int named_byte(std::string_view token, bool sign) {
-    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
-    const int high = sign && token[3] == '+' ? 0 : hex_digit(token[3]);
-    const int low = hex_digit(token[4]);
-    return high < 0 || low < 0 ? -1 : 16 * high + low;
-}
-
 void append_replaced(std::string_view text, std::string_view from, std::string_view to,
                      std::string &out) {
     std::size_t done = 0;
-    if (text.starts_with(from)) { // as pieces mostly do that have it at all
+    // As pieces mostly do that have it at all.
+    if (!text.empty() && text[0] == from[0] && text.starts_with(from)) {
         out += to;
         done = from.size();
     }

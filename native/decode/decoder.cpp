@@ -65,8 +65,12 @@ Decoder::Decoder(Tables tables) : tables_(std::move(tables)) {
 }
 
 // What stands for an id: its entry in the list, else its piece.
-Decoder::Found Decoder::find(std::uint32_t id) const {
-    if (id < marked_.size() && !marked_[id]) return {pieces_[id], 0, false};
+inline Decoder::Found Decoder::find(std::uint32_t id) const {
+    if (id < marked_.size() && !marked_[id]) [[likely]]
+        return {pieces_[id], 0, false};
+    return find_listed(id);
+}
+Decoder::Found Decoder::find_listed(std::uint32_t id) const {
     const auto at = std::lower_bound(listed_.begin(), listed_.end(), id);
     if (at != listed_.end() && *at == id) {
         const auto place = static_cast<std::size_t>(at - listed_.begin());
@@ -142,7 +146,7 @@ void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
         const Found found = find(id);
         if ((found.flags & ABSENT) != 0 || (skip && (found.flags & HIDDEN) != 0)) continue;
         std::string_view token = found.text;
-        if (!found.listed && spelling_ != Spelling::AS_IS) {
+        if (spelling_ != Spelling::AS_IS && !found.listed) {
             spelled.clear();
             spell(token, spelled);
             token = spelled;

@@ -66,6 +66,7 @@ class Decoder {
     };
 
     [[nodiscard]] Found find(std::uint32_t id) const;
+    [[nodiscard]] Found find_listed(std::uint32_t id) const;
     void spell(std::string_view piece, std::string &out) const;
     void gather(std::span<const std::uint32_t> ids, bool skip, bool joined, TokenTexts &out) const;
     void join(std::span<const std::uint32_t> ids, bool skip, bool lossy, std::string &out) const;
@@ -97,10 +98,19 @@ class Decoder {
 // Append a run of bytes as SentencePiece does: characters, U+FFFD for each byte that is none.
 void spell_byte_run(std::string_view run, std::string &out);
 
+// Value of a hexadecimal digit, -1: it is none.
+int hex_digit(char c);
+
 // The characters that names of bytes, <0xHH>, are made of.
 inline constexpr std::string_view IN_NAMES = "<0x123456789abcdefABCDEF+>";
 // The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
-int named_byte(std::string_view token, bool sign);
+inline int named_byte(std::string_view token, bool sign) {
+    if (token.size() != 6 || token[0] != '<' || !token.starts_with("<0x") || token[5] != '>')
+        return -1;
+    const int high = sign && token[3] == '+' ? 0 : hex_digit(token[3]);
+    const int low = hex_digit(token[4]);
+    return high < 0 || low < 0 ? -1 : 16 * high + low;
+}
 
 // Append what karpathy/llama2.c prints for a piece: `<0xHH` as its byte.
 void scan_byte(std::string_view piece, std::string &out);
@@ -111,8 +121,5 @@ void append_text(std::string_view bytes, std::string &out);
 // Append bytes with each `from` as `to`; `from` is not empty.
 void append_replaced(std::string_view text, std::string_view from, std::string_view to,
                      std::string &out);
-
-// Value of a hexadecimal digit, -1: it is none.
-int hex_digit(char c);
 
 } // namespace mtkit
