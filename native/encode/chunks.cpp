@@ -39,30 +39,37 @@ std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
     return words;
 }
 
+Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena,
+                               const Scratch &scratch) const {
+    // Between letters, at both ends of a word, and alone.
+    const std::string here(character);
+    const auto words =
+        ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena, scratch);
+    const auto follow = [&words](const std::vector<std::string> &expected) {
+        return std::equal(words.begin() + 1, words.end(), expected.begin(), expected.end());
+    };
+    if (words.size() < 3) return {};
+    const auto front = how.before + "x";
+    if (follow({front, front, front, front, front})) return {Chunks::BLANK, Chunks::IS_BLANK};
+    const auto own = words[words.size() - 2];
+    const auto spelled = own.starts_with(how.before) ? own.substr(how.before.size()) : "";
+    Chunks::Image image;
+    if (!image.set(spelled)) return {};
+    if (follow({front + spelled + "x", own + "x", front + spelled, own, front}))
+        return {Chunks::WORD, image};
+    if (follow({front, own, front, own, front, front, own, own, front}))
+        return {Chunks::SOLO, image};
+    return {};
+}
+
 Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
                                  Scratch &scratch) const {
     const char32_t value = decode(character, 0).value;
-    Chunks::Image image;
     if (!how.removed || (normalizer_ && !normalizer_->takes_alone(value)) ||
         (pre_tokenizer_ && !pre_tokenizer_->takes_alone()))
-        return image;
-    // Between letters, at both ends of a word, and as one.
-    const std::string here(character);
-    const auto words = ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x",
-                                 scratch.arena_of_chunk, scratch);
-    if (words.size() != 6) return image;
-    const auto front = how.before + "x";
-    if (std::all_of(words.begin() + 1, words.end(), [&](const auto &w) { return w == front; }))
-        return Chunks::IS_BLANK;
-    if (!words[1].starts_with(front) || !words[1].ends_with('x')) return image;
-    const auto spelled = words[1].substr(front.size(), words[1].size() - front.size() - 1);
-    const std::vector expected{front + spelled + "x", how.before + spelled + "x", front + spelled,
-                               how.before + spelled, front};
-    if (!std::equal(expected.begin(), expected.end(), words.begin() + 1)) return image;
-    if (spelled.size() > sizeof image.bytes) return image;
-    image.size = static_cast<std::uint8_t>(spelled.size());
-    std::ranges::copy(spelled, image.bytes);
-    return image;
+        return {};
+    const auto fate = find_fate(character, how, scratch.arena_of_chunk, scratch);
+    return fate.kind == Chunks::SOLO ? Chunks::Image() : fate.image;
 }
 
 const Chunks *Engine::make_chunks() const {
@@ -104,73 +111,41 @@ const Chunks *Engine::make_chunks() const {
             for (unsigned byte = 0xE0; byte < 0xF0; ++byte)
                 made->kept_row[byte] = made->kept.has_row(static_cast<unsigned char>(byte));
         }
-        const auto front = alone[0].substr(0, alone[0].size() - 1);
-        // Whether a character beside a blank is what it is between letters.
-        const auto alike = [&](Chunks::Kind kind, const Chunks::Image &image, unsigned c) {
-            const std::string here(1, static_cast<char>(c));
-            const std::string spelled(image.bytes, image.size);
-            const std::string own = made->before + spelled;
-            switch (kind) {
-            case Chunks::BLANK:
-                return ask("x " + here + "x" + here + " x") ==
-                       std::vector{twice[0], twice[1], twice[1]};
-            case Chunks::SOLO:
-                return ask("x " + here + " x " + here + "x" + here + " x") ==
-                       std::vector{twice[0], own, twice[1], own, twice[1], own, twice[1]};
-            case Chunks::WORD:
-                return ask("x " + here + " x " + here + "x x" + here + " x") ==
-                       std::vector{twice[0],           own,     twice[1], own + letter,
-                                   twice[1] + spelled, twice[1]};
-            default:
-                return true;
-            }
-        };
         for (unsigned c = 1; c < 0x80; ++c) {
             if (!seams.free[c]) {
                 made->left[c] = seams.left[c] && seams.removed;
                 continue;
             }
-            const auto words = ask(letter + static_cast<char>(c) + letter);
+            const char here = static_cast<char>(c);
+            auto &kind = made->kind[c];
             auto &image = made->image[c];
-            const auto set_image = [&](std::string_view text) {
-                image.size = static_cast<std::uint8_t>(text.size());
-                if (text.empty() || text.size() > sizeof image.bytes) image.size = 0;
-                std::copy_n(text.begin(), image.size, image.bytes);
-            };
-            const bool framed = !words.empty() && words[0].starts_with(front + letter);
-            if (words.size() == 1 && framed && is_ours(words[0])) {
-                const std::size_t from = front.size() + 1;
-                const std::size_t size = words[0].size() - from;
-                if (size > 0) set_image(std::string_view(words[0]).substr(from, size - 1));
-                if (image.size != 0) made->kind[c] = Chunks::WORD;
-            } else if (seams.removed && words.size() == 2 && words == twice) {
-                made->kind[c] = Chunks::BLANK;
-            } else if (seams.removed && words.size() == 3 && seams.alone && seams.known &&
-                       words[0] == twice[0] && words[2] == twice[1] &&
-                       words[1].starts_with(made->before)) {
-                set_image(std::string_view(words[1]).substr(made->before.size()));
-                if (image.size != 0) made->kind[c] = Chunks::SOLO;
-            } else if (!seams.removed && c == ' ' && words.size() == 2 && words[0] == twice[0]) {
-                set_image(std::string_view(words[1]).substr(0, words[1].size() - 1));
-                if (image.size != 0) made->kind[c] = Chunks::BLANK;
+            if (seams.removed) {
+                const auto fate = find_fate({&here, 1}, *made, arena, scratch);
+                const bool cuts = fate.kind == Chunks::SOLO || fate.kind == Chunks::BLANK;
+                const bool allowed = fate.kind != Chunks::SOLO || (seams.alone && seams.known);
+                // A mark may make a word's character of what cuts words; where a step in between
+                // adds to what stands beside a blank, it has no fate.
+                if (allowed && !(cuts && seams.joins[c])) {
+                    kind = fate.kind;
+                    image = fate.image;
+                }
+                made->left[c] = seams.left[c] && (kind != Chunks::OTHER || !seams.known);
+                continue;
             }
-            // A mark may make a word's character of what cuts words; a step in between may add to
-            // what stands beside a blank: such a character asks for its neighbours.
-            const bool cuts = made->kind[c] == Chunks::SOLO || made->kind[c] == Chunks::BLANK;
-            if ((cuts && seams.joins[c]) || (seams.removed && !alike(made->kind[c], image, c))) {
-                made->kind[c] = Chunks::OTHER;
-                image.size = 0;
+            const auto words = ask(letter + here + letter);
+            const auto &front = alone[0];
+            if (words.size() == 1 && words[0].starts_with(front) && is_ours(words[0])) {
+                const std::size_t size = words[0].size() - front.size();
+                if (size > 0 && image.set(words[0].substr(front.size(), size - 1)))
+                    kind = Chunks::WORD;
+            } else if (c == ' ' && !seams.joins[c] && words.size() == 2 && words[0] == twice[0]) {
+                if (image.set(words[1].substr(0, words[1].size() - 1))) kind = Chunks::BLANK;
             }
-            const bool known = made->kind[c] != Chunks::OTHER || (!seams.known && !words.empty());
-            made->left[c] = seams.left[c] && known;
-            if (seams.removed) continue;
-            const bool itself = image.size == 1 && image.bytes[0] == static_cast<char>(c);
-            made->left[c] = made->left[c] && itself && c > ' ' &&
+            const bool itself = image.size == 1 && image.bytes[0] == here;
+            made->left[c] = seams.left[c] && itself && c > ' ' &&
                             !(at_marks && split_points_.crossed(static_cast<unsigned char>(c)));
         }
         if (made->kind[' '] != Chunks::BLANK) return nullptr;
-        for (unsigned c = 0; c < 0x80 && seams.removed; ++c)
-            if (made->kind[c] == Chunks::BLANK) made->image[c] = Chunks::IS_BLANK;
         bool crossed = false;
         for (unsigned byte = 0x80; byte < 0x100; ++byte)
             crossed = crossed || split_points_.crossed(static_cast<unsigned char>(byte));

@@ -30,6 +30,17 @@ struct Chunks {
     struct Image {
         std::uint8_t size = 0; // 0: none
         char bytes[3]{};
+        // Whether a text can be one.
+        bool set(std::string_view text) {
+            if (text.empty() || text.size() > sizeof bytes) return false;
+            size = static_cast<std::uint8_t>(text.size());
+            std::ranges::copy(text, bytes);
+            return true;
+        }
+    };
+    struct Fate {
+        Kind kind = OTHER;
+        Image image;
     };
     static constexpr Image IS_BLANK{0xFE, {}}; // it has none, but is removed as a blank is
     static constexpr Image UNASKED{0xFF, {}};

@@ -197,7 +197,11 @@ class Engine {
     // The words that the steps make of a text.
     std::vector<std::string> ask_steps(std::string_view text, Arena &arena,
                                        const Scratch &scratch) const;
-    // What becomes of a character that is not ASCII, wherever it stands.
+    // What becomes of a character where blanks are removed, wherever it stands between letters and
+    // blanks.
+    Chunks::Fate find_fate(std::string_view character, const Chunks &how, Arena &arena,
+                           const Scratch &scratch) const;
+    // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     bool make_borders() const; // whether there are any
