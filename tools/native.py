@@ -22,6 +22,7 @@ SANITIZED_TESTS = [
     "tests/engine/test_engine_marks.py",
     "tests/engine/test_engine_models.py",
     "tests/engine/test_engine_offsets.py",
+    "tests/engine/test_engine_precompiled.py",
     "tests/engine/test_engine_scripts.py",
     "tests/engine/test_engine_segments.py",
     "tests/engine/test_engine_steps.py",

@@ -150,13 +150,15 @@ class _Model:
         none reaches over the border, one begins anew behind it.
 
         Symbols may have another name than their text: byte tokens, the unknown one. Where a piece
-        has such a name in front of U+2581, nothing is cut. And every character must be a symbol,
-        for neighbours of one that is left out meet; U+2581 must be a token, for an unknown
-        character is fused with unknown ones before it.
+        has such a name in front of U+2581, or the name ends with it, nothing is cut. And every
+        character must be a symbol, for neighbours of one that is left out meet; U+2581 must be a
+        token, for an unknown character is fused with unknown ones before it.
         """
         model, pieces = self.spec.model, self.vocabulary.pieces
         names = list(BYTE_TOKENS) if byte_fallback else []
         if unk is not None and unk < len(pieces):
+            if pieces[unk].endswith(MARK_BYTES):  # it stands for another character
+                return None
             names.append(pieces[unk])
         elif not (byte_fallback and all(map(self._is_token, names))):
             return None

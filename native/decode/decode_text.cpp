@@ -60,10 +60,8 @@ void append_text(std::string_view bytes, std::string &out) {
 }
 
 void spell_byte_run(std::string_view run, std::string &out) {
-    static constexpr unsigned char SIZES[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
     for (std::size_t at = 0; at < run.size();) {
-        const auto first = static_cast<unsigned char>(run[at]);
-        const auto part = run.substr(at, SIZES[first >> 4]);
+        const auto part = run.substr(at, character_size(run[at]));
         if (valid_prefix(part) == part.size()) {
             out += part;
             at += part.size();

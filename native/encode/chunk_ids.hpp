@@ -5,7 +5,6 @@
 
 #include "encode/chunk_steps.hpp"
 #include "encode/ids.hpp"
-#include "models/spelling.hpp"
 
 namespace mtkit {
 
@@ -70,55 +69,44 @@ class Engine::ChunkIds : ChunkSteps {
         return true;
     }
     // A chunk of which every character is its image, whatever stands beside it.
-    bool from_images(std::string_view chunk, bool kept) {
+    bool from_images(std::string_view chunk, bool remembered) {
         const std::size_t before = out_.size();
         auto &text = scratch_.chunk;
-        constexpr std::size_t MOST = sizeof Chunks::Image::bytes;
-        const std::size_t most = how_.before.size() + (chunk.size() + 1) * MOST;
+        const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
         if (text.size() < most) text.resize(most);
         char *const start = std::ranges::copy(how_.before, text.data()).out;
-        char *to = start;
-        bool ended = false; // a word has, where another one begins
+        char *to = start; // of the word so far
         Ids ids(engine_, scratch_, out_);
-        const auto put = [&] {
+        const auto end_word = [&] {
             std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
-            while (!rest.empty()) {
-                const std::size_t end = engine_.word_end(rest, scratch_);
-                put_word(ids, rest.substr(0, end), kept);
-                rest.remove_prefix(end);
+            for (std::size_t end = 0; to != start && !rest.empty(); rest.remove_prefix(end)) {
+                end = engine_.word_end(rest, scratch_);
+                put_word(ids, rest.substr(0, end), remembered);
             }
             to = start;
         };
         for (std::size_t at = 0; at < chunk.size();) {
             const auto byte = static_cast<unsigned char>(chunk[at]);
-            const std::size_t kept_end = byte < 0x80 ? at : how_.end_of_kept(chunk, at);
-            Chunks::Image image;
-            if (kept_end == at) {
-                image = byte < 0x80 ? how_.image[byte] : image_of(chunk, at);
-                if (image.size == Chunks::IS_BLANK.size) {
-                    ended = to != start;
-                    at += character_size(chunk[at]);
+            if (byte >= 0x80) {
+                const std::size_t end = how_.end_of_kept(chunk, at);
+                to = std::copy(chunk.data() + at, chunk.data() + end, to);
+                if (end != at) {
+                    at = end;
                     continue;
                 }
-                if (image.size == 0 || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
-                    out_.cut(before);
-                    return false;
-                }
             }
-            if (ended) {
-                put();
-                ended = false;
-            }
-            if (kept_end != at) {
-                to = std::copy(chunk.data() + at, chunk.data() + kept_end, to);
-                at = kept_end;
+            const auto image = byte < 0x80 ? how_.image[byte] : image_of(chunk, at);
+            if (image.is_blank()) {
+                end_word();
+            } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
+                out_.cut(before);
+                return false;
             } else {
-                std::memcpy(to, image.bytes, MOST);
-                to += image.size;
-                at += character_size(chunk[at]);
+                to = image.write(to);
             }
+            at += character_size(chunk[at]);
         }
-        if (to != start) put();
+        end_word();
         return true;
     }
     // What becomes of a character that is not ASCII.
@@ -126,9 +114,9 @@ class Engine::ChunkIds : ChunkSteps {
         const auto c = decode_usual(chunk, at);
         if (c.value >= PAGED) return {};
         auto &images = scratch_.images;
-        if (!images) images.emplace(Chunks::UNASKED);
+        if (!images) images.emplace(Chunks::Image::unasked());
         const auto image = (*images)[c.value];
-        if (image.size != Chunks::UNASKED.size) [[likely]]
+        if (!image.is_unasked()) [[likely]]
             return image;
         return ask_image(chunk.substr(at, c.size), c.value);
     }
@@ -137,16 +125,16 @@ class Engine::ChunkIds : ChunkSteps {
         scratch_.images->put(value, value + 1, image);
         return image;
     }
-    bool put_new(std::string_view chunk, const Ends &ends, bool kept) {
+    bool put_new(std::string_view chunk, const Ends &ends, bool remembered) {
         Ids ids(engine_, scratch_, out_);
         return words(chunk, ends, false, [&](std::string_view word, const Extent *, std::size_t) {
-            put_word(ids, word, kept);
+            put_word(ids, word, remembered);
         });
     }
-    // Put a word; `kept`: what it is in is remembered, it need not be as well.
-    static void put_word(Ids &ids, std::string_view word, bool kept) {
+    // Put a word; `remembered`: what it is in is, and it need not be as well.
+    static void put_word(Ids &ids, std::string_view word, bool remembered) {
         const char *const readable = word.data() + word.size();
-        if (kept)
+        if (remembered)
             ids.once(word, readable);
         else
             ids.parts(word, readable);

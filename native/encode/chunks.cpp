@@ -41,7 +41,8 @@ std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
 
 Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena,
                                const Scratch &scratch) const {
-    // Between letters, at both ends of a word, and alone.
+    // Between letters, at both ends of a word, and alone: of "x xcx cx xc c x" letters make
+    // ▁x ▁xcx ▁cx ▁xc ▁c ▁x. U+2581 as `c` is refused, which is no mark more at the front.
     const std::string here(character);
     const auto words =
         ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena, scratch);
@@ -50,11 +51,11 @@ Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Ar
     };
     if (words.size() < 3) return {};
     const auto front = how.before + "x";
-    if (follow({front, front, front, front, front})) return {Chunks::BLANK, Chunks::IS_BLANK};
+    if (follow({front, front, front, front, front})) return {Chunks::BLANK, Chunks::Image::blank()};
     const auto own = words[words.size() - 2];
     const auto spelled = own.starts_with(how.before) ? own.substr(how.before.size()) : "";
-    Chunks::Image image;
-    if (!image.set(spelled)) return {};
+    const Chunks::Image image{std::string_view(spelled)};
+    if (image.is_none()) return {};
     if (follow({front + spelled + "x", own + "x", front + spelled, own, front}))
         return {Chunks::WORD, image};
     if (follow({front, own, front, own, front, front, own, own, front}))
@@ -136,12 +137,13 @@ const Chunks *Engine::make_chunks() const {
             const auto &front = alone[0];
             if (words.size() == 1 && words[0].starts_with(front) && is_ours(words[0])) {
                 const std::size_t size = words[0].size() - front.size();
-                if (size > 0 && image.set(words[0].substr(front.size(), size - 1)))
-                    kind = Chunks::WORD;
+                if (size > 0) image = Chunks::Image(words[0].substr(front.size(), size - 1));
+                if (!image.is_none()) kind = Chunks::WORD;
             } else if (c == ' ' && !seams.joins[c] && words.size() == 2 && words[0] == twice[0]) {
-                if (image.set(words[1].substr(0, words[1].size() - 1))) kind = Chunks::BLANK;
+                image = Chunks::Image(words[1].substr(0, words[1].size() - 1));
+                if (!image.is_none()) kind = Chunks::BLANK;
             }
-            const bool itself = image.size == 1 && image.bytes[0] == here;
+            const bool itself = image.text() == std::string_view(&here, 1);
             made->left[c] = seams.left[c] && itself && c > ' ' &&
                             !(at_marks && split_points_.crossed(static_cast<unsigned char>(c)));
         }

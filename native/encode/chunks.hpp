@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -27,23 +28,43 @@ struct Chunks {
         SOLO,  // is a word
         BLANK, // is removed
     };
-    struct Image {
-        std::uint8_t size = 0; // 0: none
-        char bytes[3]{};
-        // Whether a text can be one.
-        bool set(std::string_view text) {
-            if (text.empty() || text.size() > sizeof bytes) return false;
-            size = static_cast<std::uint8_t>(text.size());
-            std::ranges::copy(text, bytes);
-            return true;
+    // What becomes of a character wherever it stands: a few bytes of a word.
+    class Image {
+      public:
+        static constexpr std::size_t MOST = 3;
+        static constexpr Image blank() { return Image(BLANKS); }    // it is removed as blanks are
+        static constexpr Image unasked() { return Image(UNASKED); } // that is not known yet
+
+        constexpr Image() = default; // none: it asks for its neighbours
+        // None, too, where the text is empty or has more bytes.
+        explicit Image(std::string_view text) {
+            if (text.size() > MOST) return;
+            size_ = static_cast<std::uint8_t>(text.size());
+            std::ranges::copy(text, bytes_);
         }
+        [[nodiscard]] bool is_none() const { return size_ == 0; }
+        [[nodiscard]] bool is_blank() const { return size_ == BLANKS; }
+        [[nodiscard]] bool is_unasked() const { return size_ == UNASKED; }
+        [[nodiscard]] std::string_view text() const {
+            return {bytes_, size_ <= MOST ? size_ : std::size_t{0}};
+        }
+        // Write it, of which there is room for MOST, where it is a text; the place behind it.
+        [[nodiscard]] char *write(char *to) const {
+            std::memcpy(to, bytes_, MOST);
+            return to + size_;
+        }
+
+      private:
+        static constexpr std::uint8_t BLANKS = 0xFE;
+        static constexpr std::uint8_t UNASKED = 0xFF;
+        constexpr explicit Image(std::uint8_t size) : size_(size) {}
+        std::uint8_t size_ = 0;
+        char bytes_[MOST]{};
     };
     struct Fate {
         Kind kind = OTHER;
         Image image;
     };
-    static constexpr Image IS_BLANK{0xFE, {}}; // it has none, but is removed as a blank is
-    static constexpr Image UNASKED{0xFF, {}};
 
     bool removed = false;  // blanks are
     bool letters = true;   // each letter of ASCII is WORD
@@ -94,7 +115,7 @@ struct Chunks {
     // model; false where it is none.
     bool text_of(std::string_view word, std::string &text) const {
         const auto &blank = image[' '];
-        const std::string_view front = removed ? before : std::string_view(blank.bytes, blank.size);
+        const std::string_view front = removed ? before : blank.text();
         if (!word.starts_with(front)) return false;
         word.remove_prefix(front.size());
         text.assign(removed ? 0 : 1, ' ');
@@ -103,8 +124,8 @@ struct Chunks {
         return !word.empty() && std::ranges::all_of(word, [&](char c) {
             const auto byte = static_cast<unsigned char>(c);
             const auto what = kind[byte];
-            return (what == WORD || (solo && what == SOLO)) && image[byte].size == 1 &&
-                   image[byte].bytes[0] == c;
+            return (what == WORD || (solo && what == SOLO)) &&
+                   image[byte].text() == std::string_view(&c, 1);
         });
     }
     // Where the chunk at `start` ends that asks for its neighbours.

@@ -7,12 +7,6 @@
 
 namespace mtkit {
 
-// Bytes of a character as its first byte says.
-inline std::size_t character_size(char first) {
-    static constexpr std::uint8_t SIZES[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
-    return SIZES[static_cast<unsigned char>(first) >> 4];
-}
-
 // Segmented and reserved pieces of a vocabulary with types.
 struct Roles {
     WordTable segmented;

@@ -51,15 +51,15 @@ template <typename Sum> class Unigram final : public Model {
         for (std::size_t start = 0; start < word.size();) {
             const std::size_t end = foreign == nullptr ? word.size() : foreign->next(word, start);
             const auto first = static_cast<unsigned char>(word[start]);
-            if (end - start == 1 && foreign != nullptr && foreign->single[first] != NONE)
-                answer.step(start, end, foreign->single[first]);
+            if (end - start == 1 && foreign != nullptr && foreign->ascii[first] != NONE)
+                answer.step(start, end, foreign->ascii[first]);
             else if (end > start)
                 encode_known(word, start, end, scratch, answer);
             if (end == word.size()) break;
             start = foreign->end(word, end);
             answer.skip(end, start);
         }
-        answer.end();
+        answer.end_unknown();
     }
     void warm() const override {
         make_cutting();
@@ -116,7 +116,7 @@ template <typename Sum> class Unigram final : public Model {
 
         void put(const Stretch &part) {
             if (part.id != NONE) {
-                end();
+                end_unknown();
                 out_.push_back({part.id, part.start, part.end});
                 return;
             }
@@ -125,7 +125,7 @@ template <typename Sum> class Unigram final : public Model {
             else
                 unknown_ = part;
             waits_ = true;
-            if (!model_.fuse_unk_) end();
+            if (!model_.fuse_unk_) end_unknown();
         }
         // Put a step that no path goes around, and add its score.
         void step(std::size_t start, std::size_t end, std::uint32_t id) {
@@ -143,16 +143,17 @@ template <typename Sum> class Unigram final : public Model {
             put({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(end), NONE});
         }
         // Nothing follows that is unknown.
-        void end() {
+        void end_unknown() {
             if (!waits_) return;
             waits_ = false;
-            const auto [start, end, none] = unknown_;
+            const std::size_t start = unknown_.start;
             // The reference looks the joined text up again: it can be a piece after all.
-            const auto id = model_.any_ && !model_.unknown_.has(page_at(word_, start))
-                                ? model_.vocabulary_.words.find(word_.substr(start, end - start))
-                                : NONE;
+            const auto id =
+                model_.any_ && !model_.unknown_.has(page_at(word_, start))
+                    ? model_.vocabulary_.words.find(word_.substr(start, unknown_.end - start))
+                    : NONE;
             if (id != NONE)
-                out_.push_back({id, start, end});
+                out_.push_back({id, unknown_.start, unknown_.end});
             else
                 spell_unknown(word_, unknown_, model_.unk_,
                               model_.byte_fallback_ ? &model_.bytes_ : nullptr, out_);
@@ -200,7 +201,7 @@ template <typename Sum> class Unigram final : public Model {
     // them is cut off, once there was much of it.
     struct Foreign {
         std::array<bool, 256> first{};
-        std::array<std::uint32_t, 256> single; // the piece of one character of ASCII
+        std::array<std::uint32_t, 256> ascii; // the piece of one character of it
 
         // Where there is such a character from `at` on, or the end of the text.
         [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
@@ -231,8 +232,9 @@ template <typename Sum> class Unigram final : public Model {
     const Foreign *make_foreign() const {
         return foreign_.make([this] {
             auto made = std::make_unique<Foreign>();
-            made->single.fill(NONE);
-            if (unk_ == NONE) return made;
+            made->ascii.fill(NONE);
+            if (unk_ == NONE)
+                return made; // an unknown character is an error, which is the search's
             for (unsigned byte = 0xE0; byte < 0xF0; ++byte) made->first[byte] = true;
             const auto note = [&](char byte) {
                 made->first[static_cast<unsigned char>(byte)] = false;
@@ -246,7 +248,7 @@ template <typename Sum> class Unigram final : public Model {
             for (unsigned c = 0; c < 0x80; ++c) {
                 const char text = static_cast<char>(c);
                 const auto id = single({&text, 1});
-                if (id != unk_) made->single[c] = id;
+                if (id != unk_) made->ascii[c] = id;
             }
             return made;
         });

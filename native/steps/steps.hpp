@@ -125,7 +125,7 @@ class Normalizer {
     [[nodiscard]] virtual bool may_break_characters() const { return false; }
     // Whether it keeps seams, with its conditions.
     virtual bool keeps(Seams &) const { return false; }
-    // Leave pages of which it keeps every character as it is, whatever stands beside it.
+    // Leave pages of which it takes every character alone, and keeps it as it is.
     virtual void keep_pages(PageSet &pages) const { pages = {}; }
     // Whether what it makes of a character that is not ASCII does not depend on those beside it,
     // where that holds of these as well.

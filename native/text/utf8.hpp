@@ -47,6 +47,12 @@ inline bool has_wide(std::string_view text) {
     return any(load_up_to_8(at, static_cast<std::size_t>(end - at)));
 }
 
+// Bytes of a character as its first byte says.
+inline std::size_t character_size(char first) {
+    static constexpr std::uint8_t SIZES[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
+    return SIZES[static_cast<unsigned char>(first) >> 4];
+}
+
 // The code point at `at`, which lies before the end of `text`.
 inline CodePoint decode(std::string_view text, std::size_t at) {
     const auto byte = [&](std::size_t i) {

@@ -88,6 +88,7 @@ CASES: dict[str, tuple[TokenizerSpec, bytes | None]] = {
         b"a",
     ),
     "the unknown token merges with a mark": (bpe(vocabulary(*PLAIN, "<unk>▁"), **UNK), None),
+    "the unknown token is a mark": (bpe(vocabulary(*PLAIN), unk=1), None),
     "a byte token does": (
         bpe(vocabulary(*PLAIN, *BYTES, "<0x0A>▁"), byte_fallback=True, **UNK),
         None,
