@@ -29,10 +29,7 @@ class ReplaceStep final : public EachStep {
         return alone ? Kind::ALONE : Kind::OTHER;
     }
     void append(std::string_view token, std::string &out) const override {
-        if (from_.empty())
-            each(token, false, false, out);
-        else
-            append_replaced(token, from_, to_, out);
+        append_replaced(token, from_, to_, out); // ALONE looks for a text
     }
 
   protected:

@@ -146,7 +146,7 @@ void Decoder::join(std::span<const std::uint32_t> ids, bool skip, bool lossy,
         const Found found = find(id);
         if ((found.flags & ABSENT) != 0 || (skip && (found.flags & HIDDEN) != 0)) continue;
         std::string_view token = found.text;
-        if (spelling_ != Spelling::AS_IS && !found.listed) {
+        if (!found.listed && spelling_ != Spelling::AS_IS) {
             spelled.clear();
             spell(token, spelled);
             token = spelled;

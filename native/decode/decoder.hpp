@@ -105,8 +105,7 @@ int hex_digit(char c);
 inline constexpr std::string_view IN_NAMES = "<0x123456789abcdefABCDEF+>";
 // The byte that <0xHH> spells, or -1; a sign as the first digit where `sign`.
 inline int named_byte(std::string_view token, bool sign) {
-    if (token.size() != 6 || token[0] != '<' || !token.starts_with("<0x") || token[5] != '>')
-        return -1;
+    if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
     const int high = sign && token[3] == '+' ? 0 : hex_digit(token[3]);
     const int low = hex_digit(token[4]);
     return high < 0 || low < 0 ? -1 : 16 * high + low;

@@ -30,19 +30,19 @@ class Engine::ChunkIds : ChunkSteps {
     }
     // Put a chunk between two seams.
     bool put(std::string_view chunk) {
-        return remembered(chunk, false, [&](bool kept) {
-            if (how_.images && from_images(chunk, kept)) return true;
+        return remember(chunk, false, [&](bool remembered) {
+            if (how_.images && from_images(chunk, remembered)) return true;
             // Ids need no head where a chunk becomes what it becomes at the beginning of a text.
             const bool behind = !how_.first && (how_.removed || chunk[0] == ' ');
-            return put_new(chunk, {.behind = behind, .in_front = !how_.last}, kept);
+            return put_new(chunk, {.behind = behind, .in_front = !how_.last}, remembered);
         });
     }
     // Put one at an end of the text.
     bool put_first(std::string_view chunk, bool in_front, bool at_start) {
-        const auto make = [&](bool kept) {
-            return put_new(chunk, {.in_front = in_front, .at_start = at_start}, kept);
+        const auto make = [&](bool remembered) {
+            return put_new(chunk, {.in_front = in_front, .at_start = at_start}, remembered);
         };
-        return at_start ? remembered(chunk, true, make) : make(false);
+        return at_start ? remember(chunk, true, make) : make(false);
     }
     bool put_last(std::string_view chunk) { return put_new(chunk, {.behind = true}, false); }
 
@@ -51,8 +51,8 @@ class Engine::ChunkIds : ChunkSteps {
     void cut(std::size_t size) { out_.cut(size); }
 
   private:
-    // `make` is told whether what it puts is remembered.
-    template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
+    // Put what is remembered of a chunk, or what `make` puts, which is told whether that will be.
+    template <typename Make> bool remember(std::string_view chunk, bool head, const Make &make) {
         if (chunk.size() > WordCache::LARGEST || !engine_.cacheable_) return make(false);
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;

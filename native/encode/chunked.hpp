@@ -21,7 +21,7 @@ template <typename Out> class Engine::Chunked {
     bool run(const Part &part, std::size_t place) {
         const std::size_t before = out_.size();
         place_ = place;
-        ahead_ = part.text.size() > FEW;
+        ahead_ = part.text.size() > NEAR_TEXT;
         try {
             if (take_all(part)) return true;
         } catch (const std::exception &) { // the whole has one of its own
@@ -37,8 +37,8 @@ template <typename Out> class Engine::Chunked {
     static constexpr std::size_t BLOCK = 64;
     static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
     static constexpr std::size_t SHORT_TEXT = 128;
-    static constexpr std::size_t FEW = 8U << 10; // whose words the cache has near, once they are
-    static constexpr int FEW_LANES = 6;          // a call takes as long
+    static constexpr std::size_t NEAR_TEXT = 8U << 10; // words of such a text stay in the processor
+    static constexpr int FEW_LANES = 6;                // a call takes as long
 
     bool take_all(const Part &part) {
         std::string_view text = part.text;

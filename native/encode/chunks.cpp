@@ -41,8 +41,9 @@ std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
 
 Chunks::Fate Engine::find_fate(std::string_view character, const Chunks &how, Arena &arena,
                                const Scratch &scratch) const {
-    // Between letters, at both ends of a word, and alone: of "x xcx cx xc c x" letters make
-    // ▁x ▁xcx ▁cx ▁xc ▁c ▁x. U+2581 as `c` is refused, which is no mark more at the front.
+    // Between letters, at both ends of a word, and alone: "x xcx cx xc c x" becomes the words
+    // ▁x ▁xcx ▁cx ▁xc ▁c ▁x where `c` is a letter. U+2581 has no fate where a word that begins with
+    // it gets no other mark in front.
     const std::string here(character);
     const auto words =
         ask_steps("x x" + here + "x " + here + "x x" + here + " " + here + " x", arena, scratch);

@@ -111,8 +111,8 @@ class Engine {
             std::string_view text;
             const Extent *extents;
         };
-        std::vector<Word> words; // of the chunk
-        std::optional<Paged<Chunks::Image>> images;
+        std::vector<Word> words;                    // of the chunk
+        std::optional<Paged<Chunks::Image>> images; // of characters that are not ASCII
         bool learned = false;   // the cache began with all short pieces that are UTF-8
         bool meets_new = false; // there were new words in the block that was put last
         std::size_t seen = 0;   // bytes that Chunks might have cut

@@ -10,6 +10,7 @@
 
 #include "base/made_once.hpp"
 #include "models/character_borders.hpp"
+#include "models/foreign_characters.hpp"
 #include "models/spelling.hpp"
 #include "steps/split_points.hpp"
 #include "tables/trie.hpp"
@@ -49,14 +50,15 @@ template <typename Sum> class Unigram final : public Model {
         Answer answer(*this, word, out);
         const auto *const foreign = find_foreign(scratch);
         for (std::size_t start = 0; start < word.size();) {
-            const std::size_t end = foreign == nullptr ? word.size() : foreign->next(word, start);
+            const std::size_t end =
+                foreign == nullptr ? word.size() : foreign->characters.next(word, start);
             const auto first = static_cast<unsigned char>(word[start]);
             if (end - start == 1 && foreign != nullptr && foreign->ascii[first] != NONE)
                 answer.step(start, end, foreign->ascii[first]);
             else if (end > start)
                 encode_known(word, start, end, scratch, answer);
             if (end == word.size()) break;
-            start = foreign->end(word, end);
+            start = foreign->characters.end(word, end);
             answer.skip(end, start);
         }
         answer.end_unknown();
@@ -100,11 +102,6 @@ template <typename Sum> class Unigram final : public Model {
         return (pieces + 1) * most * std::numeric_limits<Sum>::epsilon();
     }
 
-    // What long words are cut with, once that is worth it.
-    struct Cutting {
-        CharacterBorders borders;
-        Paged<std::uint32_t> ids{NONE}; // of pieces of one character
-    };
     // The tokens of a word and the sum of their scores. Unknown characters wait for their
     // neighbours: together they are one token.
     class Answer {
@@ -197,33 +194,11 @@ template <typename Sum> class Unigram final : public Model {
         }
     }
 
-    // Bytes of which no piece has a character of three bytes that begins with one: what begins with
-    // them is cut off, once there was much of it.
+    // What foreign characters are cut off with, once there were many of them.
     struct Foreign {
-        std::array<bool, 256> first{};
-        std::array<std::uint32_t, 256> ascii; // the piece of one character of it
-
-        // Where there is such a character from `at` on, or the end of the text.
-        [[nodiscard]] std::size_t next(std::string_view text, std::size_t at) const {
-            for (; text.size() - at >= 8; ++at) {
-                const auto wide = wide_in(text.data() + at);
-                at += wide == 0 ? 7 : static_cast<std::size_t>(std::countr_zero(wide)) / 8;
-                if (wide != 0 && first[static_cast<unsigned char>(text[at])]) return at;
-            }
-            while (at < text.size() && !first[static_cast<unsigned char>(text[at])]) ++at;
-            return at;
-        }
-        // Where these characters end, from `at` on.
-        [[nodiscard]] std::size_t end(std::string_view text, std::size_t at) const {
-            while (at < text.size() && first[static_cast<unsigned char>(text[at])]) at += 3;
-            return at;
-        }
+        ForeignCharacters characters;
+        std::array<std::uint32_t, 256> ascii; // the piece that a character of ASCII is, or NONE
     };
-    // Of eight bytes: the highest bit of those that characters of three bytes, or more, begin with.
-    static std::uint64_t wide_in(const char *at) {
-        const auto bytes = load64(at);
-        return bytes & bytes << 1 & bytes << 2 & HIGH_BITS;
-    }
     const Foreign *find_foreign(const ModelScratch &scratch) const {
         if (!scratch.whole_characters) return nullptr;
         if (const auto *known = foreign_.get()) return known;
@@ -233,18 +208,8 @@ template <typename Sum> class Unigram final : public Model {
         return foreign_.make([this] {
             auto made = std::make_unique<Foreign>();
             made->ascii.fill(NONE);
-            if (unk_ == NONE)
-                return made; // an unknown character is an error, which is the search's
-            for (unsigned byte = 0xE0; byte < 0xF0; ++byte) made->first[byte] = true;
-            const auto note = [&](char byte) {
-                made->first[static_cast<unsigned char>(byte)] = false;
-            };
-            const auto blob = vocabulary_.pieces.blob();
-            std::size_t at = 0;
-            for (; blob.size() - at >= 8; at += 8)
-                for (auto wide = wide_in(blob.data() + at); wide != 0; wide &= wide - 1)
-                    note(blob[at + static_cast<std::size_t>(std::countr_zero(wide)) / 8]);
-            for (; at < blob.size(); ++at) note(blob[at]);
+            if (unk_ == NONE) return made; // the search throws at what is unknown
+            made->characters = ForeignCharacters(vocabulary_.pieces.blob());
             for (unsigned c = 0; c < 0x80; ++c) {
                 const char text = static_cast<char>(c);
                 const auto id = single({&text, 1});
@@ -254,6 +219,11 @@ template <typename Sum> class Unigram final : public Model {
         });
     }
 
+    // What long words are cut with, once that is worth it.
+    struct Cutting {
+        CharacterBorders borders;
+        Paged<std::uint32_t> ids{NONE}; // of pieces of one character
+    };
     const Cutting *find_cutting(std::string_view word, ModelScratch &scratch) const {
         if (word.size() <= SHORT || !scratch.whole_characters) return nullptr;
         if (const auto *known = cutting_.get()) return known;
