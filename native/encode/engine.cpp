@@ -186,9 +186,10 @@ void Engine::each_word(std::string_view text,
         const std::function<void(std::string_view, bool)> &put;
         void added(const Segment &) {}
         void word(std::string_view word, const Extent *, const char *) {
-            engine.parts(word, scratch, [&](std::size_t start, std::size_t end, bool part) {
-                put(word.substr(start, end - start), part);
-            });
+            engine.parts(word, word.data() + word.size(), scratch,
+                         [&](std::size_t start, std::size_t end, bool part) {
+                             put(word.substr(start, end - start), part);
+                         });
         }
     };
     ScratchLease lease(*this);

@@ -173,9 +173,10 @@ class Engine {
         return merges_bytes_ ? word.size() >= 6 && has_wide(word) : word.size() > 1;
     }
     // Put start and end of what the model is asked for one by one, and whether it is less than
-    // the word.
+    // the word; memory may be read as far as `readable`.
     template <typename Put>
-    void parts(std::string_view word, Scratch &scratch, const Put &put) const {
+    void parts(std::string_view word, const char *readable, Scratch &scratch,
+               const Put &put) const {
         if (may_cut(word)) {
             if (const auto *borders = borders_.get()) {
                 borders->parts(word, put);
@@ -183,7 +184,7 @@ class Engine {
             }
             const auto *borders = character_borders_.get();
             if (borders != nullptr && scratch.model.whole_characters) {
-                borders->parts(word, put);
+                borders->parts(word, readable, put);
                 return;
             }
         }

@@ -15,11 +15,12 @@ class Engine::Finder {
 
     // The tokens of each part of a word, in the scratch memory, for `put`, with its place.
     template <typename Put> void find(std::string_view word, const Put &put) {
-        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
-            const auto text = word.substr(start, end - start);
-            find_tokens(text, part);
-            for (const auto &token : scratch_.tokens) put(text, start, token);
-        });
+        engine_.parts(word, word.data() + word.size(), scratch_,
+                      [&](std::size_t start, std::size_t end, bool part) {
+                          const auto text = word.substr(start, end - start);
+                          find_tokens(text, part);
+                          for (const auto &token : scratch_.tokens) put(text, start, token);
+                      });
     }
 
   protected:

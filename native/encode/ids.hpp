@@ -29,7 +29,7 @@ class Engine::Ids {
         const bool keeps = engine_.cacheable_ && word.size() <= WordCache::LARGEST;
         const WordCache::Word asked(keeps ? word : std::string_view(), false);
         std::size_t count = 0;
-        const auto *const ids = keeps ? scratch_.cache.find(asked, count) : nullptr;
+        const auto *const ids = keeps ? scratch_.cache.find_stored(asked, count) : nullptr;
         if (ids != nullptr)
             out_.append({ids, count});
         else if (parts(word, readable) > 1 && keeps)
@@ -45,10 +45,30 @@ class Engine::Ids {
     // A word that is not asked for as a whole; how many parts it has.
     std::size_t parts(std::string_view word, const char *readable) {
         std::size_t count = 0;
-        engine_.parts(word, scratch_, [&](std::size_t start, std::size_t end, bool part) {
-            put(word.substr(start, end - start), part, readable);
+        WordCache::Fast cache(scratch_.cache);
+        auto room = out_.room_for_words();
+        const auto put_part = [&](std::size_t start, std::size_t end, bool part)
+            __attribute__((always_inline)) {
             ++count;
-        });
+            const auto found = word.substr(start, end - start);
+            const WordCache::Short *entry = nullptr;
+            if (found.size() <= WordCache::SHORT) {
+                const auto left = static_cast<std::size_t>(readable - found.data());
+                entry = left >= WordCache::READ ? cache.find(found.data(), found.size(), part)
+                                                : cache.find(found, part);
+                if (entry != nullptr && room.write(*entry)) [[likely]]
+                    return;
+            }
+            out_.end_at(room.to);
+            if (entry != nullptr)
+                out_.append(scratch_.cache.ids_of(*entry));
+            else
+                other(found, part);
+            cache = WordCache::Fast(scratch_.cache);
+            room = out_.room_for_words();
+        };
+        engine_.parts(word, readable, scratch_, put_part);
+        out_.end_at(room.to);
         return count;
     }
 
@@ -104,7 +124,7 @@ class Engine::Ids {
         return true;
     }
 
-    // Whether it is a word that was met before.
+    // Whether it is a word that was met before; Fast did not find it.
     [[gnu::noinline]] bool other(std::string_view word, bool part) {
         if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) {
             encode(word, part);
@@ -112,7 +132,7 @@ class Engine::Ids {
         }
         const WordCache::Word asked(word, part);
         std::size_t count = 0;
-        if (const auto *ids = scratch_.cache.find(asked, count)) {
+        if (const auto *ids = scratch_.cache.find_stored(asked, count)) {
             out_.append({ids, count});
             return true;
         }
@@ -389,7 +409,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         out_.end_at(room.to);
         const auto rest = text.substr(place, end - place);
         if (part)
-            engine_.parts(rest, scratch_, [&](std::size_t left, std::size_t right, bool) {
+            engine_.parts(rest, readable, scratch_, [&](std::size_t left, std::size_t right, bool) {
                 put(rest.substr(left, right - left), true, readable);
             });
         else

@@ -23,22 +23,35 @@ CharacterBorders::CharacterBorders(const Vocabulary &vocabulary, bool named) {
     others_.resize(bits / 64);
     shift_ = static_cast<unsigned>(64 - std::countr_zero(bits));
     any_ = true;
-    for (std::size_t i = 0; i < vocabulary.words.count(); ++i) {
-        const auto piece = vocabulary.words[i];
-        if (named && is_more_than_byte_name(piece)) any_ = false;
-        if (piece.empty()) continue;
-        std::size_t at = 0;
-        for (auto before = take(piece, at); at < piece.size();) {
-            const auto next = take(piece, at);
-            if (common(before, next)) {
-                common_[entry(before, next)] = 1;
-            } else {
-                const auto bit = shared_bit(before, next);
-                others_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    const auto look = [common = common_.data(), others = others_.data(),
+                       shift = shift_](std::string_view piece, const char *readable) {
+        const auto byte = [](const char *at) { return static_cast<unsigned char>(*at); };
+        const char *at = piece.data();
+        const char *const end = at + piece.size();
+        if (at == end) return;
+        for (auto left = take(at, readable); at < end;) {
+            if (left < COMMON) { // most are: ASCII behind it has a loop of its own
+                for (; at < end && byte(at) < COMMON; ++at) {
+                    common[entry(left, byte(at))] = 1;
+                    left = byte(at);
+                }
+                if (at == end) return;
             }
-            before = next;
+            const auto right = take(at, readable);
+            if (is_common(left, right)) {
+                common[entry(left, right)] = 1;
+            } else {
+                const auto bit = shared_bit(left, right, shift);
+                others[bit / 64] |= std::uint64_t{1} << (bit % 64);
+            }
+            left = right;
         }
-    }
+    };
+    vocabulary.words.each(look);
+    if (!named) return;
+    vocabulary.words.each([this](std::string_view piece, const char *) {
+        if (is_more_than_byte_name(piece)) any_ = false;
+    });
 }
 
 } // namespace mtkit

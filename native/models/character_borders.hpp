@@ -6,7 +6,9 @@
 // else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -24,49 +26,67 @@ class CharacterBorders {
     [[nodiscard]] bool any() const { return any_; }
 
     // Put start and end of each part of a word that is UTF-8 and not empty, and whether it is less
-    // than the word.
-    template <typename Put> void parts(std::string_view word, const Put &put) const {
-        std::size_t start = 0;
-        if (any_) {
-            std::size_t at = 0;
-            for (auto before = take(word, at); at < word.size();) {
-                const std::size_t border = at;
-                const auto next = take(word, at);
-                if (!crossed(before, next)) {
-                    put(start, border, true);
-                    start = border;
-                }
-                before = next;
+    // than the word; memory may be read as far as `readable`.
+    template <typename Put>
+    void parts(std::string_view word, const char *readable, const Put &put) const {
+        const char *const begin = word.data();
+        const char *const end = begin + word.size();
+        const char *at = begin; // behind `left`
+        auto left = any_ ? take(at, readable) : 0;
+        for (const char *start = begin; start < end;) {
+            const char *border = any_ ? at : end;
+            while (border < end) {
+                const auto right = take(at, readable);
+                const bool cut = !crossed(left, right);
+                left = right;
+                if (cut) break;
+                border = at;
             }
+            border = std::min(border, end);
+            put(static_cast<std::size_t>(start - begin), static_cast<std::size_t>(border - begin),
+                start > begin || border < end);
+            start = border;
         }
-        put(start, word.size(), start > 0);
     }
 
   private:
-    // Those with entries of their own. U+2581, which stands for blanks, shares them with U+0000.
-    static constexpr char32_t COMMON = 128;
-    static bool common(char32_t left, char32_t right) { return (left | right) < COMMON; }
+    // A character as a number: its bytes, but 0 for U+2581, which stands for blanks.
+    using Character = std::uint32_t;
+    static constexpr Character BLANK = 0x8196E2;
+    // Those with entries of their own.
+    static constexpr Character COMMON = 128;
+    static bool is_common(Character left, Character right) { return (left | right) < COMMON; }
 
     // The character at `at`, which moves behind it.
-    static char32_t take(std::string_view text, std::size_t &at) {
-        const auto first = static_cast<unsigned char>(text[at]);
+    static Character take(const char *&at, const char *readable) {
+        const auto first = static_cast<unsigned char>(*at);
         if (first < COMMON) [[likely]] {
             ++at;
             return first;
         }
-        const auto [value, size] = decode_usual(text, at);
+        Character bytes;
+        const auto left = static_cast<std::size_t>(readable - at);
+        if (left >= sizeof bytes) [[likely]]
+            std::memcpy(&bytes, at, sizeof bytes);
+        else
+            bytes = static_cast<Character>(load_up_to_8(at, left));
+        if (first - 0xE0U < 16) [[likely]] {
+            at += 3;
+            bytes &= 0xFFFFFF;
+            return bytes == BLANK ? 0 : bytes;
+        }
+        const std::size_t size = character_size(*at);
         at += size;
-        return value == 0x2581 ? 0 : value;
+        return bytes & ~Character{0} >> (8 * (sizeof bytes - size));
     }
-    static std::size_t entry(char32_t left, char32_t right) { return left * COMMON + right; }
-    [[nodiscard]] std::uint64_t shared_bit(char32_t left, char32_t right) const {
-        return ((std::uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15ULL) >> shift_;
+    static std::size_t entry(Character left, Character right) { return left * COMMON + right; }
+    static std::uint64_t shared_bit(Character left, Character right, unsigned shift) {
+        return ((std::uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15ULL) >> shift;
     }
     // Whether a piece may have both characters side by side.
-    [[nodiscard]] bool crossed(char32_t left, char32_t right) const {
-        if (common(left, right)) [[likely]]
-            return common_[entry(left, right)] != 0;
-        const auto bit = shared_bit(left, right);
+    [[nodiscard]] bool crossed(Character left, Character right) const {
+        if (is_common(left, right)) return common_[entry(left, right)] != 0;
+        const auto bit = shared_bit(left, right, shift_);
         return (others_[bit / 64] >> (bit % 64) & 1) != 0;
     }
 

@@ -102,10 +102,24 @@ class ScoreBpe final : public Model {
             at = std::min(size, at + static_cast<std::uint32_t>(character_size(word[at])));
         }
         starts[count] = size;
+        char bytes[4 * FEW_SYMBOLS + SHORT_WORD]; // more can be read behind each text
+        std::memcpy(bytes, word.data(), size);
+        std::memset(bytes + size, 0, SHORT_WORD);
+        const auto hash_of = [&](std::string_view text) {
+            return text.size() <= SHORT_WORD ? hash_short(text.data(), text.size())
+                                             : hash_bytes(text);
+        };
         auto &parts = scratch.stretches;
         parts.clear();
+        const auto text_of = [&](std::uint32_t at, std::uint32_t end) {
+            return std::string_view(bytes + starts[at], starts[end] - starts[at]);
+        };
         const auto rank_of = [&](std::uint32_t at, std::uint32_t end) {
-            const std::uint32_t id = joined(word, starts[at], starts[end]);
+            const auto text = text_of(at, end);
+            if (text.size() > vocabulary_.words.longest()) return NONE;
+            const std::uint64_t hash = hash_of(text);
+            if (!filter_.may_have(hash)) return NONE;
+            const std::uint32_t id = vocabulary_.words.find(text, hash);
             return id < ranks_.size() ? ranks_[id] : NONE;
         };
         merge_few(
@@ -117,9 +131,12 @@ class ScoreBpe final : public Model {
             },
             [&](std::uint32_t at, std::uint32_t rank) { ids[at] = made_by(rank); },
             [&](std::uint32_t at, std::uint32_t end) {
-                const auto text = word.substr(starts[at], starts[end] - starts[at]);
-                parts.push_back(
-                    {starts[at], starts[end], ids[at] < SEVERAL ? ids[at] : find(text)});
+                std::uint32_t id = ids[at];
+                if (id >= SEVERAL) {
+                    const auto text = text_of(at, end);
+                    id = vocabulary_.words.find(text, hash_of(text));
+                }
+                parts.push_back({starts[at], starts[end], id});
             });
         spell(word, parts, unk_, byte_fallback_ ? &bytes_ : nullptr, out);
         return true;

@@ -169,15 +169,16 @@ template <typename Sum> class Unigram final : public Model {
                       ModelScratch &scratch, Answer &answer) const {
         const auto known = word.substr(start, end - start);
         if (const auto *cutting = find_cutting(known, scratch)) {
-            cutting->borders.parts(known, [&](std::size_t first, std::size_t last, bool) {
-                const auto segment = known.substr(first, last - first);
-                if (segment.size() <= character_size(segment[0]))
-                    answer.step(start + first, start + last, character(segment, cutting->ids));
-                else if (segment.size() <= WordCache::LONGEST)
-                    add_segment(segment, start + first, scratch, answer);
-                else
-                    search(segment, start + first, scratch, answer);
-            });
+            cutting->borders.parts(
+                known, word.data() + word.size(), [&](std::size_t first, std::size_t last, bool) {
+                    const auto segment = known.substr(first, last - first);
+                    if (segment.size() <= character_size(segment[0]))
+                        answer.step(start + first, start + last, character(segment, cutting->ids));
+                    else if (segment.size() <= WordCache::LONGEST)
+                        add_segment(segment, start + first, scratch, answer);
+                    else
+                        search(segment, start + first, scratch, answer);
+                });
             return;
         }
         while (start < end) {

@@ -44,6 +44,8 @@ class Spaces final : public Normalizer {
             breaks_ = breaks_ || !whole || (paths_ && !is_ascii(entry.text));
         }
         kept_.build(std::move(kept));
+        for (unsigned i = 0; i < 16; ++i)
+            if (wide_.has_row(static_cast<unsigned char>(0xE0 + i))) rows_ |= 1U << i;
     }
 
     void run(Part &part, Arena &arena) const override {
@@ -93,10 +95,14 @@ class Spaces final : public Normalizer {
         std::string_view written;
     };
 
+    // Whether the byte at `at`, and nothing behind it, is a step that leaves it as it is.
+    [[nodiscard]] bool stays(std::string_view text, std::size_t at) const {
+        return inert_[static_cast<unsigned char>(text[at])] &&
+               (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80);
+    }
+
     [[nodiscard]] Step step(std::string_view text, std::size_t at) const {
-        if (inert_[static_cast<unsigned char>(text[at])] &&
-            (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80))
-            return {1, text.substr(at, 1)};
+        if (stays(text, at)) return {1, text.substr(at, 1)};
         std::size_t size = 0;
         if (!kept_.empty()) {
             if (paths_)
@@ -122,12 +128,29 @@ class Spaces final : public Normalizer {
     [[nodiscard]] std::size_t unchanged(std::string_view text, std::size_t at) const {
         const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
         std::size_t end = at;
-        while (wide_.has(page_at(text, end))) end += 3;
-        if (end > at) return end - at;
-        while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
-        // An entry of the map may begin with the last one and a mark behind it.
-        if (end > at && end < text.size() && byte(end) >= 0x80) --end;
-        return end - at;
+        while (true) {
+            end = wide_end(text, end);
+            const std::size_t start = end;
+            while (end < text.size() && inert_[byte(end)] && byte(end) != ' ') ++end;
+            if (end == start || end == text.size()) return end - at;
+            // An entry of the map may begin with the last one and a mark behind it.
+            if (!map_.empty()) return end - at - (byte(end) >= 0x80 ? 1 : 0);
+        }
+    }
+    // The end of characters of three bytes, from `at` on, that stay as they are.
+    [[nodiscard]] std::size_t wide_end(std::string_view text, std::size_t at) const {
+        constexpr std::uint64_t MARKS = 0xC0C0'F0C0'C0F0; // of two of them, and their values
+        constexpr std::uint64_t TWO = 0x8080'E080'80E0;
+        while (true) {
+            while (text.size() - at >= sizeof TWO) {
+                const std::uint64_t two = load64(text.data() + at);
+                if ((two & MARKS) != TWO) break;
+                if ((rows_ >> (two & 15) & rows_ >> (two >> 24 & 15) & 1) == 0) break;
+                at += 6;
+            }
+            if (!wide_.has(page_at(text, at))) return at;
+            at += 3;
+        }
     }
 
     void text_rule(std::string_view text, std::string &out, Places *places,
@@ -148,6 +171,14 @@ class Spaces final : public Normalizer {
                 out += text.substr(at, size);
                 at += size;
                 after_space = false;
+                continue;
+            }
+            if (text[at] == ' ' && stays(text, at)) {
+                ++at;
+                if (after_space) continue;
+                out += space_;
+                note(places, out, place);
+                after_space = remove_;
                 continue;
             }
             const auto next = step(text, at);
@@ -216,6 +247,7 @@ class Spaces final : public Normalizer {
     Charsmap map_;
     std::array<bool, 256> inert_; // in front of ASCII
     PageSet wide_;                // pages of characters of three bytes that stay as they are
+    unsigned rows_ = 0;           // a bit for each first byte of them whose pages are all there
     PrefixFinder kept_;
     bool breaks_ = false; // what is kept may be less than a character
 };

@@ -203,8 +203,12 @@ class WordCache {
                 count = ids.size();
                 return ids.data();
             }
-            if (!may_be_stored(word.hash_)) return nullptr;
         }
+        return find_stored(word, count);
+    }
+    // The same of a word that Fast did not find.
+    const std::uint32_t *find_stored(const Word &word, std::size_t &count) {
+        if (word.is_short() && !may_be_stored(word.hash_)) return nullptr;
         if (const auto *found = young_.find(word.stored(), count)) return found;
         const auto *const found = old_.find(word.stored(), count);
         // What is asked for again is young again, as far as there is room.

@@ -41,17 +41,39 @@ WordTable::WordTable(std::span<const std::uint64_t> slots, PieceTable pieces, Pi
     slots_ = slots.subspan(1);
 }
 
-std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash) const {
-    if (slots_.empty()) return NONE;
+template <typename Same>
+std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash, const Same &same) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = hash & mask;
     for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
         const std::uint64_t slot = slots_[at];
         const auto number = static_cast<std::uint32_t>(slot);
         if (number == 0) return NONE;
-        if (slot >> 32 == hash >> 32 && (*this)[number - 1] == word) return number - 1;
+        if (slot >> 32 != hash >> 32) continue;
+        const auto piece = (*this)[number - 1];
+        if (piece.size() == word.size() && same(piece.data())) return number - 1;
     }
     return NONE;
+}
+
+std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash) const {
+    constexpr std::size_t STEP = sizeof(std::uint64_t);
+    const std::size_t size = word.size();
+    if (slots_.empty()) return NONE;
+    // Most are short: these wait for no call.
+    if (size < STEP)
+        return find(word, hash, [size, bytes = load_up_to_8(word.data(), size)](const char *piece) {
+            return load_up_to_8(piece, size) == bytes;
+        });
+    if (size <= 2 * STEP)
+        return find(word, hash,
+                    [size, first = load64(word.data()),
+                     last = load64(word.data() + size - STEP)](const char *piece) {
+                        return load64(piece) == first && load64(piece + size - STEP) == last;
+                    });
+    return find(word, hash, [word](const char *piece) {
+        return std::memcmp(piece, word.data(), word.size()) == 0;
+    });
 }
 
 void WordTable::prefetch(std::span<const std::string_view> words) const {

@@ -89,7 +89,20 @@ class PieceTable {
         const std::size_t end = ends_[index];
         const std::size_t start = index == 0 ? 0 : ends_[index - 1];
         if (start > end || end > blob_.size()) return {};
-        return blob_.substr(start, end - start);
+        return {blob_.data() + start, end - start};
+    }
+
+    // Take all of them in order; memory may be read as far as the end of their bytes. Those that
+    // end where no piece can are left out.
+    template <typename Take> void each(const Take &take) const {
+        const auto blob = blob_;
+        const char *const readable = blob.data() + blob.size();
+        std::size_t start = 0;
+        for (const std::size_t end : ends_) {
+            if (start <= end && end <= blob.size())
+                take(std::string_view(blob.data() + start, end - start), readable);
+            start = end;
+        }
     }
 
     // hash_bytes() of a piece that is one of these and not empty.
@@ -149,9 +162,19 @@ class WordTable {
     [[nodiscard]] std::string_view operator[](std::size_t index) const {
         return index < pieces_.size() ? pieces_[index] : extra_[index - pieces_.size()];
     }
+    // Take all strings, see PieceTable.
+    template <typename Take> void each(const Take &take) const {
+        pieces_.each(take);
+        extra_.each(take);
+    }
 
   private:
     friend class WordFilter;
+    // `same` says whether the word is a piece of its size.
+    template <typename Same>
+    [[nodiscard]] std::uint32_t find(std::string_view word, std::uint64_t hash,
+                                     const Same &same) const;
+
     std::span<const std::uint64_t> slots_;
     PieceTable pieces_;
     PieceTable extra_;
