@@ -140,15 +140,19 @@ class Engine::ChunkPlaces : ChunkSteps {
         const std::uint32_t start = place(chunk.data());
         bool inside = true;
         const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
-            finder_.find(word, [&](std::string_view text, std::size_t at, const Token &token) {
-                const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
-                const std::size_t to = std::min<std::size_t>(token.end, text.size());
-                const auto first = extents[at + from].start;
-                const auto end = extents[at + std::max(to, from + 1) - 1].end;
-                inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
-                ids_.push_back(token.id);
-                places_.push_back(start + first - static_cast<std::uint32_t>(shift));
-                places_.push_back(start + end - static_cast<std::uint32_t>(shift));
+            finder_.find(word, [&](std::string_view text, std::size_t at,
+                                   std::span<const Token> tokens) {
+                for (const auto &token : tokens) {
+                    const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
+                    const std::size_t to = std::min<std::size_t>(token.end, text.size());
+                    const auto first = extents[at + from].start;
+                    const auto end = extents[at + std::max(to, from + 1) - 1].end;
+                    inside =
+                        inside && first >= shift && end >= first && end <= shift + chunk.size();
+                    ids_.push_back(token.id);
+                    places_.push_back(start + first - static_cast<std::uint32_t>(shift));
+                    places_.push_back(start + end - static_cast<std::uint32_t>(shift));
+                }
             });
         };
         return words(chunk, ends, true, put) && inside;

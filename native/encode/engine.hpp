@@ -24,6 +24,7 @@
 #include "steps/word_starts.hpp"
 #include "tables/cache.hpp"
 #include "tables/tables.hpp"
+#include "text/text_map.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -118,6 +119,8 @@ class Engine {
         std::size_t seen = 0;   // bytes that Chunks might have cut
         std::size_t wide = 0;   // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
+        std::vector<std::uint32_t> packed_word;
+        TextMap map; // of a part whose tokens want places
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
         std::vector<Token> tokens;

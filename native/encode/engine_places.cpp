@@ -1,5 +1,6 @@
 // Text to ids with the places of their tokens, and nothing else.
 #include <algorithm>
+#include <span>
 
 #include "base/scratch_lease.hpp"
 #include "encode/chunk_places.hpp"
@@ -57,24 +58,65 @@ class Engine::FoundPlaces : public Places, Finder {
                 IdList &places)
         : Places(whole, ids, places), Finder(engine, scratch) {}
 
-    // Take the whole part in chunks; whether that can be.
+    // Take the whole part in chunks, or with a map of what normalizing does; whether that can be.
     bool chunks(const Part &part) {
         const auto *how = engine_.find_chunks(part.text.size(), scratch_);
-        if (how == nullptr || (how->clusters && !begins_whole(part.text))) return false;
+        if (how == nullptr) return mapped(part);
+        if (how->clusters && !begins_whole(part.text)) return false;
         const ChunkPlaces out(engine_, *how, scratch_, ids_, places_);
         return Chunked(*how, scratch_, out).run(part, place(part.text));
     }
     void word(std::string_view word, const Extent *, const char *) {
         const std::size_t from = place(word);
-        find(word, [&](std::string_view text, std::size_t start, const Token &token) {
-            const std::size_t first = std::min<std::size_t>(token.start, text.size() - 1);
-            const std::size_t end = std::min<std::size_t>(token.end, text.size());
-            ids_.push_back(token.id);
-            put(from + start + first, from + start + std::max(end, first + 1));
-        });
+        put_tokens(
+            word, from, [](std::size_t start) { return start; },
+            [](std::size_t end) { return end; });
     }
 
   private:
+    bool mapped(const Part &part) {
+        if (!engine_.normalizer_ || engine_.pre_tokenizer_ || engine_.added_->late()) return false;
+        auto normal = part;
+        if (!engine_.normalizer_->run_mapped(normal, scratch_.arena, scratch_.map)) return false;
+        const auto text = normal.text;
+        const std::size_t from = place(part.text);
+        TextMap::Cursor old_place(scratch_.map);
+        // A token stands for whole characters.
+        const auto start_of = [&](std::size_t at) {
+            while (at > 0 && is_continuation(text[at])) --at;
+            return from + old_place(static_cast<std::uint32_t>(at));
+        };
+        const auto end_of = [&](std::size_t at) {
+            while (at < text.size() && is_continuation(text[at])) ++at;
+            return from + old_place(static_cast<std::uint32_t>(at));
+        };
+        for (std::size_t at = 0; at < text.size();) {
+            const std::size_t size = engine_.word_end(text.substr(at), scratch_);
+            put_tokens(text.substr(at, size), at, start_of, end_of);
+            at += size;
+        }
+        return true;
+    }
+    // Put the tokens of a word that begins at a place; `start_of` and `end_of` say what starts and
+    // ends at places become.
+    template <typename StartOf, typename EndOf>
+    void put_tokens(std::string_view word, std::size_t place, const StartOf &start_of,
+                    const EndOf &end_of) {
+        find(word, [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
+            auto *id = ids_.room(tokens.size());
+            auto *to = places_.room(2 * tokens.size());
+            for (const auto &token : tokens) {
+                const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
+                const std::size_t end = std::min<std::size_t>(token.end, part.size());
+                *id++ = token.id;
+                *to++ = static_cast<std::uint32_t>(start_of(place + at + first));
+                *to++ = static_cast<std::uint32_t>(end_of(place + at + std::max(end, first + 1)));
+            }
+            ids_.advance(tokens.size());
+            places_.advance(2 * tokens.size());
+        });
+    }
+
     // Whether nothing is left out at the very beginning. The reference forgets characters that a
     // map of clusters leaves out there, in the places of all that follows.
     [[nodiscard]] bool begins_whole(std::string_view text) const {

@@ -1,5 +1,6 @@
 // Text to tokens with their offsets and spellings.
 #include <algorithm>
+#include <span>
 
 #include "base/scratch_lease.hpp"
 #include "encode/finder.hpp"
@@ -36,8 +37,8 @@ class Engine::Rows : Finder {
     }
 
     void word(std::string_view word, const Extent *extents, const char *) {
-        find(word, [&](std::string_view text, std::size_t start, const Token &token) {
-            put(text, extents + start, token);
+        find(word, [&](std::string_view text, std::size_t start, std::span<const Token> tokens) {
+            for (const auto &token : tokens) put(text, extents + start, token);
         });
     }
 

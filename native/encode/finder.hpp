@@ -1,7 +1,9 @@
 // Words to tokens that know where they are, with a cache.
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "encode/engine.hpp"
@@ -13,14 +15,26 @@ class Engine::Finder {
   public:
     Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
-    // The tokens of each part of a word, in the scratch memory, for `put`, with its place.
+    // The tokens of a word for `put`: those of one part of it after the other, with the part and
+    // where it begins.
     template <typename Put> void find(std::string_view word, const Put &put) {
+        const bool cuts = engine_.may_cut(word) && keeps(word);
+        if (cuts && find_known(word, false)) {
+            put(word, 0, std::span<const Token>(scratch_.tokens));
+            return;
+        }
+        Packed all(scratch_.packed_word);
+        bool cut = false;
         engine_.parts(word, word.data() + word.size(), scratch_,
                       [&](std::size_t start, std::size_t end, bool part) {
                           const auto text = word.substr(start, end - start);
-                          find_tokens(text, part);
-                          for (const auto &token : scratch_.tokens) put(text, start, token);
+                          if ((cuts && !part) || !keeps(text) || !find_known(text, part))
+                              find_new(text, part);
+                          put(text, start, std::span<const Token>(scratch_.tokens));
+                          cut = cuts && part;
+                          if (cut) all.add(text, start, scratch_.tokens);
                       });
+        if (cut) all.keep(word, false, scratch_.places);
     }
 
   protected:
@@ -28,44 +42,66 @@ class Engine::Finder {
     Scratch &scratch_;
 
   private:
-    // Tokens end to end are remembered as id and size in one number.
+    // Tokens end to end, as id and size in one number each; no size: it covers the same as the one
+    // in front of it, as bytes of a character do.
+    class Packed {
+      public:
+        explicit Packed(std::vector<std::uint32_t> &numbers) : numbers_(numbers) {
+            numbers_.clear();
+        }
+        // Those of a part that begins at `start`.
+        void add(std::string_view part, std::size_t start, const std::vector<Token> &tokens) {
+            for (const auto &token : tokens) {
+                const std::size_t begin = start + token.start;
+                const std::size_t end = start + token.end;
+                const bool same = begin == begin_ && end == end_;
+                fits_ = fits_ && (same || begin == end_) && begin < end &&
+                        token.end <= part.size() && token.id >> ID_BITS == 0;
+                numbers_.push_back((same ? 0 : token.end - token.start) << ID_BITS | token.id);
+                begin_ = begin;
+                end_ = end;
+            }
+        }
+        // Remember them where they are such numbers.
+        void keep(std::string_view word, bool part, WordCache &known) const {
+            if (fits_) known.put({word, part}, numbers_.data(), numbers_.size());
+        }
+
+      private:
+        std::vector<std::uint32_t> &numbers_;
+        std::size_t begin_ = 0; // of the last token
+        std::size_t end_ = 0;
+        bool fits_ = true;
+    };
     static constexpr unsigned ID_BITS = 24;
     static_assert(WordCache::LONGEST < 1U << (32 - ID_BITS));
 
-    static bool pack(std::string_view word, const std::vector<Token> &tokens,
-                     std::vector<std::uint32_t> &packed) {
-        packed.clear();
-        std::uint32_t at = 0;
-        for (const auto &token : tokens) {
-            if (token.start != at || token.end > word.size() || token.id >> ID_BITS != 0)
-                return false;
-            packed.push_back((token.end - at) << ID_BITS | token.id);
-            at = token.end;
+    [[nodiscard]] bool keeps(std::string_view word) const {
+        return engine_.cacheable_ && word.size() <= WordCache::LONGEST;
+    }
+    // Whether the tokens of a word are remembered.
+    bool find_known(std::string_view word, bool part) {
+        std::size_t count = 0;
+        const auto *packed = scratch_.places.find({word, part}, count);
+        if (packed == nullptr) return false;
+        auto &tokens = scratch_.tokens;
+        tokens.clear();
+        std::uint32_t start = 0;
+        std::uint32_t end = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t size = packed[i] >> ID_BITS;
+            if (size != 0) start = std::exchange(end, end + size);
+            tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), start, end});
         }
         return true;
     }
-
-    void find_tokens(std::string_view word, bool part) {
-        auto &tokens = scratch_.tokens;
-        tokens.clear();
-        if (!engine_.cacheable_ || word.size() > WordCache::LONGEST) {
-            engine_.encode_word(word, part, scratch_);
-            return;
-        }
-        const WordCache::Word asked(word, part);
-        std::size_t count = 0;
-        if (const auto *packed = scratch_.places.find(asked, count)) {
-            std::uint32_t at = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                const std::uint32_t end = at + (packed[i] >> ID_BITS);
-                tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), at, end});
-                at = end;
-            }
-            return;
-        }
+    void find_new(std::string_view word, bool part) {
+        scratch_.tokens.clear();
         engine_.encode_word(word, part, scratch_);
-        if (pack(word, tokens, scratch_.packed))
-            scratch_.places.put(asked, scratch_.packed.data(), scratch_.packed.size());
+        if (!keeps(word)) return;
+        Packed packed(scratch_.packed);
+        packed.add(word, 0, scratch_.tokens);
+        packed.keep(word, part, scratch_.places);
     }
 };
 

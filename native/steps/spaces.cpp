@@ -10,6 +10,7 @@
 #include "steps/charsmap.hpp"
 #include "steps/steps.hpp"
 #include "text/alignment.hpp"
+#include "text/text_map.hpp"
 #include "text/utf8.hpp"
 
 namespace mtkit {
@@ -50,41 +51,48 @@ class Spaces final : public Normalizer {
 
     void run(Part &part, Arena &arena) const override {
         if (part.text.empty() && !by_word_) return;
-        auto &out = arena.fresh();
-        std::vector<std::uint32_t> places;
-        auto *wanted = part.extents != nullptr ? &places : nullptr;
-        if (by_word_)
-            word_rule(part.text, out, wanted, arena);
+        TextMap map;
+        const auto text = write(part.text, arena, part.extents != nullptr ? &map : nullptr);
+        if (part.extents != nullptr)
+            align(part, text, map, arena);
         else
-            text_rule(part.text, out, wanted, arena);
-        arena.grow(part.text.size(), out.size(), SPACES);
-        if (wanted != nullptr)
-            align(part, out, places, arena);
-        else
-            part.text = out;
+            part.text = text;
+    }
+    bool run_mapped(Part &part, Arena &arena, TextMap &map) const override {
+        part.text = write(part.text, arena, &map);
+        return true;
     }
     [[nodiscard]] bool aligns() const override { return true; }
     [[nodiscard]] bool may_break_characters() const override { return breaks_; }
 
   private:
-    // Place in the old text of each byte written, and of the end.
-    using Places = std::vector<std::uint32_t>;
-
-    static void note(Places *places, const std::string &out, std::size_t place) {
-        if (places != nullptr) places->resize(out.size(), static_cast<std::uint32_t>(place));
+    // Write a new text, and where it comes from.
+    std::string_view write(std::string_view text, Arena &arena, TextMap *map) const {
+        auto &out = arena.fresh();
+        if (map != nullptr) map->clear();
+        if (by_word_)
+            word_rule(text, out, map, arena);
+        else
+            text_rule(text, out, map, arena);
+        arena.grow(text.size(), out.size(), SPACES);
+        return out;
     }
 
     // What came out of one step stands for where that step began, up to where the next begins.
-    static void align(Part &part, std::string_view written, const Places &places, Arena &arena) {
+    static void align(Part &part, std::string_view written, const TextMap &map, Arena &arena) {
         const auto size = part.text.size();
         const std::uint32_t end = size != 0 ? part.extents[size - 1].end : part.origin.start;
-        const auto start = [&](std::uint32_t place) {
+        const auto start = [&](std::size_t place) {
             return place < size ? part.extents[place].start : end;
         };
         AlignedText out(arena);
+        TextMap::Cursor place(map);
+        std::uint32_t from = start(place(0));
         for (std::size_t at = 0; at < written.size();) {
             const std::size_t after = at + decode(written, at).size;
-            out.add(written.substr(at, after - at), {start(places[at]), start(places[after])});
+            const std::uint32_t to = start(place(static_cast<std::uint32_t>(after)));
+            out.add(written.substr(at, after - at), {from, to});
+            from = to;
             at = after;
         }
         out.give(part);
@@ -153,8 +161,12 @@ class Spaces final : public Normalizer {
         }
     }
 
-    void text_rule(std::string_view text, std::string &out, Places *places,
+    void text_rule(std::string_view text, std::string &out, TextMap *map,
                    const Arena &arena) const {
+        // A step that began at `place` wrote what lies behind `before`.
+        const auto note = [&](std::size_t before, std::size_t place) {
+            if (map != nullptr && out.size() > before) map->write(before, place);
+        };
         std::size_t at = 0;
         while (remove_ && at < text.size()) {
             const auto next = step(text, at);
@@ -163,11 +175,13 @@ class Spaces final : public Normalizer {
         }
         if (remove_ && at == text.size()) return;
         if (prefix_ && !suffix_) out += space_;
-        note(places, out, at);
+        note(0, at);
         bool after_space = remove_;
         while (at < text.size()) {
             const std::size_t place = at;
-            if (const auto size = places == nullptr ? unchanged(text, at) : 0; size != 0) {
+            const std::size_t before = out.size();
+            if (const auto size = unchanged(text, at); size != 0) {
+                if (map != nullptr) map->copy(before, place);
                 out += text.substr(at, size);
                 at += size;
                 after_space = false;
@@ -177,7 +191,7 @@ class Spaces final : public Normalizer {
                 ++at;
                 if (after_space) continue;
                 out += space_;
-                note(places, out, place);
+                note(before, place);
                 after_space = remove_;
                 continue;
             }
@@ -192,27 +206,30 @@ class Spaces final : public Normalizer {
                 else
                     out.push_back(c);
             }
-            note(places, out, place);
+            note(before, place);
             arena.check(text.size(), out.size(), SPACES);
             after_space = remove_ && piece.ends_with(' ');
         }
         std::size_t end = text.size();
         while (remove_ && out.ends_with(space_)) {
             out.resize(out.size() - space_.size());
-            if (places != nullptr) end = (*places)[out.size()];
-            note(places, out, end);
+            if (map == nullptr) continue;
+            end = (*map)[out.size()];
+            map->cut(out.size());
         }
+        const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;
-        note(places, out, end);
-        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(end));
+        note(before, end);
+        if (map != nullptr) map->write(out.size(), end);
     }
 
-    void word_rule(std::string_view text, std::string &out, Places *places,
+    void word_rule(std::string_view text, std::string &out, TextMap *map,
                    const Arena &arena) const {
         bool prefixed = !prefix_ || suffix_;
         bool inside = false;
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t place = at;
+            const std::size_t before = out.size();
             const auto next = step(text, at);
             at += next.size;
             for (const char c : next.written) {
@@ -230,12 +247,13 @@ class Spaces final : public Normalizer {
                 }
                 out.push_back(c);
             }
-            note(places, out, place);
+            if (map != nullptr && out.size() > before) map->write(before, place);
             arena.check(text.size(), out.size(), SPACES);
         }
+        const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;
-        note(places, out, text.size());
-        if (places != nullptr) places->push_back(static_cast<std::uint32_t>(text.size()));
+        if (map != nullptr && out.size() > before) map->write(before, text.size());
+        if (map != nullptr) map->write(out.size(), text.size());
     }
 
     bool prefix_;

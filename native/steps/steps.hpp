@@ -19,6 +19,7 @@ namespace mtkit {
 
 class CodePointSet;
 class Pattern;
+class TextMap;
 struct Seams;
 
 // A stretch of the original text, in characters.
@@ -119,6 +120,9 @@ class Normalizer {
     virtual ~Normalizer() = default;
     // Change the part; new text goes to `arena`.
     virtual void run(Part &part, Arena &arena) const = 0;
+    // The same of a part without extents, with where its new text comes from; false: it has no such
+    // way, and nothing was done.
+    virtual bool run_mapped(Part &, Arena &, TextMap &) const { return false; }
     // Whether it changes the extents of a part as well.
     [[nodiscard]] virtual bool aligns() const { return false; }
     // Whether UTF-8 may be none afterwards.

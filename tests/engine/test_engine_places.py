@@ -1,0 +1,81 @@
+"""Places of tokens where a normalizer writes a text of its own; again, when words are remembered."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+from engine_beside_pipeline import Both
+
+pytest.importorskip("mtkit._native")
+from mtkit.base.packed import Numbers, Pieces
+from mtkit.spec import TokenizerSpec, TokenType, models, normalizers
+from mtkit.spec.vocabulary import BYTE_TOKENS, Vocabulary
+
+TEXTS = (
+    "",
+    " ",
+    "   ",
+    "a",
+    "  a  b   ",
+    "▁a ▁ b▁",
+    "漢字かな交じり文 漢字",
+    "é漢\U0001f389 é\U0001f389\U0001f389漢 ",
+    "ab é ab é ab",
+    "aé漢 " * 40,
+    "漢é" * 90,
+    "x" * 300 + " é",
+)
+SPACES = [
+    normalizers.Spaces(
+        add_dummy_prefix=prefix,
+        remove_extra_whitespaces=remove,
+        suffix=suffix,
+        keep=keep,
+        prefix=where,
+    )
+    for prefix, remove, suffix, keep, where in product(
+        (True, False), (True, False), (True, False), ("pieces", "paths"), ("text", "word")
+    )
+]
+
+
+def vocabulary(rng: random.Random, user_defined: bool) -> Vocabulary:
+    """Draw pieces of which none has U+2581 behind another character: words are cut there."""
+    pieces: dict[bytes, TokenType] = {b"<unk>": TokenType.UNKNOWN}
+    pieces |= dict.fromkeys(BYTE_TOKENS, TokenType.BYTE)
+    pieces |= dict.fromkeys((letter.encode() for letter in "▁abxé漢"), TokenType.NORMAL)
+    for _ in range(60):
+        text = rng.choice(("", "▁")) + "".join(rng.choices("abé漢字か", k=rng.randint(1, 4)))
+        pieces.setdefault(text.encode(), TokenType.NORMAL)
+    if user_defined:
+        pieces |= dict.fromkeys((text.encode() for text in ("b ", "é漢")), TokenType.USER_DEFINED)
+    scores = [float(rng.randrange(-20, 0)) for _ in pieces]
+    return Vocabulary(Pieces.of([*pieces]), Numbers.of("B", pieces.values()), Numbers.of("f", scores))
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.ScoreBPE(unk=0, byte_fallback=True),
+        models.ScoreBPE(unk=0),
+        models.Unigram(unk=0, byte_fallback=True),
+        models.Unigram(unk=0),
+    ],
+    ids=repr,
+)
+def test_the_pipeline_s_places(model: models.Model, warm: bool) -> None:
+    for number, normalizer in enumerate(SPACES):
+        rng = random.Random(number)
+        drawn = ["".join(rng.choices("  ▁abé漢字か\U0001f389", k=30)) for _ in range(6)]
+        spec = TokenizerSpec(vocabulary(rng, number % 3 == 0), model, normalizer=normalizer)
+        with Both(spec) as both:
+            if warm:
+                both.engine._native.warm()
+            for text in (*TEXTS, *drawn) * 2:
+                ids, places = both.engine.encode_places(text)
+                wanted = both.pipeline.encode(text)
+                pairs = list(zip(places[::2], places[1::2], strict=True))
+                assert (ids.tolist(), pairs) == (wanted.ids, wanted.offsets), (normalizer, text)
