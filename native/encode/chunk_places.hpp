@@ -47,11 +47,14 @@ class Engine::ChunkPlaces : ChunkSteps {
     bool put(std::string_view chunk) {
         // What a step leaves of the first character may belong to the one in front of it.
         const bool behind = how_.removed || chunk[0] == ' ';
-        return remembered(chunk, false, {.behind = behind, .in_front = !how_.last});
+        return remembered(chunk, false, [&] {
+            return from_images(chunk) || put_new(chunk, {.behind = behind, .in_front = !how_.last});
+        });
     }
     bool put_first(std::string_view chunk, bool in_front, bool at_start) {
         const Ends ends{.in_front = in_front, .at_start = at_start};
-        return at_start ? remembered(chunk, true, ends) : put_new(chunk, ends);
+        const auto make = [&] { return put_new(chunk, ends); };
+        return at_start ? remembered(chunk, true, make) : make();
     }
     bool put_last(std::string_view chunk) { return put_new(chunk, {.behind = true}); }
 
@@ -83,9 +86,10 @@ class Engine::ChunkPlaces : ChunkSteps {
     static bool is_few(std::string_view chunk, std::size_t count) {
         return chunk.size() <= WordCache::SHORT && count <= WordCache::FEW;
     }
-    bool remembered(std::string_view chunk, bool head, const Ends &ends) {
+    // Put what is remembered of a chunk, or what `make` puts.
+    template <typename Make> bool remembered(std::string_view chunk, bool head, const Make &make) {
         const bool keeps = chunk.size() <= WordCache::LARGEST && engine_.cacheable_;
-        if (!keeps) return put_new(chunk, ends);
+        if (!keeps) return make();
         const WordCache::Word asked(chunk, head);
         std::size_t count = 0;
         if (const auto *found = scratch_.places_of_chunks.find(asked, count)) {
@@ -93,7 +97,7 @@ class Engine::ChunkPlaces : ChunkSteps {
             return true;
         }
         const std::size_t before = ids_.size();
-        if (!put_new(chunk, ends)) return false;
+        if (!make()) return false;
         keep(chunk, asked, before);
         return true;
     }
@@ -137,25 +141,100 @@ class Engine::ChunkPlaces : ChunkSteps {
             known.put(asked, packed.data(), packed.size());
     }
     bool put_new(std::string_view chunk, const Ends &ends) {
-        const std::uint32_t start = place(chunk.data());
         bool inside = true;
         const auto put = [&](std::string_view word, const Extent *extents, std::size_t shift) {
-            finder_.find(word, [&](std::string_view text, std::size_t at,
-                                   std::span<const Token> tokens) {
-                for (const auto &token : tokens) {
-                    const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
-                    const std::size_t to = std::min<std::size_t>(token.end, text.size());
-                    const auto first = extents[at + from].start;
-                    const auto end = extents[at + std::max(to, from + 1) - 1].end;
-                    inside =
-                        inside && first >= shift && end >= first && end <= shift + chunk.size();
-                    ids_.push_back(token.id);
-                    places_.push_back(start + first - static_cast<std::uint32_t>(shift));
-                    places_.push_back(start + end - static_cast<std::uint32_t>(shift));
-                }
-            });
+            inside = put_word(chunk, word, extents, shift) && inside;
         };
         return words(chunk, ends, true, put) && inside;
+    }
+    // Put a word of a chunk whose bytes stand for those of the chunk, behind `shift`; whether they
+    // are its.
+    bool put_word(std::string_view chunk, std::string_view word, const Extent *extents,
+                  std::size_t shift) {
+        const std::uint32_t start = place(chunk.data()) - static_cast<std::uint32_t>(shift);
+        bool inside = true;
+        finder_.find(word, [&](std::string_view text, std::size_t at,
+                               std::span<const Token> tokens) {
+            auto *id = ids_.room(tokens.size());
+            auto *to = places_.room(2 * tokens.size());
+            for (const auto &token : tokens) {
+                const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
+                const std::size_t behind = std::min<std::size_t>(token.end, text.size());
+                const auto first = extents[at + from].start;
+                const auto end = extents[at + std::max(behind, from + 1) - 1].end;
+                inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
+                *id++ = token.id;
+                *to++ = start + first;
+                *to++ = start + end;
+            }
+            ids_.advance(tokens.size());
+            places_.advance(2 * tokens.size());
+        });
+        return inside;
+    }
+    // A chunk of which every character is its image, which stands for it alone.
+    bool from_images(std::string_view chunk) {
+        if (!how_.placed) return false;
+        const std::size_t before = ids_.size();
+        auto &text = scratch_.chunk;
+        auto &extents = scratch_.extents;
+        const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
+        if (text.size() < most) text.resize(most);
+        if (extents.size() < most) extents.resize(most);
+        char *const start = std::ranges::copy(how_.before, text.data()).out;
+        char *to = start; // of the word so far
+        bool inside = true;
+        const auto end_word = [&] {
+            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
+            const auto *places = extents.data();
+            for (std::size_t size = 0; to != start && !rest.empty(); rest.remove_prefix(size)) {
+                size = engine_.word_end(rest, scratch_);
+                inside = put_word(chunk, rest.substr(0, size), places, 0) && inside;
+                places += size;
+            }
+            to = start;
+        };
+        // What the next bytes of the word stand for, and what stands in front of its first.
+        const auto stand_for = [&](std::size_t at, std::size_t size) {
+            const Extent own{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)};
+            if (to == start) std::fill_n(extents.begin(), how_.before.size(), own);
+            std::fill_n(extents.data() + (to - text.data()), Chunks::Image::MOST, own);
+        };
+        for (std::size_t at = 0; at < chunk.size() && inside;) {
+            const auto byte = static_cast<unsigned char>(chunk[at]);
+            const std::size_t size = character_size(chunk[at]);
+            if (byte >= 0x80 && how_.kept.has(page_at(chunk, at))) {
+                stand_for(at, size);
+                to = std::copy_n(chunk.data() + at, size, to);
+                at += size;
+                continue;
+            }
+            const auto image = image_of(chunk, at);
+            if (image.is_blank()) {
+                end_word();
+            } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
+                inside = false;
+            } else {
+                stand_for(at, size);
+                to = image.write(to);
+            }
+            at += size;
+        }
+        if (inside) end_word();
+        if (!inside) cut(before);
+        return inside;
+    }
+    Chunks::Image image_of(std::string_view chunk, std::size_t at) {
+        const auto c = decode_usual(chunk, at);
+        if (c.value >= PAGED) return {};
+        auto &images = scratch_.placed;
+        if (!images) images.emplace(Chunks::Image::unasked());
+        const auto image = (*images)[c.value];
+        if (!image.is_unasked()) [[likely]]
+            return image;
+        const auto found = engine_.find_placed_image(chunk.substr(at, c.size), how_, scratch_);
+        images->put(c.value, c.value + 1, found);
+        return found;
     }
 
     Finder finder_;

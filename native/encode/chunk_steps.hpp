@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "encode/engine.hpp"
+#include "text/alignment.hpp"
 #include "text/utf8.hpp"
 #include "walk.hpp"
 
@@ -38,7 +39,7 @@ class Engine::ChunkSteps {
         Part part{text, nullptr, {0, 0}, at_start, at_start};
         if (places) { // what stands for the first byte of a text is at its start
             const std::uint32_t first = at_start ? 0 : 1;
-            part.extents = bytes_of(text, first, arena.fresh_extents());
+            part.extents = own_bytes(text, first, arena.fresh_extents());
             part.origin = {first, first + static_cast<std::uint32_t>(text.size())};
             shift += first;
         }
@@ -61,20 +62,6 @@ class Engine::ChunkSteps {
     // A chunk may become that many times as long, so that all of them stay below the limit.
     static constexpr std::size_t GROWTH = 24;
     static_assert(GROWTH < Arena::GROWTH_FACTOR);
-
-    // What each byte stands for: the bytes of its character, the first of which is `first`.
-    static const Extent *bytes_of(std::string_view text, std::uint32_t first,
-                                  std::vector<Extent> &extents) {
-        extents.resize(text.size() + 1);
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t size = decode(text, at).size;
-            const auto start = first + static_cast<std::uint32_t>(at);
-            const Extent character{start, start + static_cast<std::uint32_t>(size)};
-            std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size, character);
-            at += size;
-        }
-        return extents.data();
-    }
 };
 
 } // namespace mtkit

@@ -6,6 +6,7 @@
 
 #include "base/scratch_lease.hpp"
 #include "steps/seams.hpp"
+#include "text/alignment.hpp"
 #include "walk.hpp"
 
 namespace mtkit {
@@ -74,6 +75,59 @@ Chunks::Image Engine::find_image(std::string_view character, const Chunks &how,
     return fate.kind == Chunks::SOLO ? Chunks::Image() : fate.image;
 }
 
+std::vector<Engine::PlacedWord> Engine::ask_places(std::string_view text, Arena &arena,
+                                                   const Scratch &scratch) const {
+    std::vector<PlacedWord> words;
+    arena.begin(text.size());
+    try {
+        Part part{text, own_bytes(text, 0, arena.fresh_extents()), {0, 0}, true, true};
+        part.origin = {0, static_cast<std::uint32_t>(text.size())};
+        words_of(part, arena, scratch, [&](std::string_view word, const Extent *extents) {
+            words.push_back({std::string(word), {extents, extents + word.size()}});
+        });
+    } catch (const Deferred &) {
+        words.clear();
+    }
+    arena.reset();
+    return words;
+}
+
+Chunks::Image Engine::find_placed_image(std::string_view character, const Chunks &how,
+                                        Scratch &scratch) const {
+    const auto byte = static_cast<unsigned char>(character[0]);
+    const auto image = byte < 0x80 ? how.image[byte] : find_image(character, how, scratch);
+    if (image.is_none()) return {};
+    // Between letters, at both ends of a word, and alone.
+    const std::string here(character);
+    const std::string text = "x x" + here + "x  " + here + "x x" + here + " " + here + " x";
+    std::vector<PlacedWord> wanted(1);
+    const auto end_word = [&] {
+        if (!wanted.back().text.empty()) wanted.emplace_back();
+    };
+    for (std::size_t at = 0; at < text.size();) {
+        const bool asked = text.compare(at, here.size(), here) == 0;
+        const std::size_t size = asked ? here.size() : 1;
+        const bool solo = asked && how.kind[byte] == Chunks::SOLO;
+        if (solo) end_word();
+        if (asked ? image.is_blank() : text[at] == ' ') {
+            end_word();
+        } else {
+            auto &[word, places] = wanted.back();
+            if (word.empty()) word = how.before;
+            word += asked ? image.text() : "x";
+            places.resize(word.size(),
+                          {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)});
+        }
+        if (solo) end_word();
+        at += size;
+    }
+    const auto words = ask_places(text, scratch.arena_of_chunk, scratch);
+    // The first word stands at the start of the text, where other rules may hold.
+    const bool same = !words.empty() &&
+                      std::equal(words.begin() + 1, words.end(), wanted.begin() + 1, wanted.end());
+    return same ? image : Chunks::Image();
+}
+
 const Chunks *Engine::make_chunks() const {
     return chunks_.make([this]() -> std::unique_ptr<Chunks> {
         Seams seams;
@@ -106,6 +160,7 @@ const Chunks *Engine::make_chunks() const {
         made->tail = " x";
         made->before = seams.removed ? twice[1].substr(0, twice[1].size() - 1) : std::string();
         made->images = seams.known && (!seams.marked || seams.removed);
+        made->placed = made->images && seams.removed && aligns();
         if (made->images && seams.removed) {
             made->kept = ALL_PAGES;
             if (normalizer_) normalizer_->keep_pages(made->kept);

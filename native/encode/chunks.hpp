@@ -80,9 +80,10 @@ struct Chunks {
     std::array<bool, 256> kept_row{}; // whether those beginning with a byte are on them
     SetMasksOf masks = nullptr; // where WORD, SOLO and BLANK, in this order, are all that is known
     ByteSets sets;
-    std::string before; // what stands in front of a word of images
-    std::string head;   // a word and its end, in front of a chunk
-    std::string tail;   // the same behind it
+    std::string before;  // what stands in front of a word of images
+    bool placed = false; // places may be told from images, too
+    std::string head;    // a word and its end, in front of a chunk
+    std::string tail;    // the same behind it
 
     // Whether there may be a seam in front of the blank at `at`.
     [[nodiscard]] bool seam(std::string_view text, std::size_t at) const {

@@ -114,6 +114,8 @@ class Engine {
         };
         std::vector<Word> words;                    // of the chunk
         std::optional<Paged<Chunks::Image>> images; // of characters that are not ASCII
+        std::optional<Paged<Chunks::Image>> placed; // of those that their images stand for alone
+        std::vector<Extent> extents;                // of the chunk, made of such images
         bool learned = false;   // the cache began with all short pieces that are UTF-8
         bool meets_new = false; // there were new words in the block that was put last
         std::size_t seen = 0;   // bytes that Chunks might have cut
@@ -207,6 +209,18 @@ class Engine {
                            const Scratch &scratch) const;
     // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
+    // The same where each byte of it stands for the character alone.
+    Chunks::Image find_placed_image(std::string_view character, const Chunks &how,
+                                    Scratch &scratch) const;
+    // The words that the steps make of a text, and what each byte of them stands for, in its bytes;
+    // none where the pipeline has to say.
+    struct PlacedWord {
+        std::string text;
+        std::vector<Extent> places;
+        bool operator==(const PlacedWord &) const = default;
+    };
+    std::vector<PlacedWord> ask_places(std::string_view text, Arena &arena,
+                                       const Scratch &scratch) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     bool make_borders() const; // whether there are any
     // `unknown`: it is not a piece, as far as that matters to its ids.

@@ -27,6 +27,7 @@ struct Extent {
     std::uint32_t start;
     std::uint32_t end;
     [[nodiscard]] bool empty() const { return start == end; }
+    bool operator==(const Extent &) const = default;
 };
 
 // A stretch of text on its way to the model.

@@ -4,7 +4,9 @@
 // character. What the pipeline answers with an error, or in an odd way, is Deferred to it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "base/errors.hpp"
 #include "steps/steps.hpp"
@@ -37,6 +39,20 @@ class AlignedText {
     std::string &text_;
     std::vector<Extent> &extents_;
 };
+
+// What each byte of a text stands for: the bytes of its character, the first of which is `first`.
+inline const Extent *own_bytes(std::string_view text, std::uint32_t first,
+                               std::vector<Extent> &extents) {
+    extents.resize(text.size() + 1);
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = decode(text, at).size;
+        const auto start = first + static_cast<std::uint32_t>(at);
+        const Extent character{start, start + static_cast<std::uint32_t>(size)};
+        std::fill_n(extents.begin() + static_cast<std::ptrdiff_t>(at), size, character);
+        at += size;
+    }
+    return extents.data();
+}
 
 // Where an inserted character belongs that has none before it.
 inline Extent nowhere(const Part &part) {
