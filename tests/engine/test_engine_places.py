@@ -1,4 +1,4 @@
-"""Places of tokens where a normalizer writes a text of its own; again, when words are remembered."""
+"""Places of tokens where a normalizer writes a text of its own, new and remembered."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def vocabulary(rng: random.Random, user_defined: bool) -> Vocabulary:
     if user_defined:
         pieces |= dict.fromkeys((text.encode() for text in ("b ", "é漢")), TokenType.USER_DEFINED)
     scores = [float(rng.randrange(-20, 0)) for _ in pieces]
-    return Vocabulary(Pieces.of([*pieces]), Numbers.of("B", pieces.values()), Numbers.of("f", scores))
+    types = Numbers.of("B", pieces.values())
+    return Vocabulary(Pieces.of([*pieces]), types, Numbers.of("f", scores))
 
 
 @pytest.mark.parametrize("warm", [False, True])
