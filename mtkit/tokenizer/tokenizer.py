@@ -6,6 +6,8 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
+from operator import index
+
 from mtkit.errors import Naming
 from mtkit.tokenizer.calls import Calls, check_ids, explain
 
@@ -322,15 +324,15 @@ class Tokenizer:
 
     def id_to_piece(self, token_id: int) -> bytes | None:
         """Return the bytes of an id in the vocabulary's spelling, or None."""
-        return self._spelling().piece(token_id)
+        return self._spelling().piece(index(token_id))
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes of text that an id stands for, as far as it does so by itself."""
-        return self._spelling().text(token_id)
+        return self._spelling().text(index(token_id))
 
     def token_kind(self, token_id: int) -> str:
         """Return what an id is for: "normal", "control", "byte" …, or "added"."""
-        return self._spelling().kind(token_id)
+        return self._spelling().kind(index(token_id))
 
     def piece_bytes(self, piece: bytes) -> bytes:
         """Return the bytes of text that a piece in the vocabulary's spelling stands for."""

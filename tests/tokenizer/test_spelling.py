@@ -22,6 +22,9 @@ def test_a_token_and_its_id_name_each_other(name: str) -> None:
     assert tokenizer.id_to_piece(tokenizer.vocab_size) is None
     assert tokenizer.id_to_token(tokenizer.vocab_size) is None
     assert tokenizer.token_to_id("no such token") is None
+    for ask in (tokenizer.id_to_token, tokenizer.token_bytes, tokenizer.token_kind):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            ask("a")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES[:2])
