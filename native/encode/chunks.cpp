@@ -34,8 +34,12 @@ std::vector<std::string> Engine::ask_steps(std::string_view text, Arena &arena,
                                            const Scratch &scratch) const {
     std::vector<std::string> words;
     arena.begin(text.size());
-    words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
-             [&](std::string_view word, const Extent *) { words.emplace_back(word); });
+    try {
+        words_of({text, nullptr, {0, 0}, true, true}, arena, scratch,
+                 [&](std::string_view word, const Extent *) { words.emplace_back(word); });
+    } catch (const NeedsExtents &) {
+        words.clear();
+    }
     arena.reset();
     return words;
 }
@@ -149,6 +153,10 @@ const Chunks *Engine::make_chunks() const {
         const auto is_ours = [&](const std::string &word) { return word.ends_with(letter); };
         if (alone.size() != 1 || twice.size() != 2 || twice[0] != alone[0] || !is_ours(twice[0]) ||
             !is_ours(twice[1]))
+            return nullptr;
+        // It is itself, wherever it stands.
+        if (ask("xx x") != std::vector{alone[0] + letter, twice[1]} ||
+            ask("x xx") != std::vector{alone[0], twice[1] + letter})
             return nullptr;
 
         auto made = std::make_unique<Chunks>();

@@ -200,7 +200,7 @@ class Engine {
     void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
-    // The words that the steps make of a text.
+    // The words that the steps make of a text; none where that takes extents.
     std::vector<std::string> ask_steps(std::string_view text, Arena &arena,
                                        const Scratch &scratch) const;
     // What becomes of a character where blanks are removed, wherever it stands between letters and

@@ -7,6 +7,7 @@
 #include "encode/added_tokens.hpp"
 #include "models/merging.hpp"
 #include "models/spelling.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -26,8 +27,11 @@ class ScoreBpe final : public Model {
         std::vector<PrefixFinder::Entry> user_defined;
         if (!any_) has_unused_ = !roles_.of_type(UNUSED).empty();
         if (whole_ && !continuation_)
-            for (const auto id : roles_.of_type(USER_DEFINED))
-                user_defined.push_back({vocabulary.pieces[id], id});
+            for (const auto id : roles_.of_type(USER_DEFINED)) {
+                const auto piece = vocabulary.pieces[id];
+                breaks_ = breaks_ || valid_prefix(piece) != piece.size();
+                user_defined.push_back({piece, id});
+            }
         user_defined_.build(std::move(user_defined));
         if (before_ || has_unused_) return;
         made_.resize(ranks_.size(), NONE);
@@ -73,7 +77,7 @@ class ScoreBpe final : public Model {
     }
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
     [[nodiscard]] bool cuts_at_borders() const override {
-        return !vocabulary_.raw && !has_unused_ && byte_fallback_ && bytes_.complete();
+        return !vocabulary_.raw && !has_unused_ && !breaks_ && byte_fallback_ && bytes_.complete();
     }
     [[nodiscard]] bool merges_byte_names() const override { return before_; }
 
@@ -258,6 +262,7 @@ class ScoreBpe final : public Model {
     bool continuation_;
     bool before_;
     bool has_unused_ = false;
+    bool breaks_ = false;    // what is user-defined may be less than a character
     bool is_simple_ = false; // symbols are characters; none is user-defined, no piece UNUSED
     ByteIds bytes_;
     PrefixFinder user_defined_;

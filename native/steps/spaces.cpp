@@ -75,6 +75,8 @@ class Spaces final : public Normalizer {
         else
             text_rule(text, out, map, arena);
         arena.grow(text.size(), out.size(), SPACES);
+        if (map != nullptr && out.size() > TextMap::LONGEST)
+            throw UsageError("the text is too long for the places of its tokens");
         return out;
     }
 

@@ -19,6 +19,8 @@ class TextMap {
     };
 
   public:
+    static constexpr std::size_t LONGEST = ~std::uint32_t{0}; // bytes of both texts
+
     void clear() { runs_.clear(); }
     // From `at` on, the new text is a copy of the old one from `from` on.
     void copy(std::size_t at, std::size_t from) { put(at, from, true); }

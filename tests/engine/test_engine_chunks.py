@@ -8,9 +8,10 @@ import os
 import random
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import tokenizers
 from engine_beside_pipeline import Both
 from engine_cases import fixture
 from support import shared_tokenizer
@@ -21,6 +22,9 @@ from mtkit.spec import normalizers as norm
 from mtkit.spec import pre_tokenizers as pre
 from mtkit.spec import replace
 from mtkit.spec.text import Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = [
     *["bert-base-uncased", "bert-chinese-cased", "t5-small", "xlnet-base-cased"],
@@ -220,3 +224,21 @@ def test_each_level_gives_the_same_ids(level: str) -> None:
     for (name, given), line in zip(asked, child.stdout.splitlines(), strict=True):
         engine = load(name).engine
         assert json.loads(line) == [[engine.encode_ids(text) for text in given]] * 2
+
+
+def test_steps_that_ask_for_places(tmp_path: Path) -> None:
+    """What is left of the first character is known by its place alone: nothing is cut at seams."""
+    vocabulary = {"[UNK]": 0, "a": 1, "x": 2, "##x": 3}
+    library = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    steps = tokenizers.normalizers
+    library.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    for normalizer in (
+        steps.Sequence([steps.Prepend(" "), steps.Strip()]),
+        steps.Sequence([steps.Replace("x", " x"), steps.Strip()]),
+        steps.Sequence([steps.Replace("x", ""), steps.Lowercase(), steps.StripAccents()]),
+    ):
+        library.normalizer = normalizer
+        library.save(str(tmp_path / "tokenizer.json"))
+        ours = load(tmp_path / "tokenizer.json")
+        for text in ("a x", "x a xx", "ax " * 200):
+            assert ours.encode_ids(text) == library.encode(text).ids

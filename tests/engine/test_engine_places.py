@@ -11,6 +11,7 @@ from engine_beside_pipeline import Both
 pytest.importorskip("mtkit._native")
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.spec import TokenizerSpec, TokenType, models, normalizers
+from mtkit.spec.pre_tokenizers import WhitespaceSplit
 from mtkit.spec.vocabulary import BYTE_TOKENS, Vocabulary
 
 TEXTS = (
@@ -80,3 +81,22 @@ def test_the_pipeline_s_places(model: models.Model, warm: bool) -> None:
                 wanted = both.pipeline.encode(text)
                 pairs = list(zip(places[::2], places[1::2], strict=True))
                 assert (ids.tolist(), pairs) == (wanted.ids, wanted.offsets), (normalizer, text)
+
+
+@pytest.mark.parametrize("pre_tokenizer", [None, WhitespaceSplit()], ids=repr)
+def test_a_user_defined_piece_of_less_than_a_character(
+    pre_tokenizer: WhitespaceSplit | None,
+) -> None:
+    """It begins behind a character and ends inside the next one: nothing is cut between them."""
+    pieces: dict[bytes, TokenType] = {b"<unk>": TokenType.UNKNOWN}
+    pieces |= dict.fromkeys(BYTE_TOKENS, TokenType.BYTE)
+    pieces |= dict.fromkeys((b"x", "漢".encode()), TokenType.NORMAL)
+    pieces[b"x" + "漢".encode()[:2]] = TokenType.USER_DEFINED
+    scores = Numbers.of("f", [0.0] * len(pieces))
+    vocabulary = Vocabulary(Pieces.of([*pieces]), Numbers.of("B", pieces.values()), scores)
+    model = models.ScoreBPE(unk=0, byte_fallback=True)
+    with Both(TokenizerSpec(vocabulary, model, pre_tokenizer=pre_tokenizer)) as both:
+        for _ in range(2):
+            for text in ("x漢", "漢x漢x漢漢", "xx漢"):
+                both.same("encode_ids", text)
+            both.engine._native.warm()

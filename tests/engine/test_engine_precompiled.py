@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import sentencepiece
 from support import FIXTURES
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -84,6 +86,47 @@ def test_each_character_in_words(tmp_path: Path) -> None:
     for text, wanted in zip(texts, library.encode_batch(texts), strict=True):
         for _ in range(2):  # the second time it is remembered
             assert ours.encode_ids(text) == wanted.ids, ascii(text)
+            ids, offsets = ours.encode_offsets(text)
+            assert list(ids) == wanted.ids
+            assert [tuple(place) for place in offsets] == wanted.offsets, ascii(text)
         blanks += "\u00a0" in text
     assert blanks > 1000
     assert ours.engine.deferred == 0
+
+
+def trained_map(rules: dict[str, str], folder: Path) -> bytes:
+    """Return the map of such rules."""
+    lines = [
+        "\t".join(" ".join(f"{ord(c):X}" for c in text) for text in rule) for rule in rules.items()
+    ]
+    (folder / "rules.tsv").write_text("\n".join(lines) + "\n")
+    file = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c"] * 5),
+        model_writer=file,
+        model_type="char",
+        vocab_size=8,
+        hard_vocab_limit=False,
+        normalization_rule_tsv=str(folder / "rules.tsv"),
+        minloglevel=3,
+    )
+    (folder / "tokenizer.model").write_bytes(file.getvalue())
+    normalizer: Any = load(folder / "tokenizer.model").spec.normalizer
+    return bytes(normalizer.charsmap)
+
+
+def test_a_letter_that_the_map_changes(tmp_path: Path) -> None:
+    """What becomes of a character is asked for between letters x: they may not be themselves."""
+    vocabulary = {"[UNK]": 0, "漢": 1, "字": 2, "ax": 3, "a": 4, "##x": 5, "##ax": 6, "##漢": 7}
+    library = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    library.normalizer = normalizers.Precompiled(trained_map({"x": "ax"}, tmp_path))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.save(str(tmp_path / "tokenizer.json"))
+    ours = load(tmp_path / "tokenizer.json")
+    assert isinstance(ours.engine, Engine)
+    ours.engine._native.warm()
+    for text in ("漢 字", "x 漢 字 xx 字", "a漢 x漢 字x x x", "漢 字 " * 90):
+        wanted = library.encode(text)
+        ids, offsets = ours.encode_offsets(text)
+        assert ours.encode_ids(text) == list(ids) == wanted.ids
+        assert [tuple(place) for place in offsets] == wanted.offsets
