@@ -3,7 +3,8 @@
 // A sink takes what comes out, in order: `added(piece)` for a token that was found in the text,
 // `word(text, extents, readable)` for what the model has to encode (extents only where the part has
 // them; memory may be read as far as `readable`). One that takes ids alone has `words(text, start)`
-// besides, which takes words off the front of what is cut at a pattern.
+// besides, which takes words off the front of what is cut at a pattern. `take_part(part)`, where a
+// sink has it, may take all of a part before any step; false: it took nothing.
 #pragma once
 
 #include <functional>
@@ -43,8 +44,8 @@ void Engine::walk(const Part &whole, int parse_special, Scratch &scratch, Sink &
 template <typename Sink>
 void Engine::walk_piece(Part part, int parse_special, Scratch &scratch, Sink &sink) const {
     if (part.text.empty()) return; // no reference gives tokens for nothing
-    if constexpr (requires { sink.chunks(part); })
-        if (sink.chunks(part)) return;
+    if constexpr (requires { sink.take_part(part); })
+        if (sink.take_part(part)) return;
     if (normalizer_) normalizer_->run(part, scratch.arena);
     if (added_->cuts_nothing_late(part.text)) {
         walk_words(part.cut(0, part.text.size()), scratch, sink);

@@ -171,7 +171,7 @@ def _decode_whole(job: Job) -> Costs:
 def _offsets(job: Job) -> Costs:
     offsets = job.library.offsets
     assert offsets is not None
-    offsets(job.loaded, "Hello")  # importing numpy would take longer than all of it
+    offsets(job.loaded, "Hello")  # so that the import of numpy is not measured
     text = job.text.encode()[:PLACES_BYTES].decode(errors="ignore")
     return _twice(Job(job.library, job.loaded, job.path, text), lambda: offsets(job.loaded, text))
 

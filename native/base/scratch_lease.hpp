@@ -40,7 +40,7 @@ class Engine::ScratchLease {
     Scratch &operator*() { return *scratch_; }
 
   private:
-    // What one huge word took is not kept for the next.
+    // Memory that one huge text or word took is not kept.
     void release_large() {
         auto &model = scratch_->model;
         release(model.symbols);
@@ -57,6 +57,8 @@ class Engine::ScratchLease {
         release(scratch_->valid);
         release(scratch_->chunk);
         release(scratch_->words);
+        release(scratch_->extents);
+        if (scratch_->map.bytes() > LARGE) scratch_->map = TextMap();
     }
     template <typename T> static void release(T &values) {
         if (values.capacity() * sizeof(values[0]) > LARGE) T().swap(values);

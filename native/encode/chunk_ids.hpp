@@ -1,10 +1,11 @@
 // Chunks to ids.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 
 #include "encode/chunk_steps.hpp"
 #include "encode/ids.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 

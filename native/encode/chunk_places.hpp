@@ -1,4 +1,5 @@
-// Chunks to ids with the places of their tokens, in bytes of the text.
+// Chunks to ids with the places of their tokens, in bytes of the text. One whose characters all
+// have images is encoded without the steps.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "encode/chunk_steps.hpp"
 #include "encode/finder.hpp"
+#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -147,8 +149,8 @@ class Engine::ChunkPlaces : ChunkSteps {
         };
         return words(chunk, ends, true, put) && inside;
     }
-    // Put a word of a chunk whose bytes stand for those of the chunk, behind `shift`; whether they
-    // are its.
+    // Put the tokens of a word; `extents` are bytes of the chunk, counted from `shift` on. False:
+    // one reaches out of the chunk.
     bool put_word(std::string_view chunk, std::string_view word, const Extent *extents,
                   std::size_t shift) {
         const std::uint32_t start = place(chunk.data()) - static_cast<std::uint32_t>(shift);
@@ -159,9 +161,9 @@ class Engine::ChunkPlaces : ChunkSteps {
             auto *to = places_.room(2 * tokens.size());
             for (const auto &token : tokens) {
                 const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
-                const std::size_t behind = std::min<std::size_t>(token.end, text.size());
+                const std::size_t last = std::min<std::size_t>(token.end, text.size());
                 const auto first = extents[at + from].start;
-                const auto end = extents[at + std::max(behind, from + 1) - 1].end;
+                const auto end = extents[at + std::max(last, from + 1) - 1].end;
                 inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
                 *id++ = token.id;
                 *to++ = start + first;
@@ -174,7 +176,8 @@ class Engine::ChunkPlaces : ChunkSteps {
     }
     // A chunk of which every character is its image, which stands for it alone.
     bool from_images(std::string_view chunk) {
-        if (!how_.placed) return false;
+        // A longer chunk is not remembered, and its extents would take 24 bytes a byte.
+        if (!how_.placed || chunk.size() > WordCache::LARGEST) return false;
         const std::size_t before = ids_.size();
         auto &text = scratch_.chunk;
         auto &extents = scratch_.extents;
@@ -194,7 +197,8 @@ class Engine::ChunkPlaces : ChunkSteps {
             }
             to = start;
         };
-        // What the next bytes of the word stand for, and what stands in front of its first.
+        // The next bytes of the word, and what stands in front of its first, stand for this
+        // character.
         const auto stand_for = [&](std::size_t at, std::size_t size) {
             const Extent own{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)};
             if (to == start) std::fill_n(extents.begin(), how_.before.size(), own);

@@ -1,11 +1,8 @@
 // A chunk through every step, where it is new.
 #pragma once
 
-#include <algorithm>
-
 #include "encode/engine.hpp"
 #include "text/alignment.hpp"
-#include "text/utf8.hpp"
 #include "walk.hpp"
 
 namespace mtkit {

@@ -2,6 +2,7 @@
 // character of ASCII says the rest.
 #include "encode/chunks.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/scratch_lease.hpp"
@@ -154,7 +155,7 @@ const Chunks *Engine::make_chunks() const {
         if (alone.size() != 1 || twice.size() != 2 || twice[0] != alone[0] || !is_ours(twice[0]) ||
             !is_ours(twice[1]))
             return nullptr;
-        // It is itself, wherever it stands.
+        // It stays itself beside another: characters are asked about between such letters.
         if (ask("xx x") != std::vector{alone[0] + letter, twice[1]} ||
             ask("x xx") != std::vector{alone[0], twice[1] + letter})
             return nullptr;

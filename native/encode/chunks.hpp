@@ -81,7 +81,7 @@ struct Chunks {
     SetMasksOf masks = nullptr; // where WORD, SOLO and BLANK, in this order, are all that is known
     ByteSets sets;
     std::string before;  // what stands in front of a word of images
-    bool placed = false; // places may be told from images, too
+    bool placed = false; // images may be used for places as well
     std::string head;    // a word and its end, in front of a chunk
     std::string tail;    // the same behind it
 

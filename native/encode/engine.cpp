@@ -69,7 +69,7 @@ std::size_t Engine::cached_bytes() const {
     return (*lease).cached() + pooled_;
 }
 
-bool Engine::Ids::chunks(const Part &part) {
+bool Engine::Ids::take_part(const Part &part) {
     if (part.extents != nullptr) return false;
     const auto *how = engine_.find_chunks(part.text.size(), scratch_);
     return how != nullptr &&

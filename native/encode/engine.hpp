@@ -114,15 +114,16 @@ class Engine {
         };
         std::vector<Word> words;                    // of the chunk
         std::optional<Paged<Chunks::Image>> images; // of characters that are not ASCII
-        std::optional<Paged<Chunks::Image>> placed; // of those that their images stand for alone
-        std::vector<Extent> extents;                // of the chunk, made of such images
-        bool learned = false;   // the cache began with all short pieces that are UTF-8
-        bool meets_new = false; // there were new words in the block that was put last
-        std::size_t seen = 0;   // bytes that Chunks might have cut
-        std::size_t wide = 0;   // bytes of words that were merged whole and that Borders might cut
+        std::optional<Paged<Chunks::Image>>
+            placed;                  // those whose every byte stands for the character alone
+        std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
+        bool learned = false;        // the cache began with all short pieces that are UTF-8
+        bool meets_new = false;      // there were new words in the block that was put last
+        std::size_t seen = 0;        // bytes that Chunks might have cut
+        std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
         std::vector<std::uint32_t> packed_word;
-        TextMap map; // of a part whose tokens want places
+        TextMap map; // of the part that is being encoded, see run_mapped()
         std::vector<Segment> cut;
         std::vector<Segment> pieces;
         std::vector<Token> tokens;
@@ -200,7 +201,7 @@ class Engine {
     void words_of(Part part, Arena &arena, const Scratch &scratch, const Put &put) const;
     void learn_vocabulary();
     const Chunks *make_chunks() const;
-    // The words that the steps make of a text; none where that takes extents.
+    // The words that the steps make of a text; none where a step needs extents.
     std::vector<std::string> ask_steps(std::string_view text, Arena &arena,
                                        const Scratch &scratch) const;
     // What becomes of a character where blanks are removed, wherever it stands between letters and
@@ -209,7 +210,7 @@ class Engine {
                            const Scratch &scratch) const;
     // The same of one that is not ASCII, wherever it stands.
     Chunks::Image find_image(std::string_view character, const Chunks &how, Scratch &scratch) const;
-    // The same where each byte of it stands for the character alone.
+    // The same, where each byte of it stands for the character alone.
     Chunks::Image find_placed_image(std::string_view character, const Chunks &how,
                                     Scratch &scratch) const;
     // The words that the steps make of a text, and what each byte of them stands for, in its bytes;

@@ -1,5 +1,6 @@
 // Text to ids with the places of their tokens, and nothing else.
 #include <algorithm>
+#include <cstdint>
 #include <span>
 
 #include "base/scratch_lease.hpp"
@@ -51,15 +52,16 @@ class Engine::Places {
     std::string_view whole_;
 };
 
-// As the model says where its tokens are.
+// Of a model that says where its tokens are.
 class Engine::FoundPlaces : public Places, Finder {
   public:
     FoundPlaces(const Engine &engine, Scratch &scratch, std::string_view whole, IdList &ids,
                 IdList &places)
         : Places(whole, ids, places), Finder(engine, scratch) {}
 
-    // Take the whole part in chunks, or with a map of what normalizing does; whether that can be.
-    bool chunks(const Part &part) {
+    // Take the whole part in chunks, or normalized with a map back to its text; whether that can
+    // be.
+    bool take_part(const Part &part) {
         const auto *how = engine_.find_chunks(part.text.size(), scratch_);
         if (how == nullptr) return mapped(part);
         if (how->clusters && !begins_whole(part.text)) return false;
@@ -74,6 +76,7 @@ class Engine::FoundPlaces : public Places, Finder {
     }
 
   private:
+    // False: the normalizer has no map, or another step follows.
     bool mapped(const Part &part) {
         if (!engine_.normalizer_ || engine_.pre_tokenizer_ || engine_.added_->late()) return false;
         auto normal = part;
@@ -97,10 +100,10 @@ class Engine::FoundPlaces : public Places, Finder {
         }
         return true;
     }
-    // Put the tokens of a word that begins at a place; `start_of` and `end_of` say what starts and
-    // ends at places become.
+    // Put the tokens of a word that begins at `from`; `start_of` and `end_of` turn places into
+    // those of the input.
     template <typename StartOf, typename EndOf>
-    void put_tokens(std::string_view word, std::size_t place, const StartOf &start_of,
+    void put_tokens(std::string_view word, std::size_t from, const StartOf &start_of,
                     const EndOf &end_of) {
         find(word, [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
             auto *id = ids_.room(tokens.size());
@@ -109,8 +112,8 @@ class Engine::FoundPlaces : public Places, Finder {
                 const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
                 const std::size_t end = std::min<std::size_t>(token.end, part.size());
                 *id++ = token.id;
-                *to++ = static_cast<std::uint32_t>(start_of(place + at + first));
-                *to++ = static_cast<std::uint32_t>(end_of(place + at + std::max(end, first + 1)));
+                *to++ = static_cast<std::uint32_t>(start_of(from + at + first));
+                *to++ = static_cast<std::uint32_t>(end_of(from + at + std::max(end, first + 1)));
             }
             ids_.advance(tokens.size());
             places_.advance(2 * tokens.size());

@@ -1,4 +1,5 @@
-// Words to tokens that know where they are, with a cache.
+// Words to tokens with their places. Tokens are remembered for each part that borders cut off, and
+// for the whole word.
 #pragma once
 
 #include <span>
@@ -10,13 +11,12 @@
 
 namespace mtkit {
 
-// Finds the tokens of words, with a cache.
 class Engine::Finder {
   public:
     Finder(const Engine &engine, Scratch &scratch) : engine_(engine), scratch_(scratch) {}
 
-    // The tokens of a word for `put`: those of one part of it after the other, with the part and
-    // where it begins.
+    // Call `put(text, start, tokens)` for each part of a word, or once for one that is remembered
+    // as a whole.
     template <typename Put> void find(std::string_view word, const Put &put) {
         const bool cuts = engine_.may_cut(word) && keeps(word);
         if (cuts && find_known(word, false)) {
@@ -42,8 +42,8 @@ class Engine::Finder {
     Scratch &scratch_;
 
   private:
-    // Tokens end to end, as id and size in one number each; no size: it covers the same as the one
-    // in front of it, as bytes of a character do.
+    // Tokens end to end, one number each: size and id. Size 0: the same bytes as the token before,
+    // as the byte tokens of one character have.
     class Packed {
       public:
         explicit Packed(std::vector<std::uint32_t> &numbers) : numbers_(numbers) {

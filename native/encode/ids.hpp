@@ -50,12 +50,12 @@ class Engine::Ids {
         const auto put_part = [&](std::size_t start, std::size_t end, bool part)
             __attribute__((always_inline)) {
             ++count;
-            const auto found = word.substr(start, end - start);
+            const auto text = word.substr(start, end - start);
             const WordCache::Short *entry = nullptr;
-            if (found.size() <= WordCache::SHORT) {
-                const auto left = static_cast<std::size_t>(readable - found.data());
-                entry = left >= WordCache::READ ? cache.find(found.data(), found.size(), part)
-                                                : cache.find(found, part);
+            if (text.size() <= WordCache::SHORT) {
+                const auto left = static_cast<std::size_t>(readable - text.data());
+                entry = left >= WordCache::READ ? cache.find(text.data(), text.size(), part)
+                                                : cache.find(text, part);
                 if (entry != nullptr && room.write(*entry)) [[likely]]
                     return;
             }
@@ -63,7 +63,7 @@ class Engine::Ids {
             if (entry != nullptr)
                 out_.append(scratch_.cache.ids_of(*entry));
             else
-                other(found, part);
+                other(text, part);
             cache = WordCache::Fast(scratch_.cache);
             room = out_.room_for_words();
         };
@@ -73,7 +73,7 @@ class Engine::Ids {
     }
 
     // Take the whole part in chunks; whether that can be.
-    bool chunks(const Part &part);
+    bool take_part(const Part &part);
 
     // Take words from `start` on as long as that is easy; the place behind them.
     std::size_t words(std::string_view text, std::size_t start) {
@@ -124,7 +124,7 @@ class Engine::Ids {
         return true;
     }
 
-    // Whether it is a word that was met before; Fast did not find it.
+    // Put a word that Fast does not find; whether it was met before all the same.
     [[gnu::noinline]] bool other(std::string_view word, bool part) {
         if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) {
             encode(word, part);

@@ -30,7 +30,7 @@ CharacterBorders::CharacterBorders(const Vocabulary &vocabulary, bool named) {
         const char *const end = at + piece.size();
         if (at == end) return;
         for (auto left = take(at, readable); at < end;) {
-            if (left < COMMON) { // most are: ASCII behind it has a loop of its own
+            if (left < COMMON) { // usually a run of ASCII
                 for (; at < end && byte(at) < COMMON; ++at) {
                     common[entry(left, byte(at))] = 1;
                     left = byte(at);

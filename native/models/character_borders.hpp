@@ -7,11 +7,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "models/models.hpp"
 #include "text/utf8.hpp"
 
@@ -50,14 +52,16 @@ class CharacterBorders {
     }
 
   private:
-    // A character as a number: its bytes, but 0 for U+2581, which stands for blanks.
+    // A character as its bytes, the first one lowest; U+2581, which stands for blanks, shares 0
+    // with U+0000.
     using Character = std::uint32_t;
     static constexpr Character BLANK = 0x8196E2;
     // Those with entries of their own.
     static constexpr Character COMMON = 128;
     static bool is_common(Character left, Character right) { return (left | right) < COMMON; }
 
-    // The character at `at`, which moves behind it.
+    // The character at `at`, which moves behind it. One that the end of a piece cuts off takes
+    // bytes of the next: that marks a pair too many.
     static Character take(const char *&at, const char *readable) {
         const auto first = static_cast<unsigned char>(*at);
         if (first < COMMON) [[likely]] {

@@ -2,8 +2,11 @@
 //
 // Source: google/sentencepiece, bpe_model.cc; karpathy/llama2.c, run.c (encode);
 // ggml-org/llama.cpp, llm_tokenizer_spm_session.
+#include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
+#include "base/hash.hpp"
 #include "encode/added_tokens.hpp"
 #include "models/merging.hpp"
 #include "models/spelling.hpp"
@@ -106,7 +109,7 @@ class ScoreBpe final : public Model {
             at = std::min(size, at + static_cast<std::uint32_t>(character_size(word[at])));
         }
         starts[count] = size;
-        char bytes[4 * FEW_SYMBOLS + SHORT_WORD]; // more can be read behind each text
+        char bytes[4 * FEW_SYMBOLS + SHORT_WORD]; // so many more can be read behind each text
         std::memcpy(bytes, word.data(), size);
         std::memset(bytes + size, 0, SHORT_WORD);
         const auto hash_of = [&](std::string_view text) {
@@ -120,10 +123,8 @@ class ScoreBpe final : public Model {
         };
         const auto rank_of = [&](std::uint32_t at, std::uint32_t end) {
             const auto text = text_of(at, end);
-            if (text.size() > vocabulary_.words.longest()) return NONE;
-            const std::uint64_t hash = hash_of(text);
-            if (!filter_.may_have(hash)) return NONE;
-            const std::uint32_t id = vocabulary_.words.find(text, hash);
+            const std::uint32_t id =
+                text.size() > vocabulary_.words.longest() ? NONE : joined(text, hash_of(text));
             return id < ranks_.size() ? ranks_[id] : NONE;
         };
         merge_few(
@@ -136,7 +137,7 @@ class ScoreBpe final : public Model {
             [&](std::uint32_t at, std::uint32_t rank) { ids[at] = made_by(rank); },
             [&](std::uint32_t at, std::uint32_t end) {
                 std::uint32_t id = ids[at];
-                if (id >= SEVERAL) {
+                if (id >= SEVERAL) { // no piece is UNUSED here, as find() would ask
                     const auto text = text_of(at, end);
                     id = vocabulary_.words.find(text, hash_of(text));
                 }
@@ -151,7 +152,9 @@ class ScoreBpe final : public Model {
                                        std::uint32_t end) const {
         const auto text = word.substr(start, end - start);
         if (text.size() > vocabulary_.words.longest()) return NONE;
-        const std::uint64_t hash = hash_bytes(text);
+        return joined(text, hash_bytes(text));
+    }
+    [[nodiscard]] std::uint32_t joined(std::string_view text, std::uint64_t hash) const {
         return filter_.may_have(hash) ? vocabulary_.words.find(text, hash) : NONE;
     }
 

@@ -1,9 +1,12 @@
 // The normalizer of trained subword models: character map and white-space rules in one pass over
-// bytes.
+// bytes, which says where what it writes comes from.
 //
 // Source: google/sentencepiece, normalizer.cc; ggml-org/llama.cpp,
 // llm_tokenizer_ugm_session::normalize.
 #include <array>
+
+#include "base/errors.hpp"
+#include "base/hash.hpp"
 
 #include "encode/added_tokens.hpp"
 #include "models/models.hpp"
@@ -66,10 +69,16 @@ class Spaces final : public Normalizer {
     [[nodiscard]] bool may_break_characters() const override { return breaks_; }
 
   private:
-    // Write a new text, and where it comes from.
+    // What lies behind `before` was written by a step that began at `place`.
+    static void note(TextMap *map, const std::string &out, std::size_t before, std::size_t place) {
+        if (map != nullptr && out.size() > before) map->add_replacement(before, place);
+    }
+
+    // Return the new text; set `map`, if given, to where it comes from.
     std::string_view write(std::string_view text, Arena &arena, TextMap *map) const {
         auto &out = arena.fresh();
         if (map != nullptr) map->clear();
+        if (text.empty() && !by_word_) return out;
         if (by_word_)
             word_rule(text, out, map, arena);
         else
@@ -105,7 +114,7 @@ class Spaces final : public Normalizer {
         std::string_view written;
     };
 
-    // Whether the byte at `at`, and nothing behind it, is a step that leaves it as it is.
+    // Whether the byte at `at` is a step of its own that changes nothing.
     [[nodiscard]] bool stays(std::string_view text, std::size_t at) const {
         return inert_[static_cast<unsigned char>(text[at])] &&
                (at + 1 == text.size() || static_cast<unsigned char>(text[at + 1]) < 0x80);
@@ -149,12 +158,13 @@ class Spaces final : public Normalizer {
     }
     // The end of characters of three bytes, from `at` on, that stay as they are.
     [[nodiscard]] std::size_t wide_end(std::string_view text, std::size_t at) const {
-        constexpr std::uint64_t MARKS = 0xC0C0'F0C0'C0F0; // of two of them, and their values
+        // The bits that say that six bytes are two characters of three, and their values.
+        constexpr std::uint64_t LEADS = 0xC0C0'F0C0'C0F0;
         constexpr std::uint64_t TWO = 0x8080'E080'80E0;
         while (true) {
             while (text.size() - at >= sizeof TWO) {
                 const std::uint64_t two = load64(text.data() + at);
-                if ((two & MARKS) != TWO) break;
+                if ((two & LEADS) != TWO) break;
                 if ((rows_ >> (two & 15) & rows_ >> (two >> 24 & 15) & 1) == 0) break;
                 at += 6;
             }
@@ -165,10 +175,6 @@ class Spaces final : public Normalizer {
 
     void text_rule(std::string_view text, std::string &out, TextMap *map,
                    const Arena &arena) const {
-        // A step that began at `place` wrote what lies behind `before`.
-        const auto note = [&](std::size_t before, std::size_t place) {
-            if (map != nullptr && out.size() > before) map->write(before, place);
-        };
         std::size_t at = 0;
         while (remove_ && at < text.size()) {
             const auto next = step(text, at);
@@ -177,13 +183,13 @@ class Spaces final : public Normalizer {
         }
         if (remove_ && at == text.size()) return;
         if (prefix_ && !suffix_) out += space_;
-        note(0, at);
+        note(map, out, 0, at);
         bool after_space = remove_;
         while (at < text.size()) {
             const std::size_t place = at;
             const std::size_t before = out.size();
             if (const auto size = unchanged(text, at); size != 0) {
-                if (map != nullptr) map->copy(before, place);
+                if (map != nullptr) map->add_copy(before, place);
                 out += text.substr(at, size);
                 at += size;
                 after_space = false;
@@ -193,7 +199,7 @@ class Spaces final : public Normalizer {
                 ++at;
                 if (after_space) continue;
                 out += space_;
-                note(before, place);
+                note(map, out, before, place);
                 after_space = remove_;
                 continue;
             }
@@ -208,7 +214,7 @@ class Spaces final : public Normalizer {
                 else
                     out.push_back(c);
             }
-            note(before, place);
+            note(map, out, before, place);
             arena.check(text.size(), out.size(), SPACES);
             after_space = remove_ && piece.ends_with(' ');
         }
@@ -221,8 +227,8 @@ class Spaces final : public Normalizer {
         }
         const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;
-        note(before, end);
-        if (map != nullptr) map->write(out.size(), end);
+        note(map, out, before, end);
+        if (map != nullptr) map->add_replacement(out.size(), end);
     }
 
     void word_rule(std::string_view text, std::string &out, TextMap *map,
@@ -249,13 +255,13 @@ class Spaces final : public Normalizer {
                 }
                 out.push_back(c);
             }
-            if (map != nullptr && out.size() > before) map->write(before, place);
+            note(map, out, before, place);
             arena.check(text.size(), out.size(), SPACES);
         }
         const std::size_t before = out.size();
         if (prefix_ && suffix_) out += space_;
-        if (map != nullptr && out.size() > before) map->write(before, text.size());
-        if (map != nullptr) map->write(out.size(), text.size());
+        note(map, out, before, text.size());
+        if (map != nullptr) map->add_replacement(out.size(), text.size());
     }
 
     bool prefix_;
@@ -267,7 +273,7 @@ class Spaces final : public Normalizer {
     Charsmap map_;
     std::array<bool, 256> inert_; // in front of ASCII
     PageSet wide_;                // pages of characters of three bytes that stay as they are
-    unsigned rows_ = 0;           // a bit for each first byte of them whose pages are all there
+    unsigned rows_ = 0;           // bit i: all pages of the first byte 0xE0 + i are in wide_
     PrefixFinder kept_;
     bool breaks_ = false; // what is kept may be less than a character
 };

@@ -22,7 +22,7 @@ class Pattern;
 class TextMap;
 struct Seams;
 
-// A stretch of the original text, in characters.
+// A stretch of the original text, in characters; of a chunk, in its bytes.
 struct Extent {
     std::uint32_t start;
     std::uint32_t end;
@@ -121,8 +121,8 @@ class Normalizer {
     virtual ~Normalizer() = default;
     // Change the part; new text goes to `arena`.
     virtual void run(Part &part, Arena &arena) const = 0;
-    // The same of a part without extents, with where its new text comes from; false: it has no such
-    // way, and nothing was done.
+    // The same of a part without extents; the map says where its new text comes from. False: the
+    // step cannot tell, and did nothing.
     virtual bool run_mapped(Part &, Arena &, TextMap &) const { return false; }
     // Whether it changes the extents of a part as well.
     [[nodiscard]] virtual bool aligns() const { return false; }

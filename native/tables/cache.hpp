@@ -206,7 +206,7 @@ class WordCache {
         }
         return find_stored(word, count);
     }
-    // The same of a word that Fast did not find.
+    // The same of a long word, or a short one that Fast did not find.
     const std::uint32_t *find_stored(const Word &word, std::size_t &count) {
         if (word.is_short() && !may_be_stored(word.hash_)) return nullptr;
         if (const auto *found = young_.find(word.stored(), count)) return found;

@@ -60,7 +60,7 @@ std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash) const {
     constexpr std::size_t STEP = sizeof(std::uint64_t);
     const std::size_t size = word.size();
     if (slots_.empty()) return NONE;
-    // Most are short: these wait for no call.
+    // Most are short: they are compared without a call, their own bytes read once.
     if (size < STEP)
         return find(word, hash, [size, bytes = load_up_to_8(word.data(), size)](const char *piece) {
             return load_up_to_8(piece, size) == bytes;

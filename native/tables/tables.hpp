@@ -170,7 +170,7 @@ class WordTable {
 
   private:
     friend class WordFilter;
-    // `same` says whether the word is a piece of its size.
+    // `same(data)`: whether a piece as long as the word is the word.
     template <typename Same>
     [[nodiscard]] std::uint32_t find(std::string_view word, std::uint64_t hash,
                                      const Same &same) const;

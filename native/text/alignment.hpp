@@ -5,7 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/errors.hpp"
@@ -40,7 +43,8 @@ class AlignedText {
     std::vector<Extent> &extents_;
 };
 
-// What each byte of a text stands for: the bytes of its character, the first of which is `first`.
+// Extents of a text that stands for itself, in bytes counted from `first`: each byte has those of
+// its character.
 inline const Extent *own_bytes(std::string_view text, std::uint32_t first,
                                std::vector<Extent> &extents) {
     extents.resize(text.size() + 1);

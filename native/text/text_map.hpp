@@ -1,7 +1,6 @@
-// Where what a step wrote comes from.
+// From places in a new text back to those of the old text that it was written from.
 //
-// Runs of what is copied byte for byte, and what else the step wrote in place of something: each
-// begins at a place of the new text and stands for one of the old text.
+// Runs in ascending order: a copy, byte for byte, or bytes that stand for one place together.
 #pragma once
 
 #include <algorithm>
@@ -15,37 +14,39 @@ class TextMap {
     struct Run {
         std::uint32_t at;
         std::uint32_t from;
-        bool same;
+        bool is_copy;
     };
 
   public:
-    static constexpr std::size_t LONGEST = ~std::uint32_t{0}; // bytes of both texts
+    static constexpr std::size_t LONGEST = ~std::uint32_t{0}; // bytes of the new text
 
     void clear() { runs_.clear(); }
     // From `at` on, the new text is a copy of the old one from `from` on.
-    void copy(std::size_t at, std::size_t from) { put(at, from, true); }
+    void add_copy(std::size_t at, std::size_t from) { add(at, from, true); }
     // From `at` on, it stands for the old text at `from`, as a whole.
-    void write(std::size_t at, std::size_t from) { put(at, from, false); }
-    // The new text ends at `at`; what was noted from there on is forgotten.
+    void add_replacement(std::size_t at, std::size_t from) { add(at, from, false); }
+    // Forget what was added from `at` on.
     void cut(std::size_t at) {
         while (!runs_.empty() && runs_.back().at >= at) runs_.pop_back();
     }
-    // What the byte at `at` stands for, or what is written there: a place of the old text.
+    // The place in the old text of what the byte at `at` was written for.
     [[nodiscard]] std::size_t operator[](std::size_t at) const {
         const auto behind = std::ranges::upper_bound(runs_, at, {}, &Run::at);
         if (behind == runs_.begin()) return 0;
         const auto &run = behind[-1];
-        return run.from + (run.same ? at - run.at : 0);
+        return run.from + (run.is_copy ? at - run.at : 0);
     }
+    // Memory that it has.
+    [[nodiscard]] std::size_t bytes() const { return runs_.capacity() * sizeof(Run); }
 
-    // The same for places that are near each other.
+    // The same; fast for places asked for in nearly ascending order.
     class Cursor {
       public:
         explicit Cursor(const TextMap &map) : runs_(map.runs_) {}
         std::uint32_t operator()(std::uint32_t at) {
             if (at - begin_ >= size_) [[unlikely]]
                 move(at);
-            return from_ + (same_ ? at - begin_ : 0);
+            return from_ + (is_copy_ ? at - begin_ : 0);
         }
 
       private:
@@ -55,7 +56,7 @@ class TextMap {
             const Run run = next_ > 0 ? runs_[next_ - 1] : Run{0, 0, false};
             begin_ = run.at;
             from_ = run.from;
-            same_ = run.same;
+            is_copy_ = run.is_copy;
             size_ = (next_ < runs_.size() ? runs_[next_].at : ~0U) - begin_;
         }
 
@@ -64,12 +65,13 @@ class TextMap {
         std::uint32_t begin_ = 0; // of the run that was used last
         std::uint32_t size_ = 0;
         std::uint32_t from_ = 0;
-        bool same_ = false;
+        bool is_copy_ = false;
     };
 
   private:
-    void put(std::size_t at, std::size_t from, bool same) {
-        runs_.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(from), same});
+    void add(std::size_t at, std::size_t from, bool is_copy) {
+        runs_.push_back(
+            {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(from), is_copy});
     }
 
     std::vector<Run> runs_; // in ascending order

@@ -68,7 +68,7 @@ def vocabulary(rng: random.Random, user_defined: bool) -> Vocabulary:
     ],
     ids=repr,
 )
-def test_the_pipeline_s_places(model: models.Model, warm: bool) -> None:
+def test_places_are_those_of_the_pipeline(model: models.Model, warm: bool) -> None:
     for number, normalizer in enumerate(SPACES):
         rng = random.Random(number)
         drawn = ["".join(rng.choices("  ▁abé漢字か\U0001f389", k=30)) for _ in range(6)]
@@ -81,6 +81,8 @@ def test_the_pipeline_s_places(model: models.Model, warm: bool) -> None:
                 wanted = both.pipeline.encode(text)
                 pairs = list(zip(places[::2], places[1::2], strict=True))
                 assert (ids.tolist(), pairs) == (wanted.ids, wanted.offsets), (normalizer, text)
+                both.same("encode_ids", text)
+            assert both.engine.deferred == 0
 
 
 @pytest.mark.parametrize("pre_tokenizer", [None, WhitespaceSplit()], ids=repr)
