@@ -1,11 +1,8 @@
 // Chunks to ids.
 #pragma once
 
-#include <algorithm>
-
 #include "encode/chunk_steps.hpp"
 #include "encode/ids.hpp"
-#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -72,59 +69,21 @@ class Engine::ChunkIds : ChunkSteps {
     // A chunk of which every character is its image, whatever stands beside it.
     bool from_images(std::string_view chunk, bool remembered) {
         const std::size_t before = out_.size();
-        auto &text = scratch_.chunk;
-        const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
-        if (text.size() < most) text.resize(most);
-        char *const start = std::ranges::copy(how_.before, text.data()).out;
-        char *to = start; // of the word so far
         Ids ids(engine_, scratch_, out_);
-        const auto end_word = [&] {
-            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
-            for (std::size_t end = 0; to != start && !rest.empty(); rest.remove_prefix(end)) {
-                end = engine_.word_end(rest, scratch_);
-                put_word(ids, rest.substr(0, end), remembered);
-            }
-            to = start;
-        };
-        for (std::size_t at = 0; at < chunk.size();) {
+        const auto image_of = [&](std::size_t at) {
             const auto byte = static_cast<unsigned char>(chunk[at]);
-            if (byte >= 0x80) {
-                const std::size_t end = how_.end_of_kept(chunk, at);
-                to = std::copy(chunk.data() + at, chunk.data() + end, to);
-                if (end != at) {
-                    at = end;
-                    continue;
-                }
-            }
-            const auto image = byte < 0x80 ? how_.image[byte] : image_of(chunk, at);
-            if (image.is_blank()) {
-                end_word();
-            } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
-                out_.cut(before);
-                return false;
-            } else {
-                to = image.write(to);
-            }
-            at += character_size(chunk[at]);
-        }
-        end_word();
-        return true;
-    }
-    // What becomes of a character that is not ASCII.
-    Chunks::Image image_of(std::string_view chunk, std::size_t at) {
-        const auto c = decode_usual(chunk, at);
-        if (c.value >= PAGED) return {};
-        auto &images = scratch_.images;
-        if (!images) images.emplace(Chunks::Image::unasked());
-        const auto image = (*images)[c.value];
-        if (!image.is_unasked()) [[likely]]
-            return image;
-        return ask_image(chunk.substr(at, c.size), c.value);
-    }
-    [[gnu::noinline]] Chunks::Image ask_image(std::string_view character, char32_t value) {
-        const auto image = engine_.find_image(character, how_, scratch_);
-        scratch_.images->put(value, value + 1, image);
-        return image;
+            if (byte < 0x80) return how_.image[byte];
+            return known_image(scratch_.images, chunk, at, [&](std::string_view character) {
+                return engine_.find_image(character, how_, scratch_);
+            });
+        };
+        const auto wrote = [](std::size_t, std::size_t, std::size_t) {};
+        const bool done = words_of_images(chunk, image_of, wrote, [&](auto word, std::size_t) {
+            put_word(ids, word, remembered);
+            return true;
+        });
+        if (!done) out_.cut(before);
+        return done;
     }
     bool put_new(std::string_view chunk, const Ends &ends, bool remembered) {
         Ids ids(engine_, scratch_, out_);

@@ -7,7 +7,6 @@
 
 #include "encode/chunk_steps.hpp"
 #include "encode/finder.hpp"
-#include "text/utf8.hpp"
 
 namespace mtkit {
 
@@ -153,25 +152,20 @@ class Engine::ChunkPlaces : ChunkSteps {
     // one reaches out of the chunk.
     bool put_word(std::string_view chunk, std::string_view word, const Extent *extents,
                   std::size_t shift) {
-        const std::uint32_t start = place(chunk.data()) - static_cast<std::uint32_t>(shift);
+        const std::size_t start = place(chunk.data()) - shift;
         bool inside = true;
-        finder_.find(word, [&](std::string_view text, std::size_t at,
-                               std::span<const Token> tokens) {
-            auto *id = ids_.room(tokens.size());
-            auto *to = places_.room(2 * tokens.size());
-            for (const auto &token : tokens) {
-                const std::size_t from = std::min<std::size_t>(token.start, text.size() - 1);
-                const std::size_t last = std::min<std::size_t>(token.end, text.size());
-                const auto first = extents[at + from].start;
-                const auto end = extents[at + std::max(last, from + 1) - 1].end;
-                inside = inside && first >= shift && end >= first && end <= shift + chunk.size();
-                *id++ = token.id;
-                *to++ = start + first;
-                *to++ = start + end;
-            }
-            ids_.advance(tokens.size());
-            places_.advance(2 * tokens.size());
-        });
+        std::size_t first = 0; // of the token
+        const auto start_of = [&](std::size_t at) {
+            first = extents[at].start;
+            inside = inside && first >= shift;
+            return start + first;
+        };
+        const auto end_of = [&](std::size_t at) {
+            const std::size_t end = extents[at - 1].end;
+            inside = inside && end >= first && end <= shift + chunk.size();
+            return start + end;
+        };
+        finder_.put(word, ids_, places_, start_of, end_of);
         return inside;
     }
     // A chunk of which every character is its image, which stands for it alone.
@@ -179,66 +173,28 @@ class Engine::ChunkPlaces : ChunkSteps {
         // A longer chunk is not remembered, and its extents would take 24 bytes a byte.
         if (!how_.placed || chunk.size() > WordCache::LARGEST) return false;
         const std::size_t before = ids_.size();
-        auto &text = scratch_.chunk;
+        const std::size_t front = how_.before.size();
         auto &extents = scratch_.extents;
-        const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
-        if (text.size() < most) text.resize(most);
+        const std::size_t most = front + (chunk.size() + 1) * Chunks::Image::MOST;
         if (extents.size() < most) extents.resize(most);
-        char *const start = std::ranges::copy(how_.before, text.data()).out;
-        char *to = start; // of the word so far
-        bool inside = true;
-        const auto end_word = [&] {
-            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
-            const auto *places = extents.data();
-            for (std::size_t size = 0; to != start && !rest.empty(); rest.remove_prefix(size)) {
-                size = engine_.word_end(rest, scratch_);
-                inside = put_word(chunk, rest.substr(0, size), places, 0) && inside;
-                places += size;
-            }
-            to = start;
+        const auto image_of = [&](std::size_t at) {
+            return known_image(scratch_.placed, chunk, at, [&](std::string_view character) {
+                return engine_.find_placed_image(character, how_, scratch_);
+            });
         };
-        // The next bytes of the word, and what stands in front of its first, stand for this
-        // character.
-        const auto stand_for = [&](std::size_t at, std::size_t size) {
+        // What is written for a character stands for it, and so does what stands in front of the
+        // first of a word.
+        const auto wrote = [&](std::size_t to, std::size_t at, std::size_t size) {
             const Extent own{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + size)};
-            if (to == start) std::fill_n(extents.begin(), how_.before.size(), own);
-            std::fill_n(extents.data() + (to - text.data()), Chunks::Image::MOST, own);
+            if (to == 0) std::fill_n(extents.data(), front, own);
+            std::fill_n(extents.data() + front + to, Chunks::Image::MOST, own);
         };
-        for (std::size_t at = 0; at < chunk.size() && inside;) {
-            const auto byte = static_cast<unsigned char>(chunk[at]);
-            const std::size_t size = character_size(chunk[at]);
-            if (byte >= 0x80 && how_.kept.has(page_at(chunk, at))) {
-                stand_for(at, size);
-                to = std::copy_n(chunk.data() + at, size, to);
-                at += size;
-                continue;
-            }
-            const auto image = image_of(chunk, at);
-            if (image.is_blank()) {
-                end_word();
-            } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
-                inside = false;
-            } else {
-                stand_for(at, size);
-                to = image.write(to);
-            }
-            at += size;
-        }
-        if (inside) end_word();
-        if (!inside) cut(before);
-        return inside;
-    }
-    Chunks::Image image_of(std::string_view chunk, std::size_t at) {
-        const auto c = decode_usual(chunk, at);
-        if (c.value >= PAGED) return {};
-        auto &images = scratch_.placed;
-        if (!images) images.emplace(Chunks::Image::unasked());
-        const auto image = (*images)[c.value];
-        if (!image.is_unasked()) [[likely]]
-            return image;
-        const auto found = engine_.find_placed_image(chunk.substr(at, c.size), how_, scratch_);
-        images->put(c.value, c.value + 1, found);
-        return found;
+        const auto put = [&](std::string_view word, std::size_t start) {
+            return put_word(chunk, word, extents.data() + start, 0);
+        };
+        const bool done = words_of_images(chunk, image_of, wrote, put);
+        if (!done) cut(before);
+        return done;
     }
 
     Finder finder_;

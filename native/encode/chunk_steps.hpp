@@ -1,8 +1,12 @@
-// A chunk through every step, where it is new.
+// A new chunk: through every step, or put together of the images of its characters.
 #pragma once
+
+#include <algorithm>
+#include <optional>
 
 #include "encode/engine.hpp"
 #include "text/alignment.hpp"
+#include "text/utf8.hpp"
 #include "walk.hpp"
 
 namespace mtkit {
@@ -51,11 +55,84 @@ class Engine::ChunkSteps {
         return fits;
     }
 
+    // Put the words of a chunk of which every character is its image, with where each lies in what
+    // is written: `put(word, start)` says whether to go on. `image_of(at)` is the image of the
+    // character at a place; `wrote(to, at, size)` gets where that is written, 0 behind `before`,
+    // and the bytes of the chunk that it is written for. False where a character has none, or `put`
+    // says so; some words may have been put.
+    template <typename ImageOf, typename Wrote, typename Put>
+    [[gnu::always_inline]] bool words_of_images(std::string_view chunk, const ImageOf &image_of,
+                                                const Wrote &wrote, const Put &put) {
+        auto &text = scratch_.chunk;
+        const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
+        if (text.size() < most) text.resize(most);
+        char *const start = std::ranges::copy(how_.before, text.data()).out;
+        char *to = start; // of the word so far
+        const auto written = [&] { return static_cast<std::size_t>(to - start); };
+        const auto end_word = [&] {
+            std::string_view rest(text.data(), static_cast<std::size_t>(to - text.data()));
+            bool good = true;
+            for (std::size_t size = 0; to != start && !rest.empty(); rest.remove_prefix(size)) {
+                size = engine_.word_end(rest, scratch_);
+                const auto at = static_cast<std::size_t>(rest.data() - text.data());
+                good = put(rest.substr(0, size), at) && good;
+            }
+            to = start;
+            return good;
+        };
+        for (std::size_t at = 0; at < chunk.size();) {
+            const auto byte = static_cast<unsigned char>(chunk[at]);
+            if (byte >= 0x80) {
+                const std::size_t end = how_.end_of_kept(chunk, at);
+                if (end != at) {
+                    for (std::size_t c = at; c < end; c += 3) wrote(written() + c - at, c, 3);
+                    to = std::copy(chunk.data() + at, chunk.data() + end, to);
+                    at = end;
+                    continue;
+                }
+            }
+            const std::size_t size = character_size(chunk[at]);
+            const auto image = image_of(at);
+            if (image.is_blank()) {
+                if (!end_word()) return false;
+            } else if (image.is_none() || (how_.kind[byte] == Chunks::SOLO && chunk.size() > 1)) {
+                return false;
+            } else {
+                wrote(written(), at, size);
+                to = image.write(to);
+            }
+            at += size;
+        }
+        return end_word();
+    }
+    // The image of a character below PAGED, which `ask(character)` is asked for once; none of
+    // another.
+    template <typename Ask>
+    static Chunks::Image known_image(std::optional<Paged<Chunks::Image>> &images,
+                                     std::string_view chunk, std::size_t at, const Ask &ask) {
+        const auto c = decode_usual(chunk, at);
+        if (c.value >= PAGED) return {};
+        if (!images) images.emplace(Chunks::Image::unasked());
+        const auto image = (*images)[c.value];
+        if (!image.is_unasked()) [[likely]]
+            return image;
+        return ask_image(*images, chunk.substr(at, c.size), c.value, ask);
+    }
+
     const Engine &engine_;
     const Chunks &how_;
     Scratch &scratch_;
 
   private:
+    template <typename Ask>
+    [[gnu::noinline]] static Chunks::Image ask_image(Paged<Chunks::Image> &images,
+                                                     std::string_view character, char32_t value,
+                                                     const Ask &ask) {
+        const auto image = ask(character);
+        images.put(value, value + 1, image);
+        return image;
+    }
+
     // A chunk may become that many times as long, so that all of them stay below the limit.
     static constexpr std::size_t GROWTH = 24;
     static_assert(GROWTH < Arena::GROWTH_FACTOR);

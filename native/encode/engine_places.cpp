@@ -1,7 +1,6 @@
 // Text to ids with the places of their tokens, and nothing else.
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
 #include "base/scratch_lease.hpp"
 #include "encode/chunk_places.hpp"
@@ -69,10 +68,8 @@ class Engine::FoundPlaces : public Places, Finder {
         return Chunked(*how, scratch_, out).run(part, place(part.text));
     }
     void word(std::string_view word, const Extent *, const char *) {
-        const std::size_t from = place(word);
-        put_tokens(
-            word, from, [](std::size_t start) { return start; },
-            [](std::size_t end) { return end; });
+        const auto in_text = [from = place(word)](std::size_t at) { return from + at; };
+        Finder::put(word, ids_, places_, in_text, in_text);
     }
 
   private:
@@ -84,40 +81,24 @@ class Engine::FoundPlaces : public Places, Finder {
         const auto text = normal.text;
         const std::size_t from = place(part.text);
         TextMap::Cursor old_place(scratch_.map);
+        std::size_t start = 0; // of the word
         // A token stands for whole characters.
-        const auto start_of = [&](std::size_t at) {
+        const auto start_of = [&](std::size_t in_word) {
+            std::size_t at = start + in_word;
             while (at > 0 && is_continuation(text[at])) --at;
             return from + old_place(static_cast<std::uint32_t>(at));
         };
-        const auto end_of = [&](std::size_t at) {
+        const auto end_of = [&](std::size_t in_word) {
+            std::size_t at = start + in_word;
             while (at < text.size() && is_continuation(text[at])) ++at;
             return from + old_place(static_cast<std::uint32_t>(at));
         };
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t size = engine_.word_end(text.substr(at), scratch_);
-            put_tokens(text.substr(at, size), at, start_of, end_of);
-            at += size;
+        while (start < text.size()) {
+            const std::size_t size = engine_.word_end(text.substr(start), scratch_);
+            Finder::put(text.substr(start, size), ids_, places_, start_of, end_of);
+            start += size;
         }
         return true;
-    }
-    // Put the tokens of a word that begins at `from`; `start_of` and `end_of` turn places into
-    // those of the input.
-    template <typename StartOf, typename EndOf>
-    void put_tokens(std::string_view word, std::size_t from, const StartOf &start_of,
-                    const EndOf &end_of) {
-        find(word, [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
-            auto *id = ids_.room(tokens.size());
-            auto *to = places_.room(2 * tokens.size());
-            for (const auto &token : tokens) {
-                const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
-                const std::size_t end = std::min<std::size_t>(token.end, part.size());
-                *id++ = token.id;
-                *to++ = static_cast<std::uint32_t>(start_of(from + at + first));
-                *to++ = static_cast<std::uint32_t>(end_of(from + at + std::max(end, first + 1)));
-            }
-            ids_.advance(tokens.size());
-            places_.advance(2 * tokens.size());
-        });
     }
 
     // Whether nothing is left out at the very beginning. The reference forgets characters that a

@@ -2,6 +2,7 @@
 // for the whole word.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,26 @@ class Engine::Finder {
                           if (cut) all.add(text, start, scratch_.tokens);
                       });
         if (cut) all.keep(word, false, scratch_.places);
+    }
+
+    // Put ids, and start and end of each: `start_of` and `end_of` turn places in the word into
+    // them.
+    template <typename StartOf, typename EndOf>
+    void put(std::string_view word, IdList &ids, IdList &places, const StartOf &start_of,
+             const EndOf &end_of) {
+        find(word, [&](std::string_view part, std::size_t at, std::span<const Token> tokens) {
+            auto *id = ids.room(tokens.size());
+            auto *to = places.room(2 * tokens.size());
+            for (const auto &token : tokens) {
+                const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
+                const std::size_t end = std::min<std::size_t>(token.end, part.size());
+                *id++ = token.id;
+                *to++ = static_cast<std::uint32_t>(start_of(at + first));
+                *to++ = static_cast<std::uint32_t>(end_of(at + std::max(end, first + 1)));
+            }
+            ids.advance(tokens.size());
+            places.advance(2 * tokens.size());
+        });
     }
 
   protected:

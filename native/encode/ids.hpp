@@ -51,14 +51,9 @@ class Engine::Ids {
             __attribute__((always_inline)) {
             ++count;
             const auto text = word.substr(start, end - start);
-            const WordCache::Short *entry = nullptr;
-            if (text.size() <= WordCache::SHORT) {
-                const auto left = static_cast<std::size_t>(readable - text.data());
-                entry = left >= WordCache::READ ? cache.find(text.data(), text.size(), part)
-                                                : cache.find(text, part);
-                if (entry != nullptr && room.write(*entry)) [[likely]]
-                    return;
-            }
+            const auto *const entry = find_short(cache, text, part, readable);
+            if (entry != nullptr && room.write(*entry)) [[likely]]
+                return;
             out_.end_at(room.to);
             if (entry != nullptr)
                 out_.append(scratch_.cache.ids_of(*entry));
@@ -111,14 +106,19 @@ class Engine::Ids {
     void put(std::string_view word, bool part, const char *readable) {
         if (!found(word, part, readable)) other(word, part);
     }
+    // What is known of a short word; null of another.
+    [[gnu::always_inline]] static const WordCache::Short *find_short(const WordCache::Fast &cache,
+                                                                     std::string_view word,
+                                                                     bool part,
+                                                                     const char *readable) {
+        if (word.size() > WordCache::SHORT) return nullptr;
+        const auto left = static_cast<std::size_t>(readable - word.data());
+        return left >= WordCache::READ ? cache.find(word.data(), word.size(), part)
+                                       : cache.find(word, part);
+    }
     // Whether it is a word of the usual kind that was met before.
     bool found(std::string_view word, bool part, const char *readable) {
-        if (word.size() > WordCache::SHORT) return false;
-        const WordCache::Fast cache(scratch_.cache);
-        const auto left = static_cast<std::size_t>(readable - word.data());
-        const auto *const entry = left >= WordCache::READ
-                                      ? cache.find(word.data(), word.size(), part)
-                                      : cache.find(word, part);
+        const auto *const entry = find_short(WordCache::Fast(scratch_.cache), word, part, readable);
         if (entry == nullptr) return false;
         out_.append(scratch_.cache.ids_of(*entry));
         return true;
