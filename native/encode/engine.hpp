@@ -243,6 +243,7 @@ class Engine {
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
+    bool encodes_together_ = false; // new words
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

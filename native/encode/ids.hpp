@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "encode/engine.hpp"
+#include "encode/word_blocks.hpp"
 #include "steps/lanes.hpp"
 #include "steps/pattern_walk.hpp"
 
@@ -84,14 +85,9 @@ class Engine::Ids {
   private:
     // So many bytes are there to read without a look at the end: a block, and READ bytes of the
     // last word in it; or what a lane passes and what it then reads, and a character.
-    static constexpr std::size_t BLOCK = 64;
-    static constexpr std::size_t MARGIN = BLOCK + WordCache::READ;
+    static constexpr std::size_t MARGIN = WordBlocks::BLOCK + WordCache::READ;
 
     static const char *end_of(std::string_view text) { return text.data() + text.size(); }
-    // Eight bytes of ASCII: whether a block is worth looking at.
-    static bool all_ascii(const unsigned char *at) {
-        return (load64(reinterpret_cast<const char *>(at)) & HIGH_BITS) == 0;
-    }
 
     // Words that begin at `start` or later, `margin` bytes before the end at the latest.
     std::size_t take(std::string_view text, std::size_t start, std::size_t margin,
@@ -150,21 +146,37 @@ class Engine::Ids {
         if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(word, ids.size()))
             scratch_.cache.put(word, ids.data(), ids.size());
     }
-    // The vocabulary is asked for words that the cache does not know: where it has them is on its
-    // way for all words of a block together. `Starts` has a bit for where each of them ends.
-    [[gnu::noinline]] void prefetch_unknown(const unsigned char *block, std::uint64_t starts,
-                                            const WordCache::Fast::Asked *asked) const {
-        std::string_view unknown[BLOCK];
+    // New words of blocks ahead are encoded together: most of the time that one takes is spent
+    // waiting for memory. Whether there are any.
+    [[gnu::noinline]] bool meet(WordBlocks &blocks) {
+        std::string_view words[Model::TOGETHER];
         std::size_t count = 0;
-        const auto *from = reinterpret_cast<const char *>(block);
-        for (; starts != 0; starts &= starts - 1) {
-            const auto *const next =
-                reinterpret_cast<const char *>(block) + std::countr_zero(starts);
-            if (WordCache::Fast::find(*asked++) == nullptr)
-                unknown[count++] = {from, static_cast<std::size_t>(next - from)};
-            from = next;
+        blocks.look_ahead([&](std::string_view word) {
+            std::string_view *const end = words + count;
+            if (word.size() <= WordCache::SHORT && std::find(words, end, word) == end)
+                words[count++] = word;
+            return count < Model::TOGETHER;
+        });
+        std::size_t unknown = 0;
+        for (const auto word : std::span(words, count)) {
+            const WordCache::Word asked(word, false);
+            std::size_t ids = 0;
+            if (scratch_.cache.find_stored(asked, ids) != nullptr) continue;
+            if (const auto *seed = engine_.seeds_.find(asked))
+                scratch_.cache.put(asked, seed->ids, seed->count());
+            else
+                words[unknown++] = word;
         }
-        engine_.vocabulary_.words.prefetch({unknown, count});
+        const std::span<const std::string_view> together(words, unknown);
+        scratch_.model.part = false;
+        scratch_.model.unknown = scratch_.learned;
+        if (engine_.looks_words_up_ && !scratch_.learned)
+            engine_.vocabulary_.words.prefetch(together);
+        engine_.model_->encode_together(
+            together, scratch_.model, [&](std::size_t i, std::span<const std::uint32_t> ids) {
+                scratch_.cache.put({together[i], false}, ids.data(), ids.size());
+            });
+        return count > 0;
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
@@ -258,52 +270,22 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         resume();
     };
 
-    // Words that certainly start in a block; where they lie is on its way into the processor's
-    // cache while those of the block in front are written.
-    struct Block {
-        explicit Block(const WordCache::Fast &asks) : cache(asks) {}
-        const unsigned char *begin = nullptr;
-        const unsigned char *end = nullptr; // of the last of them
-        std::uint64_t starts = 0;
-        WordCache::Fast cache;
-        WordCache::Fast::Asked asked[BLOCK];
-    };
-    const auto ask = [&](Block &block, const unsigned char *from) {
-        block.begin = block.end = from;
-        block.starts = 0;
-        block.cache = cache;
-        if (from > last || !all_ascii(from)) return;
-        const auto size_of_block = std::min(BLOCK, static_cast<std::size_t>(stop - from));
-        block.starts = word_starts(from, size_of_block) & ~std::uint64_t{1};
-        auto *asked = block.asked;
-        for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
-            const auto *const next = from + std::countr_zero(rest);
-            const auto size = static_cast<std::size_t>(next - block.end);
-            // A long one has the key of another, and is not looked for.
-            *asked++ = cache.ask(reinterpret_cast<const char *>(block.end),
-                                 std::min(size, WordCache::SHORT), false);
-            block.end = next;
-        }
-    };
-
     resume();
-    Block blocks[2] = {Block(cache), Block(cache)};
-    std::size_t turn = 0;
+    WordBlocks blocks(cache, word_starts, last, stop);
     const auto *word = begin + start;
     while (word <= last) {
-        if (word_starts != nullptr && all_ascii(word)) {
-            auto &block = blocks[turn];
-            if (block.begin != word || !(block.cache == cache)) ask(block, word);
-            if (block.starts != 0) {
-                turn ^= 1;
-                ask(blocks[turn], block.end);
+        if (word_starts != nullptr && WordBlocks::all_ascii(word)) {
+            const auto *block = &blocks.at(word, cache);
+            if (scratch_.meets_new && engine_.encodes_together_ && blocks.is_ahead(word)) {
+                out_.end_at(room.to);
+                scratch_.meets_new = meet(blocks);
+                resume();
+                block = &blocks.at(word, cache);
             }
-            if (scratch_.meets_new && engine_.looks_words_up_ && !scratch_.learned)
-                prefetch_unknown(block.begin, block.starts, block.asked);
-            scratch_.meets_new = false;
-            const auto *asked = block.asked;
-            for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
-                const auto *const next = block.begin + std::countr_zero(rest);
+            blocks.go_on();
+            const auto *asked = block->asked;
+            for (auto rest = block->starts; rest != 0; rest &= rest - 1) {
+                const auto *const next = block->begin + std::countr_zero(rest);
                 const auto size = static_cast<std::size_t>(next - word);
                 const auto *const entry = WordCache::Fast::find(*asked++);
                 const std::string_view found(reinterpret_cast<const char *>(word), size);
@@ -313,9 +295,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     continue;
                 }
                 if (put_new(found, false)) scratch_.meets_new = true;
-                if (!(cache == block.cache)) break; // what was asked for lies elsewhere
+                if (!blocks.lie_in(cache)) break; // what was asked for lies elsewhere
             }
-            if (block.starts != 0) continue;
+            if (block->starts != 0) continue;
         }
         const auto *at = word;
         const auto *row = first;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/made_once.hpp"
-#include "models/merging.hpp"
+#include "models/merging_word.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 
@@ -40,17 +40,10 @@ class Bpe final : public Model {
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
         if (word.empty()) return;
-        const auto own = scratch.unknown ? NONE : vocabulary_.own_word(word);
-        if (own != NONE) {
-            out.push_back({own, 0, static_cast<std::uint32_t>(word.size())});
+        const std::uint32_t id = whole(word, scratch);
+        if (id != NONE) {
+            out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
             return;
-        }
-        if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
-            const std::uint32_t id = vocabulary_.words.find(word);
-            if (id < vocabulary_.pieces.size()) {
-                out.push_back({id, 0, static_cast<std::uint32_t>(word.size())});
-                return;
-            }
         }
         if (bytes_alone_ && word.size() <= FEW) {
             merge_bytes(word, scratch, out);
@@ -70,6 +63,42 @@ class Bpe final : public Model {
                 return true;
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
+    }
+    [[nodiscard]] bool encodes_together() const override {
+        return bytes_alone_ && pairs_.is_large();
+    }
+    void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
+                         const PutIds &put) const override {
+        MergingWord merging[TOGETHER];
+        std::uint8_t live[TOGETHER]; // of them
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            const std::uint32_t id = whole(words[i], scratch);
+            if (id != NONE) {
+                put(i, {&id, 1});
+                continue;
+            }
+            const auto *const ids = merging[i].ids();
+            spell_bytes(words[i], merging[i].ids());
+            const auto known = known_ranks(words[i], scratch);
+            merging[i].begin(static_cast<std::uint32_t>(words[i].size()), [&](std::uint32_t at) {
+                const std::uint32_t *const rank = known(at);
+                return rank != nullptr ? *rank : pairs_.rank(ids[at], ids[at + 1]);
+            });
+            live[count++] = static_cast<std::uint8_t>(i);
+        }
+        while (count > 0) {
+            for (std::size_t i = 0; i < count;) {
+                auto &word = merging[live[i]];
+                if (word.merge(pairs_)) {
+                    ++i;
+                    continue;
+                }
+                put(live[i], word.finish());
+                live[i] = live[--count];
+            }
+            for (std::size_t i = 0; i < count; ++i) merging[live[i]].ask(pairs_);
+        }
     }
     void warm() const override {
         if (bytes_alone_) make_ascii();
@@ -91,20 +120,26 @@ class Bpe final : public Model {
   private:
     static constexpr std::uint32_t FEW = FEW_SYMBOLS;
 
+    // The piece that a word becomes as a whole; NONE: it is merged.
+    [[nodiscard]] std::uint32_t whole(std::string_view word, const ModelScratch &scratch) const {
+        const auto own = scratch.unknown ? NONE : vocabulary_.own_word(word);
+        if (own != NONE) return own;
+        if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
+            const std::uint32_t id = vocabulary_.words.find(word);
+            if (id < vocabulary_.pieces.size()) return id;
+        }
+        return NONE;
+    }
+
+    void spell_bytes(std::string_view word, std::uint32_t *ids) const {
+        for (const char c : word) *ids++ = literal_.id[static_cast<unsigned char>(c)];
+    }
     // A short word in which every byte is a symbol.
     void merge_bytes(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
-        const auto count = static_cast<std::uint32_t>(word.size());
-        const auto byte = [&](std::uint32_t i) { return static_cast<unsigned char>(word[i]); };
-        for (std::uint32_t i = 0; i < count; ++i) ids[i] = literal_.id[byte(i)];
-        const auto *known = ascii_.get();
-        if (known == nullptr && ++scratch.words > MANY_WORDS) known = make_ascii();
+        spell_bytes(word, ids);
         merge(
-            ids, count,
-            [&](std::uint32_t at) {
-                const bool is_known = known != nullptr && (byte(at) | byte(at + 1)) < ASCII;
-                return is_known ? &(*known)[byte(at)][byte(at + 1)] : nullptr;
-            },
+            ids, static_cast<std::uint32_t>(word.size()), known_ranks(word, scratch),
             [](std::uint32_t at) { return at; }, out);
     }
     // Ranks of merges of two bytes of ASCII, which most words begin with.
@@ -119,6 +154,23 @@ class Bpe final : public Model {
             return ranks;
         });
     }
+    // The rank of the merge of a byte with the next one, or nothing.
+    struct KnownRanks {
+        const AsciiRanks *known;
+        std::string_view word;
+        const std::uint32_t *operator()(std::uint32_t at) const {
+            const auto left = static_cast<unsigned char>(word[at]);
+            const auto right = static_cast<unsigned char>(word[at + 1]);
+            const bool is_known = known != nullptr && (left | right) < ASCII;
+            return is_known ? &(*known)[left][right] : nullptr;
+        }
+    };
+    KnownRanks known_ranks(std::string_view word, ModelScratch &scratch) const {
+        const auto *known = ascii_.get();
+        if (known == nullptr && ++scratch.words > MANY_WORDS) known = make_ascii();
+        return {known, word};
+    }
+
     // A word of few characters, or bytes of unknown ones; false where it is another.
     bool merge_characters(std::string_view word, std::vector<Token> &out) const {
         if (word.size() > 4 * FEW) return false;

@@ -102,52 +102,90 @@ inline std::uint64_t least(const std::uint64_t *numbers, std::uint32_t count) {
     return std::min(even, odd);
 }
 
-// `first(at)` is the rank of the merge of a symbol with the next before anything is merged, or
-// NONE. `ask(at, next, end)` begins to look for that of a symbol with the next one, which goes to
-// `end`, and `rank(asked, at, next, end)` is it: the memory that two pairs wait for is on its way
-// before either is waited for. `join(at, rank)` makes both one. `take(at, end)` gets what remains.
-// There are up to FEW_SYMBOLS.
+// Up to FEW_SYMBOLS of them, and what merges.
+class FewSymbols {
+  public:
+    // `first(at)` is the rank of the merge of a symbol with the next one, or NONE.
+    template <typename First> void begin(std::uint32_t count, const First &first) {
+        count_ = count;
+        before_[0] = 0;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            before_[i + 1] = static_cast<std::uint8_t>(i);
+            behind_[i] = static_cast<std::uint8_t>(i + 1);
+        }
+        for (std::uint32_t i = 0; i + 1 < count; ++i) set(i, first(i));
+        merges_[count - 1] = merges_[count] = NEVER;
+    }
+
+    // A symbol that swallowed the next one: `left` and `next` are beside it now.
+    struct Merge {
+        std::uint32_t at;
+        std::uint32_t rank;
+        std::uint32_t left;
+        std::uint32_t next;
+    };
+    // Do the next merge; false where nothing merges any more. It changes the ranks of what
+    // has_left() and has_next() say, which are to be set.
+    bool merge(Merge &merge) {
+        const std::uint64_t best = least(merges_, count_);
+        if (best == NEVER) return false;
+        const auto at = static_cast<std::uint32_t>(best % FEW_SYMBOLS);
+        const std::uint32_t gone = behind_[at];
+        const std::uint8_t next = behind_[gone];
+        behind_[at] = next;
+        before_[next] = static_cast<std::uint8_t>(at);
+        merges_[gone] = NEVER;
+        merge = {at, static_cast<std::uint32_t>(best / FEW_SYMBOLS), before_[at], next};
+        if (!has_next(merge)) merges_[at] = NEVER;
+        return true;
+    }
+    static bool has_left(const Merge &merge) { return merge.at > 0; }
+    [[nodiscard]] bool has_next(const Merge &merge) const { return merge.next < count_; }
+    // The rank of the merge of a symbol with the next one, or NONE.
+    void set(std::uint32_t at, std::uint32_t rank) {
+        merges_[at] = rank == NONE ? NEVER : std::uint64_t{rank} * FEW_SYMBOLS + at;
+    }
+
+    // Where a symbol ends: where the next one begins.
+    [[nodiscard]] std::uint32_t end_of(std::uint32_t at) const { return behind_[at]; }
+    // Take what remains: from where to where each of them goes.
+    template <typename Take> void each(const Take &take) const {
+        for (std::uint32_t at = 0; at < count_; at = behind_[at]) take(at, end_of(at));
+    }
+
+  private:
+    static constexpr std::uint64_t NEVER = ~std::uint64_t{0};
+    std::uint64_t merges_[FEW_SYMBOLS + 1]; // with the next symbol: rank and place, or NEVER
+    std::uint8_t before_[FEW_SYMBOLS + 1];
+    std::uint8_t behind_[FEW_SYMBOLS];
+    std::uint32_t count_;
+};
+
+// `first(at)` is as above. `ask(at, next, end)` begins to look for the rank of a symbol with the
+// next one, which goes to `end`, and `rank(asked, at, next, end)` is it: the memory that two pairs
+// wait for is on its way before either is waited for. `join(at, rank)` makes both one. `take(at,
+// end)` gets what remains.
 template <typename First, typename Ask, typename Rank, typename Join, typename Take>
 void merge_few(std::uint32_t count, const First &first, const Ask &ask, const Rank &rank,
                const Join &join, const Take &take) {
-    constexpr std::uint64_t NEVER = ~std::uint64_t{0};
-    std::uint64_t merges[FEW_SYMBOLS + 1]; // with the next symbol: rank and place, or NEVER
-    std::uint8_t before[FEW_SYMBOLS + 1] = {};
-    std::uint8_t behind[FEW_SYMBOLS];
-    const auto number = [](std::uint32_t found, std::uint32_t at) {
-        return found == NONE ? NEVER : std::uint64_t{found} * FEW_SYMBOLS + at;
-    };
-    for (std::uint32_t i = 0; i < count; ++i) {
-        before[i + 1] = static_cast<std::uint8_t>(i);
-        behind[i] = static_cast<std::uint8_t>(i + 1);
-    }
-    for (std::uint32_t i = 0; i + 1 < count; ++i) merges[i] = number(first(i), i);
-    merges[count - 1] = merges[count] = NEVER;
-    while (true) {
-        const std::uint64_t best = least(merges, count);
-        if (best == NEVER) break;
-        const auto at = static_cast<std::uint32_t>(best % FEW_SYMBOLS);
-        const std::uint32_t gone = behind[at];
-        const std::uint8_t next = behind[gone];
-        join(at, static_cast<std::uint32_t>(best / FEW_SYMBOLS));
-        behind[at] = next;
-        before[next] = static_cast<std::uint8_t>(at);
-        merges[gone] = NEVER;
-        const std::uint32_t left = before[at];
-        const auto ask_left = [&] { return ask(left, at, next); };
-        if (next == count) {
-            merges[at] = NEVER;
-            if (at > 0) merges[left] = number(rank(ask_left(), left, at, next), left);
+    FewSymbols symbols;
+    symbols.begin(count, first);
+    FewSymbols::Merge done;
+    while (symbols.merge(done)) {
+        const auto [at, merged, left, next] = done;
+        join(at, merged);
+        if (!symbols.has_next(done)) {
+            if (FewSymbols::has_left(done))
+                symbols.set(left, rank(ask(left, at, next), left, at, next));
             continue;
         }
-        const auto asked = ask(at, next, behind[next]);
-        if (at > 0) {
-            const auto asked_left = ask_left();
-            merges[left] = number(rank(asked_left, left, at, next), left);
-        }
-        merges[at] = number(rank(asked, at, next, behind[next]), at);
+        const std::uint32_t end = symbols.end_of(next);
+        const auto asked = ask(at, next, end);
+        if (FewSymbols::has_left(done))
+            symbols.set(left, rank(ask(left, at, next), left, at, next));
+        symbols.set(at, rank(asked, at, next, end));
     }
-    for (std::uint32_t at = 0; at < count; at = behind[at]) take(at, behind[at]);
+    symbols.each(take);
 }
 
 template <typename Ranks, typename Join>

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.hpp"
 #include "base/reader.hpp"
 #include "tables/cache.hpp"
 #include "tables/opcodes.hpp"
@@ -86,6 +87,15 @@ class Model {
     // Append the tokens of one word.
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
+
+    // Whether some words together take less than one by one: what they wait for is asked for ahead.
+    [[nodiscard]] virtual bool encodes_together() const { return false; }
+    // The ids of some short words, TOGETHER at most, none of them empty: `put(word, ids)` gets the
+    // number of each and its ids, in any order.
+    static constexpr std::size_t TOGETHER = 16;
+    using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
+    virtual void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
+                                 const PutIds &put) const;
 
     // Make what is otherwise made when many words were encoded.
     virtual void warm() const {}

@@ -226,7 +226,15 @@ class PairTable {
     using Asked = std::uint64_t;
     static constexpr Asked NOWHERE = ~Asked{0};
     [[nodiscard]] Asked ask(std::uint32_t left, std::uint32_t right) const {
+        return ask(place(key(left, right)));
+    }
+    // The same in two steps: what the second one reads is on its way after the first.
+    [[nodiscard]] std::uint64_t prefetch_bit(std::uint32_t left, std::uint32_t right) const {
         const std::uint64_t at = place(key(left, right));
+        mtkit::prefetch(&bits_[(at >> bit_shift_) / 64]);
+        return at;
+    }
+    [[nodiscard]] Asked ask(std::uint64_t at) const {
         const std::uint64_t bit = at >> bit_shift_;
         if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return NOWHERE;
         const std::uint64_t slot = at & (slots_.size() - 1);
@@ -257,6 +265,9 @@ class PairTable {
         return rank(ask(left, right), left, right);
     }
 
+    // Whether it is larger than what the processor has close at hand.
+    [[nodiscard]] bool is_large() const { return slots_.size_bytes() > LARGE; }
+
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their
     // ranks, and need not be read.
     [[nodiscard]] std::uint32_t made(std::uint32_t rank) const {
@@ -265,6 +276,7 @@ class PairTable {
 
   private:
     static constexpr std::uint64_t FREE = ~std::uint64_t{0};
+    static constexpr std::size_t LARGE = 1U << 20;
     static constexpr std::uint64_t ALL[] = {~std::uint64_t{0}};
     static constexpr std::uint64_t NOTHING[] = {FREE};
 
