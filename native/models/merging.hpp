@@ -128,7 +128,7 @@ class FewSymbols {
     // has_left() and has_next() say, which are to be set.
     bool merge(Merge &merge) {
         const std::uint64_t best = least(merges_, count_);
-        if (best == NEVER) return false;
+        if (best >= NEVER) return false;
         const auto at = static_cast<std::uint32_t>(best % FEW_SYMBOLS);
         const std::uint32_t gone = behind_[at];
         const std::uint8_t next = behind_[gone];
@@ -143,7 +143,7 @@ class FewSymbols {
     [[nodiscard]] bool has_next(const Merge &merge) const { return merge.next < count_; }
     // The rank of the merge of a symbol with the next one, or NONE.
     void set(std::uint32_t at, std::uint32_t rank) {
-        merges_[at] = rank == NONE ? NEVER : std::uint64_t{rank} * FEW_SYMBOLS + at;
+        merges_[at] = std::uint64_t{rank} * FEW_SYMBOLS + at;
     }
 
     // Where a symbol ends: where the next one begins.
@@ -154,7 +154,7 @@ class FewSymbols {
     }
 
   private:
-    static constexpr std::uint64_t NEVER = ~std::uint64_t{0};
+    static constexpr std::uint64_t NEVER = std::uint64_t{NONE} * FEW_SYMBOLS; // and more
     std::uint64_t merges_[FEW_SYMBOLS + 1]; // with the next symbol: rank and place, or NEVER
     std::uint8_t before_[FEW_SYMBOLS + 1];
     std::uint8_t behind_[FEW_SYMBOLS];
