@@ -118,7 +118,7 @@ class Engine {
             placed;                  // those whose every byte stands for the character alone
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
         bool learned = false;        // the cache began with all short pieces that are UTF-8
-        bool meets_new = false;      // there were new words in the block that was put last
+        bool meets_new = false;      // there were new words where one looked last
         std::size_t seen = 0;        // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
@@ -243,7 +243,7 @@ class Engine {
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
-    bool encodes_together_ = false; // new words
+    bool encodes_together_ = false; // new words ahead, see Ids::meet()
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

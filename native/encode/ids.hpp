@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "encode/engine.hpp"
 #include "encode/word_blocks.hpp"
@@ -170,6 +172,7 @@ class Engine::Ids {
         const std::span<const std::string_view> together(words, unknown);
         scratch_.model.part = false;
         scratch_.model.unknown = scratch_.learned;
+        static_assert(Model::TOGETHER <= WordTable::TOGETHER);
         if (engine_.looks_words_up_ && !scratch_.learned)
             engine_.vocabulary_.words.prefetch(together);
         engine_.model_->encode_together(
@@ -275,12 +278,12 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     const auto *word = begin + start;
     while (word <= last) {
         if (word_starts != nullptr && WordBlocks::all_ascii(word)) {
-            const auto *block = &blocks.at(word, cache);
-            if (scratch_.meets_new && engine_.encodes_together_ && blocks.is_ahead(word)) {
+            const auto *block = &blocks.turn_to(word, cache);
+            if (scratch_.meets_new && engine_.encodes_together_ && blocks.is_unseen(word)) {
                 out_.end_at(room.to);
                 scratch_.meets_new = meet(blocks);
                 resume();
-                block = &blocks.at(word, cache);
+                block = &blocks.turn_to(word, cache);
             }
             blocks.go_on();
             const auto *asked = block->asked;
@@ -295,7 +298,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     continue;
                 }
                 if (put_new(found, false)) scratch_.meets_new = true;
-                if (!blocks.lie_in(cache)) break; // what was asked for lies elsewhere
+                if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
             if (block->starts != 0) continue;
         }

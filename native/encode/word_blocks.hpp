@@ -36,18 +36,18 @@ class WordBlocks {
     }
 
     // Whether words lie where they lay when they were asked for.
-    [[nodiscard]] bool lie_in(const WordCache::Fast &cache) const { return cache == cache_; }
+    [[nodiscard]] bool still_lie_in(const WordCache::Fast &cache) const { return cache == cache_; }
 
-    // The block that begins somewhere; it is in turn.
-    const Block &at(const unsigned char *place, const WordCache::Fast &cache) {
-        if (turn_ == end_ || block(turn_).begin != place || !lie_in(cache)) {
+    // The block that begins somewhere, which is in turn now.
+    const Block &turn_to(const unsigned char *place, const WordCache::Fast &cache) {
+        if (turn_ == end_ || block(turn_).begin != place || !still_lie_in(cache)) {
             cache_ = cache;
             turn_ = end_ = 0;
             ask(place);
         }
         return block(turn_);
     }
-    // The one behind it is in turn, where it has words.
+    // The one behind it is in turn; where this one has no words, turn_to() begins anew.
     void go_on() {
         const Block &done = block(turn_);
         if (done.starts == 0) return;
@@ -55,7 +55,7 @@ class WordBlocks {
     }
 
     // Ask for words of the block in turn and of those behind it; take those that Fast does not
-    // find, as long as `take` is true. What was looked at is no longer ahead.
+    // find, as long as `take` is true. What was looked at is not unseen.
     template <typename Take> void look_ahead(const Take &take) {
         while (end_ - turn_ < COUNT && block(end_ - 1).starts != 0) ask(block(end_ - 1).end);
         for (std::size_t i = turn_; i != end_; ++i) {
@@ -74,10 +74,10 @@ class WordBlocks {
             seen_ = word;
         }
     }
-    [[nodiscard]] bool is_ahead(const unsigned char *place) const { return place >= seen_; }
+    [[nodiscard]] bool is_unseen(const unsigned char *place) const { return place >= seen_; }
 
   private:
-    static constexpr std::size_t COUNT = 16;
+    static constexpr std::size_t COUNT = 16; // as far as one looks: few words are new in each
 
     Block &block(std::size_t number) { return blocks_[number % COUNT]; }
     void ask(const unsigned char *from) {

@@ -154,7 +154,8 @@ class FewSymbols {
     }
 
   private:
-    static constexpr std::uint64_t NEVER = std::uint64_t{NONE} * FEW_SYMBOLS; // and more
+    // What set() makes of NONE is no less, whatever the place.
+    static constexpr std::uint64_t NEVER = std::uint64_t{NONE} * FEW_SYMBOLS;
     std::uint64_t merges_[FEW_SYMBOLS + 1]; // with the next symbol: rank and place, or NEVER
     std::uint8_t before_[FEW_SYMBOLS + 1];
     std::uint8_t behind_[FEW_SYMBOLS];

@@ -1,22 +1,28 @@
-// A word that is merged beside others: what a merge waits for is asked for before the others do
-// theirs.
+// Words that are merged side by side: what a merge of one waits for is asked for before the others
+// do theirs.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "models/merging.hpp"
+#include "tables/tables.hpp"
 
 namespace mtkit {
 
+// One of them. begin() it with its ids, then merge() and ask() in turn until merge() is false.
 class MergingWord {
   public:
-    // `ids` are put where this says; `first(at)` is the rank of the merge of a symbol with the next
-    // one, or NONE.
+    // Room for the ids of its symbols.
     std::uint32_t *ids() { return ids_; }
+    // `first(at)` is the rank of the merge of a symbol with the next one, or NONE.
     template <typename First> void begin(std::uint32_t count, const First &first) {
         symbols_.begin(count, first);
         left_ = next_ = PairTable::NOWHERE;
     }
 
-    // Do one more merge; false where there is none. Then ask() comes before the next one.
+    // Do one more merge; false where there is none.
     bool merge(const PairTable &pairs) {
         if (left_ != PairTable::NOWHERE)
             symbols_.set(done_.left, pairs.rank(left_, ids_[done_.left], ids_[done_.at]));
@@ -25,15 +31,22 @@ class MergingWord {
         if (!symbols_.merge(done_)) return false;
         ids_[done_.at] = pairs.made(done_.rank);
         if (FewSymbols::has_left(done_))
-            left_ = pairs.prefetch_bit(ids_[done_.left], ids_[done_.at]);
-        if (symbols_.has_next(done_)) next_ = pairs.prefetch_bit(ids_[done_.at], ids_[done_.next]);
+            left_place_ = pairs.prefetch_bit(ids_[done_.left], ids_[done_.at]);
+        if (symbols_.has_next(done_))
+            next_place_ = pairs.prefetch_bit(ids_[done_.at], ids_[done_.next]);
         return true;
     }
+    // Ask for the pairs that it made with its neighbours.
     void ask(const PairTable &pairs) {
-        left_ = FewSymbols::has_left(done_) ? pairs.ask(left_) : PairTable::NOWHERE;
-        next_ = symbols_.has_next(done_) ? pairs.ask(next_) : PairTable::NOWHERE;
-        if (left_ == PairTable::NOWHERE) symbols_.set(done_.left, NONE);
-        if (next_ == PairTable::NOWHERE) symbols_.set(done_.at, NONE);
+        left_ = next_ = PairTable::NOWHERE;
+        if (FewSymbols::has_left(done_)) {
+            left_ = pairs.ask_at(left_place_);
+            if (left_ == PairTable::NOWHERE) symbols_.set(done_.left, NONE);
+        }
+        if (symbols_.has_next(done_)) {
+            next_ = pairs.ask_at(next_place_);
+            if (next_ == PairTable::NOWHERE) symbols_.set(done_.at, NONE);
+        }
     }
 
     // The ids that remain, in place.
@@ -46,8 +59,9 @@ class MergingWord {
   private:
     FewSymbols symbols_;
     std::uint32_t ids_[FEW_SYMBOLS];
-    FewSymbols::Merge done_; // the last one
-    // The pairs that it made with its neighbours: prefetch_bit(), then ask() of them.
+    FewSymbols::Merge done_; // the last one, and its pairs
+    PairTable::Place left_place_;
+    PairTable::Place next_place_;
     PairTable::Asked left_;
     PairTable::Asked next_;
 };

@@ -28,19 +28,6 @@ ByteIds ByteIds::literal(const Vocabulary &vocabulary) {
     return out;
 }
 
-void Model::encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
-                            const PutIds &put) const {
-    std::vector<Token> tokens;
-    std::vector<std::uint32_t> ids;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        tokens.clear();
-        ids.clear();
-        encode(words[i], scratch, tokens);
-        for (const auto &token : tokens) ids.push_back(token.id);
-        put(i, ids);
-    }
-}
-
 bool ByteIds::complete() const {
     return std::find(std::begin(id), std::end(id), NONE) == std::end(id);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -88,14 +89,15 @@ class Model {
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
 
-    // Whether some words together take less than one by one: what they wait for is asked for ahead.
+    // Whether it has a way to encode some words together that takes less than one by one: while one
+    // waits for memory, others go on.
     [[nodiscard]] virtual bool encodes_together() const { return false; }
-    // The ids of some short words, TOGETHER at most, none of them empty: `put(word, ids)` gets the
-    // number of each and its ids, in any order.
+    // That way, for short words, TOGETHER at most, none of them empty: `put(word, ids)` gets the
+    // number of each and its ids, in any order. More words than that wait for no less.
     static constexpr std::size_t TOGETHER = 16;
     using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
-    virtual void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
-                                 const PutIds &put) const;
+    virtual void encode_together(std::span<const std::string_view>, ModelScratch &,
+                                 const PutIds &) const {}
 
     // Make what is otherwise made when many words were encoded.
     virtual void warm() const {}

@@ -47,7 +47,6 @@ class RankBpe final : public Model {
             out.push_back({symbol.id, symbol.start, symbol.end});
     }
     [[nodiscard]] bool merges_bytes() const override { return raw_ && complete_; }
-    [[nodiscard]] bool encodes_together() const override { return merges_bytes(); }
     [[nodiscard]] bool looks_words_up() const override { return true; }
 
   private:

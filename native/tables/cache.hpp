@@ -151,12 +151,11 @@ class WordCache {
 
     static constexpr std::size_t USUAL_BYTES = 8U << 20;
 
-    // Whether so many bytes are enough for one.
-    static bool keeps(std::size_t most_bytes) { return most_bytes >= LEAST_BYTES; }
-    // One that takes about so many bytes at most.
+    // One that takes about so many bytes at most; none where they are too few.
     explicit WordCache(std::size_t most_bytes = USUAL_BYTES)
-        : most_bytes_(keeps(most_bytes) ? most_bytes : 0), most_groups_(groups_in(most_bytes_)),
-          most_many_(many_in(most_bytes_)), most_met_(std::min(most_bytes >> 9, MOST_MET)) {}
+        : most_bytes_(most_bytes < LEAST_BYTES ? 0 : most_bytes),
+          most_groups_(groups_in(most_bytes_)), most_many_(many_in(most_bytes_)),
+          most_met_(std::min(most_bytes >> 9, MOST_MET)) {}
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
 

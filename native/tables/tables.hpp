@@ -226,15 +226,16 @@ class PairTable {
     using Asked = std::uint64_t;
     static constexpr Asked NOWHERE = ~Asked{0};
     [[nodiscard]] Asked ask(std::uint32_t left, std::uint32_t right) const {
-        return ask(place(key(left, right)));
+        return ask_at(place(key(left, right)));
     }
     // The same in two steps: what the second one reads is on its way after the first.
-    [[nodiscard]] std::uint64_t prefetch_bit(std::uint32_t left, std::uint32_t right) const {
-        const std::uint64_t at = place(key(left, right));
+    using Place = std::uint64_t;
+    [[nodiscard]] Place prefetch_bit(std::uint32_t left, std::uint32_t right) const {
+        const Place at = place(key(left, right));
         mtkit::prefetch(&bits_[(at >> bit_shift_) / 64]);
         return at;
     }
-    [[nodiscard]] Asked ask(std::uint64_t at) const {
+    [[nodiscard]] Asked ask_at(Place at) const {
         const std::uint64_t bit = at >> bit_shift_;
         if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return NOWHERE;
         const std::uint64_t slot = at & (slots_.size() - 1);
@@ -265,7 +266,7 @@ class PairTable {
         return rank(ask(left, right), left, right);
     }
 
-    // Whether it is larger than what the processor has close at hand.
+    // Whether it is larger than a processor's second cache, as a rule.
     [[nodiscard]] bool is_large() const { return slots_.size_bytes() > LARGE; }
 
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their

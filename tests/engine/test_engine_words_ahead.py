@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 pytest.importorskip("mtkit._native")
 from mtkit import load
-from mtkit.engine import Engine, load_engine, tables
+from mtkit.engine import Engine, load_engine, stored_tables, tables
 from mtkit.unicode.byte_alphabet import to_letters
 
 if TYPE_CHECKING:
@@ -69,12 +69,16 @@ def test_ids_are_those_of_the_library(tmp_path: Path, *, ignore_merges: bool) ->
     spec = load(path).spec
     made = tables(spec)
     assert len(made["PAIR"]) > LARGE
+    texts = _texts(1, 120)
+    seeded = stored_tables(spec, [text.encode() for text in texts[::2]])
+    assert seeded["SEED"]
     engines: list[Any] = [
         load_engine(spec),
-        load_engine(spec, cache_bytes=1 << 17),  # which moves its words when they are too many
-        Engine(made, lambda: spec),  # which knows none
+        *(load_engine(spec, cache_bytes=size) for size in (0, 1 << 16, 1 << 17)),
+        Engine(made, lambda: spec),  # which knows no words, and moves those that it meets
+        Engine(seeded, lambda: spec),
     ]
-    for text in _texts(1, 120):
+    for text in texts:
         expected = reference.encode(text).ids
         for engine in engines:
             assert engine.encode_ids(text) == expected
