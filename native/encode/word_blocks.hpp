@@ -55,7 +55,7 @@ class WordBlocks {
     }
 
     // Ask for words of the block in turn and of those behind it; take those that Fast does not
-    // find, as long as `take` is true. What was looked at is not unseen.
+    // find, as long as `take` is true.
     template <typename Take> void look_ahead(const Take &take) {
         while (end_ - turn_ < COUNT && block(end_ - 1).starts != 0) ask(block(end_ - 1).end);
         for (std::size_t i = turn_; i != end_; ++i) {
@@ -74,6 +74,7 @@ class WordBlocks {
             seen_ = word;
         }
     }
+    // Whether look_ahead() has not yet come to a place.
     [[nodiscard]] bool is_unseen(const unsigned char *place) const { return place >= seen_; }
 
   private:

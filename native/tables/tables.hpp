@@ -266,7 +266,7 @@ class PairTable {
         return rank(ask(left, right), left, right);
     }
 
-    // Whether it is larger than a processor's second cache, as a rule.
+    // Whether it is larger than the L2 cache of most processors: what is looked up waits.
     [[nodiscard]] bool is_large() const { return slots_.size_bytes() > LARGE; }
 
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their

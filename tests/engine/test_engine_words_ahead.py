@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ LARGE = 1 << 20
 """Bytes of a table of pairs beyond which words are encoded together."""
 
 
-@cache
 def _file(*, ignore_merges: bool) -> str:
     """Return a tokenizer.json with 100,000 merges in any order."""
     rng = random.Random(5)
