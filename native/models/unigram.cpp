@@ -11,6 +11,7 @@
 #include "base/made_once.hpp"
 #include "models/character_borders.hpp"
 #include "models/foreign_characters.hpp"
+#include "models/short_lattice.hpp"
 #include "models/spelling.hpp"
 #include "steps/split_points.hpp"
 #include "tables/trie.hpp"
@@ -309,14 +310,60 @@ template <typename Sum> class Unigram final : public Model {
         node.from = better ? from : node.from;
     }
 
+    // Search a short segment; false: that is for search() to do, as sums may begin again, or
+    // something has no token.
+    bool search_short(std::string_view segment, std::size_t origin, ModelScratch &scratch,
+                      Answer &answer, double &distance) const {
+        const std::size_t size = segment.size();
+        if (std::isinf(doubt(size, answer.sum))) return false;
+        ShortLattice<Sum> lattice(size, static_cast<Sum>(answer.sum));
+        const auto trie = trie_; // what is written here is not in them
+        const auto scores = path_scores_;
+        std::size_t skipped = 0;
+        for (std::size_t start = 0; start < size;) {
+            const double here = lattice.score(start);
+            const std::size_t next = std::min(start + character_size(segment[start]), size);
+            bool is_known = false; // whether the character is a piece
+            if (next - start == 3 && unknown_.has(page_at(segment, start))) {
+                skipped += 3;
+            } else {
+                for (auto piece = trie.prefixes(segment, start); piece.next();) {
+                    const std::uint32_t id = piece.id();
+                    const double score = id < scores.size() ? scores[id] : 0;
+                    lattice.offer(start, piece.end(), id, static_cast<Sum>(score + here));
+                    is_known |= piece.end() == next;
+                }
+            }
+            if (!is_known) {
+                if (unk_ == NONE) return false;
+                lattice.offer(start, next, unk_, static_cast<Sum>(unk_score_ + here));
+            }
+            start = next;
+        }
+        scratch.skipped += skipped;
+        auto &path = scratch.stretches;
+        const auto place = static_cast<std::uint32_t>(origin);
+        distance =
+            lattice.best(size, [&](std::uint32_t start, std::uint32_t end, std::uint32_t id) {
+                path.push_back({place + start, place + end, id == unk_ ? NONE : id});
+            });
+        std::reverse(path.begin(), path.end());
+        answer.sum = lattice.score(size);
+        for (const auto &part : path) answer.put(part);
+        return true;
+    }
+
     // Add the best path of a segment, which is left in `scratch.stretches`; return how far the next
     // best is from it.
     double search(std::string_view segment, std::size_t origin, ModelScratch &scratch,
                   Answer &answer) const {
         auto &path = scratch.stretches;
         path.clear();
-        Nodes &nodes = nodes_of(scratch);
         const std::size_t size = segment.size();
+        if (double distance; size <= ShortLattice<Sum>::LONGEST &&
+                             search_short(segment, origin, scratch, answer, distance))
+            return distance;
+        Nodes &nodes = nodes_of(scratch);
         if (nodes.empty()) nodes.emplace_back();
         // Where nothing reaches over a place, every path goes through it: nodes are for what lies
         // between two such places.

@@ -1,0 +1,61 @@
+// The lattice of a short word: a node for each place, all of them there from the start.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace mtkit {
+
+// Scores are finite, sums of them too.
+template <typename Sum> class ShortLattice {
+  public:
+    static constexpr std::size_t LONGEST = 64; // bytes of a word
+
+    ShortLattice(std::size_t size, Sum sum) {
+        std::fill_n(scores_.begin(), size + 1, NEVER);
+        std::fill_n(rivals_.begin(), size + 1, NEVER);
+        scores_[0] = sum;
+    }
+
+    // The score of the best way to a place.
+    [[nodiscard]] Sum score(std::size_t at) const { return scores_[at]; }
+
+    // Offer a way from `start` to `end`; of equal ones the first counts. Which is better is hard to
+    // guess: that is no branch.
+    [[gnu::always_inline]] void offer(std::size_t start, std::size_t end, std::uint32_t id,
+                                      Sum score) {
+        const Sum known = scores_[end];
+        const std::uint64_t better = 0 - std::uint64_t{score > known};
+        scores_[end] = std::max(known, score);
+        rivals_[end] = std::max(rivals_[end], std::min(known, score));
+        const std::uint64_t step = std::uint64_t{id} << 32 | start;
+        steps_[end] = (steps_[end] & ~better) | (step & better);
+    }
+
+    // Give `put(start, end, id)` each step of the best way to `end`, the last one first; return how
+    // far the next best way is from it.
+    template <typename Put> double best(std::size_t end, const Put &put) const {
+        double distance = std::numeric_limits<double>::infinity();
+        for (auto at = static_cast<std::uint32_t>(end); at > 0;) {
+            const auto start = static_cast<std::uint32_t>(steps_[at]);
+            put(start, at, static_cast<std::uint32_t>(steps_[at] >> 32));
+            distance = std::min(distance, double{scores_[at]} - double{rivals_[at]});
+            at = start;
+        }
+        return distance;
+    }
+
+  private:
+    static constexpr Sum NEVER = -std::numeric_limits<Sum>::infinity();
+
+    // By place, of the best way there.
+    std::array<Sum, LONGEST + 1> scores_;
+    std::array<Sum, LONGEST + 1> rivals_; // of the next best one
+    // The id of its last step, above where that starts; not set where there is no way.
+    std::array<std::uint64_t, LONGEST + 1> steps_;
+};
+
+} // namespace mtkit
