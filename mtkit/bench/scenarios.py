@@ -168,6 +168,13 @@ def _decode_whole(job: Job) -> Costs:
     return _twice(job, lambda: decode(job.loaded, ids))
 
 
+def _batch(job: Job) -> Costs:
+    """Encode all lines in one call; what the first call imports is not measured."""
+    lines = job.text.splitlines(keepends=True)
+    job.library.batch(job.loaded, ["Hello"], 1)
+    return _twice(job, lambda: job.library.batch(job.loaded, lines, 1))
+
+
 def _offsets(job: Job) -> Costs:
     offsets = job.library.offsets
     assert offsets is not None
@@ -236,11 +243,7 @@ SCENARIOS = {
     "list": Scenario(lambda job: _twice(job, lambda: job.library.listed(job.loaded, job.text))),
     "documents": Scenario(lambda job: _twice(job, _each(job, documents(job.text)))),
     "lines": Scenario(lambda job: _twice(job, _each(job, job.text.splitlines(keepends=True)))),
-    "batch": Scenario(
-        lambda job: _twice(
-            job, lambda: job.library.batch(job.loaded, job.text.splitlines(keepends=True), 1)
-        )
-    ),
+    "batch": Scenario(_batch),
     "offsets": Scenario(_offsets, needs="offsets"),
     "decode all": Scenario(_decode_whole, needs="decode"),
     "1 thread": Scenario(lambda job: _threads(job, 1)),
