@@ -9,10 +9,10 @@
 
 namespace mtkit {
 
-// Scores are finite, sums of them too.
+// Scores and sums of them are finite: NEVER is below them, so that a first offer is taken.
 template <typename Sum> class ShortLattice {
   public:
-    static constexpr std::size_t LONGEST = 64; // bytes of a word
+    static constexpr std::size_t MOST_BYTES = 64; // of a word
 
     ShortLattice(std::size_t size, Sum sum) {
         std::fill_n(scores_.begin(), size + 1, NEVER);
@@ -37,7 +37,7 @@ template <typename Sum> class ShortLattice {
 
     // Give `put(start, end, id)` each step of the best way to `end`, the last one first; return how
     // far the next best way is from it.
-    template <typename Put> double best(std::size_t end, const Put &put) const {
+    template <typename Put> double path(std::size_t end, const Put &put) const {
         double distance = std::numeric_limits<double>::infinity();
         for (auto at = static_cast<std::uint32_t>(end); at > 0;) {
             const auto start = static_cast<std::uint32_t>(steps_[at]);
@@ -52,10 +52,11 @@ template <typename Sum> class ShortLattice {
     static constexpr Sum NEVER = -std::numeric_limits<Sum>::infinity();
 
     // By place, of the best way there.
-    std::array<Sum, LONGEST + 1> scores_;
-    std::array<Sum, LONGEST + 1> rivals_; // of the next best one
-    // The id of its last step, above where that starts; not set where there is no way.
-    std::array<std::uint64_t, LONGEST + 1> steps_;
+    std::array<Sum, MOST_BYTES + 1> scores_;
+    std::array<Sum, MOST_BYTES + 1> rivals_; // of the next best one
+    // The id of its last step, above where that starts; not set before the first offer, which
+    // reads it and takes nothing of it.
+    std::array<std::uint64_t, MOST_BYTES + 1> steps_;
 };
 
 } // namespace mtkit

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <type_traits>
 
 #include "base/made_once.hpp"
@@ -310,47 +311,43 @@ template <typename Sum> class Unigram final : public Model {
         node.from = better ? from : node.from;
     }
 
-    // Search a short segment; false: that is for search() to do, as sums may begin again, or
-    // something has no token.
-    bool search_short(std::string_view segment, std::size_t origin, ModelScratch &scratch,
-                      Answer &answer, double &distance) const {
+    // Search a short segment; nothing: search() has to, as sums may begin again or are not finite,
+    // a character has no token, or characters stand there that it passes at once.
+    std::optional<double> search_short(std::string_view segment, std::size_t origin,
+                                       ModelScratch &scratch, Answer &answer) const {
         const std::size_t size = segment.size();
-        if (std::isinf(doubt(size, answer.sum))) return false;
+        if (std::isinf(doubt(size, answer.sum))) return std::nullopt;
         ShortLattice<Sum> lattice(size, static_cast<Sum>(answer.sum));
-        const auto trie = trie_; // what is written here is not in them
+        // Copies: no write below can change them, so that they stay in registers.
+        const auto trie = trie_;
         const auto scores = path_scores_;
-        std::size_t skipped = 0;
         for (std::size_t start = 0; start < size;) {
             const double here = lattice.score(start);
             const std::size_t next = std::min(start + character_size(segment[start]), size);
+            if (next - start == 3 && unknown_.has(page_at(segment, start))) return std::nullopt;
             bool is_known = false; // whether the character is a piece
-            if (next - start == 3 && unknown_.has(page_at(segment, start))) {
-                skipped += 3;
-            } else {
-                for (auto piece = trie.prefixes(segment, start); piece.next();) {
-                    const std::uint32_t id = piece.id();
-                    const double score = id < scores.size() ? scores[id] : 0;
-                    lattice.offer(start, piece.end(), id, static_cast<Sum>(score + here));
-                    is_known |= piece.end() == next;
-                }
+            for (auto piece = trie.prefixes(segment, start); piece.next();) {
+                const std::uint32_t id = piece.id();
+                const double score = id < scores.size() ? scores[id] : 0;
+                lattice.offer(start, piece.end(), id, static_cast<Sum>(score + here));
+                is_known |= piece.end() == next;
             }
             if (!is_known) {
-                if (unk_ == NONE) return false;
+                if (unk_ == NONE) return std::nullopt;
                 lattice.offer(start, next, unk_, static_cast<Sum>(unk_score_ + here));
             }
             start = next;
         }
-        scratch.skipped += skipped;
         auto &path = scratch.stretches;
         const auto place = static_cast<std::uint32_t>(origin);
-        distance =
-            lattice.best(size, [&](std::uint32_t start, std::uint32_t end, std::uint32_t id) {
+        const double distance =
+            lattice.path(size, [&](std::uint32_t start, std::uint32_t end, std::uint32_t id) {
                 path.push_back({place + start, place + end, id == unk_ ? NONE : id});
             });
         std::reverse(path.begin(), path.end());
         answer.sum = lattice.score(size);
         for (const auto &part : path) answer.put(part);
-        return true;
+        return distance;
     }
 
     // Add the best path of a segment, which is left in `scratch.stretches`; return how far the next
@@ -360,9 +357,9 @@ template <typename Sum> class Unigram final : public Model {
         auto &path = scratch.stretches;
         path.clear();
         const std::size_t size = segment.size();
-        if (double distance; size <= ShortLattice<Sum>::LONGEST &&
-                             search_short(segment, origin, scratch, answer, distance))
-            return distance;
+        if (size <= ShortLattice<Sum>::MOST_BYTES)
+            if (const auto distance = search_short(segment, origin, scratch, answer))
+                return *distance;
         Nodes &nodes = nodes_of(scratch);
         if (nodes.empty()) nodes.emplace_back();
         // Where nothing reaches over a place, every path goes through it: nodes are for what lies

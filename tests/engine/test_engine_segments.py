@@ -51,6 +51,8 @@ def test_words_that_come_again(precision: str, scale: float, warm: bool) -> None
         spec = drawn(rng, precision, scale)
         words = ["".join(rng.choices(LETTERS + "x", k=rng.randint(1, 9))) for _ in range(20)]
         words += ["", "▁", "a" * 300, "é" * 128]
+        for end in ("", "一"):
+            words += ["".join(rng.choices("abc", k=k)) + end for k in range(57, 64)]
         words += ["".join(rng.choices(LETTERS + UNKNOWN, k=120)) for _ in range(3)]
         words += ["".join(rng.choices(LETTERS + "是丁" * 4, k=20)) for _ in range(3)]
         with Both(spec) as both:
