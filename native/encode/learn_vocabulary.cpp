@@ -34,15 +34,15 @@ class Engine::Learner {
 
     [[nodiscard]] bool has_room() const { return left_ > 0; }
 
-    // A word of the model, or part of one, and the text that the cache is asked for.
-    void add(std::string_view word, std::string_view text, bool part = false) {
+    // A piece as a word of the model, or as part of one, and the text that the cache is asked for.
+    void add(std::uint32_t piece, std::string_view text, bool part = false) {
         if (left_ == 0 || text.empty() || text.size() > WordCache::SHORT) return;
-        words_.push_back(word);
+        pieces_.push_back(piece);
         parts_.push_back(part);
         asked_.emplace_back(text, part);
         cache_.prefetch_short(asked_.back());
         --left_;
-        if (words_.size() == WordTable::TOGETHER) put_all();
+        if (pieces_.size() == TOGETHER) put_all();
     }
 
     // A word of any length, as if it had been met.
@@ -52,6 +52,7 @@ class Engine::Learner {
     }
 
   private:
+    static constexpr std::size_t TOGETHER = 64;
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
         ids_.clear();
@@ -59,12 +60,15 @@ class Engine::Learner {
         for (const auto &token : scratch_.tokens) ids_.push_back(token.id);
     }
     void put_all() {
-        engine_.vocabulary_.words.prefetch(words_);
-        for (std::size_t i = 0; i < words_.size(); ++i) {
-            encode(words_[i], parts_[i]);
+        for (std::size_t i = 0; i < pieces_.size(); ++i) {
+            const std::uint32_t piece = pieces_[i];
+            if (engine_.vocabulary_.is_own_word(piece))
+                ids_.assign(1, piece);
+            else
+                encode(engine_.vocabulary_.pieces[piece], parts_[i]);
             cache_.seed(asked_[i], ids_.data(), ids_.size());
         }
-        words_.clear();
+        pieces_.clear();
         parts_.clear();
         asked_.clear();
     }
@@ -73,7 +77,7 @@ class Engine::Learner {
     Scratch &scratch_;
     WordCache &cache_;
     std::size_t left_;
-    std::vector<std::string_view> words_;
+    std::vector<std::uint32_t> pieces_;
     std::vector<bool> parts_;
     std::vector<WordCache::Word> asked_; // short ones, which need their text no more
     std::vector<std::uint32_t> ids_;
@@ -94,18 +98,18 @@ void Engine::learn_vocabulary() {
         for (const std::string ends : {"\n", "\n\n"})
             for (std::size_t count = 1; count <= DEEPEST_INDENTATION; ++count)
                 learner.meet(ends + std::string(count, ' '));
-        for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id) {
+        for (std::uint32_t id = 0; id < pieces.size() && learner.has_room(); ++id) {
             const auto piece = pieces[id];
             if (valid_prefix(piece) != piece.size()) continue;
-            learner.add(piece, piece);
-            if (!is_ascii(piece)) learner.add(piece, piece, true);
+            learner.add(id, piece);
+            if (!is_ascii(piece)) learner.add(id, piece, true);
         }
         scratch.learned = learner.has_room() && !model_->takes_words_whole();
     } else if (chunks != nullptr && chunks->images) {
         Learner learner(*this, scratch, scratch.chunks);
         std::string text;
-        for (std::size_t id = 0; id < pieces.size() && learner.has_room(); ++id)
-            if (chunks->text_of(pieces[id], text)) learner.add(pieces[id], text);
+        for (std::uint32_t id = 0; id < pieces.size() && learner.has_room(); ++id)
+            if (chunks->text_of(pieces[id], text)) learner.add(id, text);
     }
     touch_memory_for_ids();
 }

@@ -128,12 +128,15 @@ struct Vocabulary {
     bool raw = false;                        // pieces and words are raw bytes
     std::span<const std::uint8_t> own_words; // OWNW
 
+    // Whether a piece, as a word, is known to become itself.
+    [[nodiscard]] bool is_own_word(std::uint32_t id) const {
+        return id / 8 < own_words.size() && (own_words[id / 8] >> (id % 8) & 1) != 0;
+    }
     // The piece that a word is known to become; NONE: the model has to say.
     [[nodiscard]] std::uint32_t own_word(std::string_view word) const {
         if (own_words.empty()) return NONE;
         const std::uint32_t id = words.find(word);
-        if (id / 8 >= own_words.size() || (own_words[id / 8] >> (id % 8) & 1) == 0) return NONE;
-        return id;
+        return is_own_word(id) ? id : NONE;
     }
 };
 
