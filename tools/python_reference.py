@@ -119,6 +119,9 @@ def _documentation(found: object) -> Iterator[str]:
         entries = re.split(r"\n(?=\S)", textwrap.dedent(rest))
         if heading != "Args:":
             yield f"{heading}\n"
+        if heading == "Returns:":
+            yield _marked(" ".join(rest.split())) + "\n"
+            continue
         for entry in entries:
             name, _, meaning = entry.partition(":")
             yield f"- `{name}`: {_marked(' '.join(meaning.split()))}"

@@ -131,6 +131,7 @@ class _Run:
         self.plan = plan
         self.folder = folder
         self.files = files_of(tokenizer, folder)
+        self.own_form = self.files.get("mtok") if tokenizer.format_name != "mtok" else None
         self.libraries = libraries
         self.states: dict[str, dict[str, Any]] = {}
         self.processes: dict[str, Process] = {}
@@ -221,14 +222,14 @@ class _Run:
             if number > 1 and self.spent.get(key, 0) > _ENOUGH_SECONDS:
                 continue
             paths = [("", scenario)]
-            if name == OWN and scenario == "load" and "mtok" in self.files:
-                paths.append((self.files["mtok"], _OWN_FORM))
+            if name == OWN and scenario == "load" and self.own_form is not None:
+                paths.append((self.own_form, _OWN_FORM))
             for path, shown in paths:
                 found = self._asked(process, scenario, text, path)
                 self.spent[key] = self.spent.get(key, 0) + found.get("seconds", _ENOUGH_SECONDS)
                 for part, cost in found.get("costs", {}).items():
                     self._add(shown, text, part, entry.unit, name, cost)
-                    if scenario == "load" and name != OWN and "mtok" in self.files:
+                    if scenario == "load" and name != OWN and self.own_form is not None:
                         self._add(_OWN_FORM, text, part, entry.unit, name, cost)
 
     def _asked(self, process: Process, scenario: str, text: str, path: str) -> dict[str, Any]:
@@ -256,7 +257,7 @@ class _Run:
             for name in self.processes:
                 library, module = self.libraries[name]
                 given = file_for(library, self.files, self.tokenizer.source) or ""
-                own = self.files.get("mtok", given) if name == OWN else given
+                own = self.own_form or given if name == OWN else given
                 size = len(content.encode())
                 try:
                     for part, cost in instructions(name, module, own, path, size):

@@ -63,7 +63,7 @@ def bench(
     Libraries that are installed are taken: tokenizers, transformers, gigatoken, snaptokens,
     nanotoken, tiktoken, sentencepiece, and those that a Python file given with --peers describes.
     Each has a process of its own; ids are compared first, and one with wrong ids has no ratio.
-    Rounds are interleaved; a ratio says how many times mtkit is as fast, the median of the rounds.
+    Rounds are interleaved; a ratio says how many times as fast mtkit is, the median of the rounds.
     Times are CPU time.
 
     Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, least, greatest.

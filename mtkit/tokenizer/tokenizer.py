@@ -175,7 +175,8 @@ class Tokenizer:
 
         Args:
             texts: The texts.
-            threads: How many threads share the work.
+            threads: How many threads share the work at most: there is one for each 64 kB of text,
+                and no more of them than processors.
             options: Those of ``encode_ids``.
 
         Returns:

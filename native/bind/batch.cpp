@@ -46,9 +46,12 @@ class Batch {
         }
     }
 
-    // Encode, the GIL released; `threads` at most, this one among them.
+    // Encode, the GIL released; `threads` at most, this one among them: no more than there are
+    // processors, and than have enough to do.
     void run(std::size_t threads) {
+        threads = std::min<std::size_t>(threads, std::max(1U, std::thread::hardware_concurrency()));
         cut(threads > 1 ? threads * SHARES : 1);
+        threads = std::min({threads, shares_.size(), bytes_ / LEAST_BYTES + 1});
         const nb::gil_scoped_release unlocked;
         std::atomic<std::size_t> next = 0;
         const auto work = [&] {
@@ -56,7 +59,7 @@ class Batch {
         };
         std::vector<std::thread> others;
         try {
-            while (others.size() + 1 < std::min(threads, shares_.size())) others.emplace_back(work);
+            while (others.size() + 1 < threads) others.emplace_back(work);
         } catch (const std::system_error &) { // as many as the system gives
         }
         work();
@@ -114,6 +117,8 @@ class Batch {
 
     static constexpr std::size_t LEFT = ~std::size_t{0};
     static constexpr std::size_t SHARES = 8; // for each thread, as texts take unlike long
+    // For each thread but the first: starting it takes as long.
+    static constexpr std::size_t LEAST_BYTES = 64U << 10;
     const mtkit::Engine &engine_;
     bool add_special_tokens_;
     Choice parse_special_;

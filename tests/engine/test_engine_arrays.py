@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BATCH = [*TEXTS, *random_texts(31, 40)]
 SURROGATE = "\ud800"
+BUSY_BYTES = 320 << 10  # of a batch that keeps some threads busy
 
 
 class Counted:
@@ -58,10 +59,12 @@ def test_a_batch_is_its_texts_on_any_number_of_threads(name: str, threads: int) 
     tokenizer = Tokenizer(fixture(name))
     texts = [text for text in BATCH if isinstance(answer(tokenizer.encode_ids, text), list)]
     assert len(texts) > 30
+    size = sum(len(text.encode() if isinstance(text, str) else text) for text in texts)
+    times = (BUSY_BYTES // size + 1) if threads > 1 else 1  # less is one thread's
     for options in ({}, {"add_special_tokens": False}, {"parse_special": False}):
-        wanted = [tokenizer.encode_ids(text, **options) for text in texts]
-        assert tokenizer.encode_batch_ids(texts, threads=threads, **options) == wanted
-        found = tokenizer.encode_batch_arrays(texts, threads=threads, **options)
+        wanted = [tokenizer.encode_ids(text, **options) for text in texts] * times
+        assert tokenizer.encode_batch_ids(texts * times, threads=threads, **options) == wanted
+        found = tokenizer.encode_batch_arrays(texts * times, threads=threads, **options)
         assert rows(*found) == wanted
 
 

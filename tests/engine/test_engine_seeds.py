@@ -108,6 +108,17 @@ def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, mtkit: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("content", "said"), [(b"", "is empty"), (b"a word\n\0", "not text")])
+def test_what_is_no_text_is_refused(content: bytes, said: str, tmp_path: Path, mtkit: Run) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.write_bytes(content)
+    done = mtkit("convert", FIXTURES / NAMES[0], tmp_path / "x.mtok", "--seed-corpus", corpus)
+    assert done.returncode == 2
+    assert said.encode() in done.stderr
+    assert b"corpus" in done.stderr
+    assert list(tmp_path.iterdir()) == [corpus]
+
+
 def test_words_that_no_tables_can_hold_are_refused(tmp_path: Path) -> None:
     """Sampling is the pipeline's: written without tables, the corpus would be passed over."""
     (tmp_path / "a.txt").write_text(CORPUS)

@@ -61,13 +61,20 @@ def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping
 def _texts(paths: Sequence[str]) -> Iterator[bytes]:
     """Yield files in pieces that end with a line; what is not UTF-8 counts as U+FFFD."""
     for path in paths:
+        is_empty = True
         try:
             with open(path, "rb") as file:
                 while block := file.read(_PIECE):
                     block += file.readline(_PIECE)
+                    if b"\0" in block:
+                        raise UsageError("is not text: it has zero bytes", source=path)
+                    is_empty = False
                     yield block.decode(errors="replace").encode()
         except OSError as error:
-            raise UsageError(error.strerror or str(error), source=path) from None
+            problem = error.strerror or str(error)
+            raise UsageError(problem, source=path or "the text of seeds") from None
+        if is_empty:
+            raise UsageError("is empty: there are no words to know", source=path)
 
 
 def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
