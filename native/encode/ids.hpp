@@ -89,6 +89,10 @@ class Engine::Ids {
     // last word in it; or what a lane passes and what it then reads, and a character.
     static constexpr std::size_t MARGIN = WordBlocks::BLOCK + WordCache::READ;
 
+    // Looking ahead takes as long as it saves where fewer of so many bytes are new.
+    static constexpr std::size_t MANY_NEWS = 6;
+    static constexpr std::ptrdiff_t NEWS_BYTES = 1 << 10;
+
     static const char *end_of(std::string_view text) { return text.data() + text.size(); }
 
     // Words that begin at `start` or later, `margin` bytes before the end at the latest.
@@ -149,8 +153,8 @@ class Engine::Ids {
             scratch_.cache.put(word, ids.data(), ids.size());
     }
     // New words of blocks ahead are encoded together: most of the time that one takes is spent
-    // waiting for memory. Whether there are any.
-    [[gnu::noinline]] bool meet(WordBlocks &blocks) {
+    // waiting for memory. How many there are.
+    [[gnu::noinline]] std::size_t meet(WordBlocks &blocks) {
         std::string_view words[Model::TOGETHER];
         std::size_t count = 0;
         blocks.look_ahead([&](std::string_view word) {
@@ -179,7 +183,7 @@ class Engine::Ids {
             together, scratch_.model, [&](std::size_t i, std::span<const std::uint32_t> ids) {
                 scratch_.cache.put({together[i], false}, ids.data(), ids.size());
             });
-        return count > 0;
+        return count;
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
@@ -276,14 +280,20 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     resume();
     WordBlocks blocks(cache, word_starts, last, stop);
     const auto *word = begin + start;
+    const auto *counted = word; // new words from here on
     while (word <= last) {
         if (word_starts != nullptr && WordBlocks::all_ascii(word)) {
             const auto *block = &blocks.turn_to(word, cache);
-            if (scratch_.meets_new && engine_.encodes_together_ && blocks.is_unseen(word)) {
-                out_.end_at(room.to);
-                scratch_.meets_new = meet(blocks);
-                resume();
-                block = &blocks.turn_to(word, cache);
+            if (engine_.encodes_together_ && blocks.is_unseen(word)) {
+                if (scratch_.news >= MANY_NEWS) {
+                    out_.end_at(room.to);
+                    scratch_.news = meet(blocks);
+                    resume();
+                    block = &blocks.turn_to(word, cache);
+                } else if (word - counted >= NEWS_BYTES) {
+                    counted = word;
+                    scratch_.news = 0;
+                }
             }
             blocks.go_on();
             const auto *asked = block->asked;
@@ -297,7 +307,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                if (put_new(found, false)) scratch_.meets_new = true;
+                if (put_new(found, false)) ++scratch_.news;
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
             if (block->starts != 0) continue;
