@@ -182,7 +182,7 @@ def _show(document: Mapping[str, Any], *, everything: bool) -> None:
         screen.line()
     machine, settings = document["machine"], document["settings"]
     rounds = counted(settings["rounds"], "round")
-    remarks = [f"times {OWN} is as fast: median of {rounds}", machine["cpu"]]
+    remarks = [f"how many times as fast {OWN} is: median of {rounds}", machine["cpu"]]
     remarks += [f"Python {machine['python']}", *["every figure: --all"] * (not everything)]
     screen.line(*joined([part("dim", remark) for remark in remarks]))
 
