@@ -77,8 +77,8 @@ def files_of(tokenizer: Tokenizer, folder: str) -> dict[str, str]:
             if os.path.exists(path):
                 found.setdefault(name, path)
     for module, values in ((mtok, (("tables", "yes"),)), (tiktoken, ())):
-        if tokenizer.format_name == module.NAME:
-            continue
+        if tokenizer.format_name == module.NAME == mtok.NAME:
+            continue  # the file itself is measured
         try:
             files = module.write(tokenizer.spec, WriteOptions(values=values)).files
         except UnsupportedError:

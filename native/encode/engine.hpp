@@ -118,7 +118,7 @@ class Engine {
             placed;                  // those whose every byte stands for the character alone
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
         bool learned = false;        // the cache began with all short pieces that are UTF-8
-        std::size_t news = 0;        // words of the last kilobyte that were new
+        std::size_t new_words = 0;   // of the last kilobyte
         std::size_t seen = 0;        // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;

@@ -90,8 +90,8 @@ class Engine::Ids {
     static constexpr std::size_t MARGIN = WordBlocks::BLOCK + WordCache::READ;
 
     // Looking ahead takes as long as it saves where fewer of so many bytes are new.
-    static constexpr std::size_t MANY_NEWS = 6;
-    static constexpr std::ptrdiff_t NEWS_BYTES = 1 << 10;
+    static constexpr std::size_t MANY_NEW_WORDS = 6;
+    static constexpr std::ptrdiff_t COUNTED_BYTES = 1 << 10;
 
     static const char *end_of(std::string_view text) { return text.data() + text.size(); }
 
@@ -285,14 +285,14 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         if (word_starts != nullptr && WordBlocks::all_ascii(word)) {
             const auto *block = &blocks.turn_to(word, cache);
             if (engine_.encodes_together_ && blocks.is_unseen(word)) {
-                if (scratch_.news >= MANY_NEWS) {
+                if (scratch_.new_words >= MANY_NEW_WORDS) {
                     out_.end_at(room.to);
-                    scratch_.news = meet(blocks);
+                    scratch_.new_words = meet(blocks);
                     resume();
                     block = &blocks.turn_to(word, cache);
-                } else if (word - counted >= NEWS_BYTES) {
+                } else if (word - counted >= COUNTED_BYTES) {
                     counted = word;
-                    scratch_.news = 0;
+                    scratch_.new_words = 0;
                 }
             }
             blocks.go_on();
@@ -307,7 +307,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                if (put_new(found, false)) ++scratch_.news;
+                if (put_new(found, false)) ++scratch_.new_words;
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
             if (block->starts != 0) continue;

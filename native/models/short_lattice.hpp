@@ -20,11 +20,11 @@ template <typename Sum> class ShortLattice {
         scores_[0] = sum;
     }
 
-    // The score of the best way to a place.
+    // The score of the best path to a place.
     [[nodiscard]] Sum score(std::size_t at) const { return scores_[at]; }
 
-    // Offer a way from `start` to `end`; of equal ones the first counts. Which is better is hard to
-    // guess: that is no branch.
+    // Offer a step from `start` to `end`; of equal ones the first counts. Which is better is hard
+    // to guess: that is no branch.
     [[gnu::always_inline]] void offer(std::size_t start, std::size_t end, std::uint32_t id,
                                       Sum score) {
         const Sum known = scores_[end];
@@ -35,8 +35,8 @@ template <typename Sum> class ShortLattice {
         steps_[end] = (steps_[end] & ~better) | (step & better);
     }
 
-    // Give `put(start, end, id)` each step of the best way to `end`, the last one first; return how
-    // far the next best way is from it.
+    // Give `put(start, end, id)` each step of the best path to `end`, the last one first; return
+    // how far the next best one is from it.
     template <typename Put> double path(std::size_t end, const Put &put) const {
         double distance = std::numeric_limits<double>::infinity();
         for (auto at = static_cast<std::uint32_t>(end); at > 0;) {
@@ -51,7 +51,7 @@ template <typename Sum> class ShortLattice {
   private:
     static constexpr Sum NEVER = -std::numeric_limits<Sum>::infinity();
 
-    // By place, of the best way there.
+    // By place, of the best path there.
     std::array<Sum, MOST_BYTES + 1> scores_;
     std::array<Sum, MOST_BYTES + 1> rivals_; // of the next best one
     // The id of its last step, above where that starts; not set before the first offer, which
