@@ -7,6 +7,7 @@
 #include <array>
 #include <bitset>
 
+#include "base/made_once.hpp"
 #include "models/models.hpp"
 #include "steps/seams.hpp"
 #include "steps/steps.hpp"
@@ -103,6 +104,7 @@ class Form final : public Normalizer {
         std::size_t inert = 0; // start of the last inert character
         std::size_t copied = 0;
         std::vector<Marked> marks;
+        const auto *const stable = stable_in(text);
         while (at < text.size()) {
             while (is_quiet(text, at)) {
                 inert = at;
@@ -115,7 +117,7 @@ class Form final : public Normalizer {
                 inert = at - 1;
                 continue;
             }
-            if (!active_[c.value]) {
+            if (!active_[c.value] || (stable != nullptr && c.value < PAGED && (*stable)[c.value])) {
                 inert = at;
                 at += c.size;
                 continue;
@@ -138,6 +140,35 @@ class Form final : public Normalizer {
         return true;
     }
 
+    // Composed characters below PAGED that stay as they are wherever they stand, which is how texts
+    // usually have them: what they are decomposed into is composed again, and nothing of it can be
+    // composed with the character in front.
+    [[nodiscard]] std::unique_ptr<Paged<bool>> make_stable() const {
+        auto stable = std::make_unique<Paged<bool>>(false);
+        std::vector<Marked> marks;
+        std::string character;
+        for (std::size_t i = 0; i < compositions_.size(); i += 3) {
+            const char32_t c = compositions_[i + 2];
+            std::string_view parts;
+            if (!decompositions_.find(c, parts) || parts.empty() || active_[decode(parts, 0).value])
+                continue;
+            character.clear();
+            append(character, c);
+            normalize(character, marks);
+            if (marks.size() == 1 && marks[0].value == c && order(c) == 0)
+                stable->put(c, c + 1, true);
+        }
+        for (std::size_t i = 0; i < compositions_.size(); i += 3)
+            stable->put(compositions_[i + 1], compositions_[i + 1] + 1, false);
+        return stable;
+    }
+    // Those of a text; null where it is too short for them to be made.
+    [[nodiscard]] const Paged<bool> *stable_in(std::string_view text) const {
+        if (!composed_) return nullptr;
+        const auto *const made = stable_.get();
+        if (made != nullptr || text.size() < WORTH_MAKING) return made;
+        return stable_.make([this] { return make_stable(); });
+    }
     void mark(std::size_t c) {
         if (c >= LIMIT) return;
         active_[c] = true;
@@ -243,11 +274,13 @@ class Form final : public Normalizer {
 
     bool composed_;
     CodePointMap decompositions_;
-    std::vector<std::uint32_t> classes_;      // start << 8 | class, of each run
-    std::vector<std::uint32_t> compositions_; // first, second, composed; ascending
-    std::bitset<LIMIT> active_;               // characters that a form may change
-    PageSet busy_;                            // pages with some of them
-    bool ascii_ = false;                      // whether some of them are ASCII
+    std::vector<std::uint32_t> classes_;                  // start << 8 | class, of each run
+    std::vector<std::uint32_t> compositions_;             // first, second, composed; ascending
+    std::bitset<LIMIT> active_;                           // characters that a form may change
+    PageSet busy_;                                        // pages with some of them
+    bool ascii_ = false;                                  // whether some of them are ASCII
+    static constexpr std::size_t WORTH_MAKING = 1U << 10; // bytes of a text
+    MadeOnce<Paged<bool>> stable_;                        // see make_stable()
 };
 
 } // namespace
