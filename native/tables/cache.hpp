@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/forks.hpp"
 #include "base/hash.hpp"
 #include "base/large_pages.hpp"
 #include "base/prefetch.hpp"
@@ -235,6 +236,8 @@ class WordCache {
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (most_bytes_ == 0) return;
+        if (forks_ != Forks::count()) [[unlikely]]
+            met_after_fork();
         if (word.is_short() && has_room_for(count)) {
             if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
                 grow(std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
@@ -405,6 +408,22 @@ class WordCache {
         young_.put(word.stored(), ids, count, most_stored());
     }
 
+    // Memory that was there before a fork is copied at once, if so many words are met that it would
+    // be copied page by page.
+    [[gnu::noinline]] void met_after_fork() {
+        constexpr std::size_t MANY_MET = 128;
+        if (++met_after_fork_ < MANY_MET) return;
+        met_after_fork_ = 0;
+        forks_ = Forks::count();
+        short_ = ShortWords(short_);
+        if (!short_.empty()) pairs_ = short_.data()->slots;
+        std::vector<std::uint32_t> many;
+        many.reserve(many_.capacity());
+        many.assign(many_.begin(), many_.end());
+        many_.swap(many);
+        young_.copy();
+        old_.copy();
+    }
     void grow(std::size_t groups) {
         ShortWords before(groups);
         before.swap(short_);
@@ -435,7 +454,9 @@ class WordCache {
     WordStore old_;
     std::array<std::uint64_t, 64> stored_{};
     std::size_t most_met_;
-    std::vector<std::uint32_t> met_; // hashes of what was not kept
+    std::vector<std::uint32_t> met_;       // hashes of what was not kept
+    std::uint32_t forks_ = Forks::count(); // when its memory was its own
+    std::size_t met_after_fork_ = 0;
 };
 
 } // namespace mtkit

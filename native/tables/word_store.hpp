@@ -80,6 +80,11 @@ class WordStore {
         std::fill(block_.get() + buckets_, block_.get() + size_ - lines_in(numbers_), Bucket());
     }
 
+    // Have them in other memory.
+    void copy() {
+        if (size_ != 0) move_to(size_);
+    }
+
     // Forget all of them, but keep the memory where it is no more than that.
     void clear(std::size_t most_bytes) {
         if (memory() > most_bytes) {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,6 +17,23 @@ pytest.importorskip("mtkit._native")
 import mtkit
 from mtkit.engine import Engine, load_engine, tables
 
+FORKED = """
+import os
+import mtkit
+from test_engine_cache import chunks
+texts = chunks(5, 40)
+engine = mtkit.load().engine
+expected = [mtkit.load().engine.encode_ids(text) for text in texts]
+assert [engine.encode_ids(text) for text in texts[:20]] == expected[:20]
+child = os.fork()
+assert [engine.encode_ids(text) for text in texts * 2] == expected * 2
+print(engine._native.cached_bytes, flush=True)
+if not child:
+    grandchild = os.fork()
+    assert [engine.encode_ids(text) for text in chunks(6, 3) + texts][3:] == expected
+    child = grandchild or os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
 LETTERS = "abcdefghijklmnopqrstuvwxyzé的一0123 \n"
 
 
@@ -82,6 +102,22 @@ def test_threads_share_one_engine() -> None:
     with ThreadPoolExecutor(8) as threads:
         for _ in range(4):
             assert list(threads.map(engine.encode_ids, texts)) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_each_process_has_its_own_after_a_fork() -> None:
+    """What was shared with the parent is copied: words lie elsewhere from then on."""
+    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    of_child, of_parent = done.stdout.split()
+    assert of_child == of_parent
 
 
 def test_words_known_beforehand() -> None:
