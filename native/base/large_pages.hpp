@@ -1,9 +1,12 @@
-// An allocator for tables that are read at random: pages of 2 MB where the system has them, so that
-// a look-up need not wait for the address of its page, too.
+// Memory in pages of 2 MB, where the system has them: in tables that are read at random a look-up
+// need not wait for the address of its page, too, and what is written once, from front to end, does
+// not stop at every small page, which takes longer than writing to it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -24,6 +27,30 @@ inline std::size_t in_large_pages(std::size_t bytes) {
     return std::max<std::size_t>(bytes / LARGE_PAGE, 1) * LARGE_PAGE;
 }
 
+// Ask for large pages for memory that was just got; the system may say no.
+inline void ask_for_large_pages([[maybe_unused]] void *memory, [[maybe_unused]] std::size_t bytes) {
+#ifdef __linux__
+    if (bytes < LARGE_PAGE) return;
+    auto *const start = static_cast<char *>(memory);
+    const std::size_t skipped = -reinterpret_cast<std::uintptr_t>(memory) % LARGE_PAGE;
+    if (skipped < bytes) madvise(start + skipped, bytes - skipped, MADV_HUGEPAGE);
+#endif
+}
+
+// So many bytes for what is written from front to end, the first of them certainly; std::realloc
+// and std::free take them. Null: there are none.
+inline void *allocate_for_writing(std::size_t bytes, [[maybe_unused]] std::size_t certain) {
+#ifdef __linux__
+    if (certain >= LARGE_PAGE) {
+        const auto whole = [](std::size_t size) { return size / LARGE_PAGE * LARGE_PAGE; };
+        void *const memory = std::aligned_alloc(LARGE_PAGE, whole(bytes + LARGE_PAGE - 1));
+        if (memory != nullptr) ask_for_large_pages(memory, whole(certain));
+        return memory;
+    }
+#endif
+    return std::malloc(bytes);
+}
+
 template <typename T> struct LargePages {
     using value_type = T;
 
@@ -37,17 +64,13 @@ template <typename T> struct LargePages {
     T *allocate(std::size_t count) {
         const std::size_t bytes = count * sizeof(T);
         void *memory = ::operator new(bytes, alignment(bytes));
-#ifdef __linux__
-        if (bytes >= LARGE_PAGE) madvise(memory, bytes, MADV_HUGEPAGE); // it may say no
-#endif
+        ask_for_large_pages(memory, bytes);
         return static_cast<T *>(memory);
     }
     void deallocate(T *memory, std::size_t count) {
         ::operator delete(memory, alignment(count * sizeof(T)));
     }
-    template <typename U> bool operator==(const LargePages<U> &) const {
-        return true;
-    }
+    template <typename U> bool operator==(const LargePages<U> &) const { return true; }
 };
 
 // Such memory, not cleared.

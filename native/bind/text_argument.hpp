@@ -3,14 +3,57 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <string_view>
 
 #include "base/buffer.hpp"
+#include "base/large_pages.hpp"
 #include "bind/bound_engine.hpp"
 #include "text/to_utf8.hpp"
+
+// Memory for the UTF-8 form of a long text; that of the last one is kept for the next.
+class Written {
+  public:
+    // So many bytes, once.
+    char *get(std::size_t size) {
+        block_.reset(kept_.exchange(nullptr));
+        if (block_ == nullptr || block_->size < size) {
+            std::free(block_.release());
+            block_.reset(
+                static_cast<Block *>(mtkit::allocate_for_writing(sizeof(Block) + size, size)));
+            if (block_ == nullptr) throw std::bad_alloc();
+            block_->size = size;
+        }
+        return memory();
+    }
+    // Cut them, where there are some, to so many, which may move them.
+    void shrink(std::size_t size) {
+        void *const exact = std::realloc(block_.get(), sizeof(Block) + size);
+        if (exact == nullptr) return;
+        static_cast<void>(block_.release());
+        block_.reset(static_cast<Block *>(exact));
+        block_->size = size;
+    }
+    [[nodiscard]] bool has_memory() const { return block_ != nullptr; }
+    [[nodiscard]] char *memory() { return reinterpret_cast<char *>(block_.get() + 1); }
+
+  private:
+    static constexpr std::size_t MOST_KEPT = 16U << 20;
+    struct Block { // in front of the bytes
+        std::size_t size;
+    };
+    struct Keep {
+        void operator()(Block *block) const {
+            if (block->size <= MOST_KEPT) block = kept_.exchange(block);
+            std::free(block);
+        }
+    };
+    static inline std::atomic<Block *> kept_ = nullptr;
+    std::unique_ptr<Block, Keep> block_;
+};
 
 // The UTF-8 form of a str (in place for ASCII) or the bytes of a buffer.
 class TextArgument {
@@ -31,12 +74,9 @@ class TextArgument {
     [[nodiscard]] std::string_view text() const { return text_; }
     // Give back what it does not take: it waits for others.
     void shrink() {
-        if (utf8_ == nullptr) return;
-        void *const exact = std::realloc(utf8_.get(), text_.size());
-        if (exact == nullptr) return;
-        static_cast<void>(utf8_.release());
-        utf8_.reset(static_cast<char *>(exact));
-        text_ = {utf8_.get(), text_.size()};
+        if (!written_.has_memory()) return;
+        written_.shrink(text_.size());
+        text_ = {written_.memory(), text_.size()};
     }
     [[nodiscard]] mtkit::EncodeOptions options(bool add_special_tokens,
                                                Choice parse_special) const {
@@ -76,11 +116,10 @@ class TextArgument {
         const auto count = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text));
         if (count < MANY) return write_and_keep(text, units, count);
         const std::size_t most = count * mtkit::UTF8_BYTES<Unit> + mtkit::UTF8_SLACK;
-        utf8_.reset(static_cast<char *>(std::malloc(most)));
-        if (utf8_ == nullptr) throw std::bad_alloc();
-        const char *const end = mtkit::to_utf8(units, count, utf8_.get());
+        char *const start = written_.get(most);
+        const char *const end = mtkit::to_utf8(units, count, start);
         if (end == nullptr) return false;
-        text_ = {utf8_.get(), static_cast<std::size_t>(end - utf8_.get())};
+        text_ = {start, static_cast<std::size_t>(end - start)};
         return true;
     }
 #if PY_VERSION_HEX >= 0x030C0000
@@ -114,11 +153,8 @@ class TextArgument {
 #endif
 #endif
 
-    struct Free {
-        void operator()(char *memory) const { std::free(memory); }
-    };
     nb::object owner_;
     std::unique_ptr<Buffer> buffer_;
-    std::unique_ptr<char, Free> utf8_;
+    Written written_;
     std::string_view text_;
 };

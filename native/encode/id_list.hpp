@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 
+#include "base/large_pages.hpp"
 #include "tables/cache.hpp"
 
 namespace mtkit {
@@ -33,7 +34,9 @@ class IdList {
     [[nodiscard]] std::size_t left() const { return capacity_ - size_; }
     // Make room for what a text of so many bytes may become: growing copies where it cannot extend.
     void expect(std::size_t bytes) {
-        if (bytes > BYTES_OF_A_TOKEN * FEW) room(std::min(bytes, MOST_EXPECTED));
+        if (bytes <= BYTES_OF_A_TOKEN * FEW) return;
+        const std::size_t most = std::min(bytes, MOST_EXPECTED);
+        if (capacity_ - size_ < most) grow(most, most / BYTES_OF_A_TOKEN);
     }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
@@ -84,9 +87,12 @@ class IdList {
     void free() {
         if (!few()) std::free(ids_);
     }
-    void grow(std::size_t count) {
+    // `certain`: so many of them are certainly written.
+    void grow(std::size_t count, std::size_t certain = 0) {
         const std::size_t capacity = std::max(size_ + count, 2 * capacity_);
-        void *larger = std::realloc(few() ? nullptr : ids_, capacity * sizeof *ids_);
+        const std::size_t bytes = capacity * sizeof *ids_;
+        void *larger =
+            few() ? allocate_for_writing(bytes, certain * sizeof *ids_) : std::realloc(ids_, bytes);
         if (larger == nullptr) throw std::bad_alloc();
         if (few()) std::copy_n(few_, size_, static_cast<std::uint32_t *>(larger));
         ids_ = static_cast<std::uint32_t *>(larger);
@@ -94,8 +100,8 @@ class IdList {
     }
 
     static constexpr std::size_t FEW = 128;
-    static constexpr std::size_t BYTES_OF_A_TOKEN = 4; // of a usual text
-    static constexpr std::size_t MOST_EXPECTED = 1U << 20;
+    static constexpr std::size_t BYTES_OF_A_TOKEN = 4;     // of a usual text
+    static constexpr std::size_t MOST_EXPECTED = 1U << 24; // pages that stay unused are not there
     std::uint32_t few_[FEW];
     std::uint32_t *ids_ = few_;
     std::size_t size_ = 0;

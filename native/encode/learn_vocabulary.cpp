@@ -1,8 +1,11 @@
 // What caches begin with: the short words of a vocabulary, which are most of those that a text has.
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/large_pages.hpp"
 #include "base/scratch_lease.hpp"
 #include "text/utf8.hpp"
 
@@ -12,13 +15,15 @@ namespace {
 
 constexpr std::size_t DEEPEST_INDENTATION = 48; // that is learned, in blanks
 
-// Memory that was touched is free where malloc keeps it: the ids of a first text of 256 kB wait for
+// Memory that was touched is free where malloc keeps it: the ids of a first text of 2 MB wait for
 // no page.
 void touch_memory_for_ids() {
-    IdList ids;
-    constexpr std::size_t COUNT = 1U << 18;
-    std::uint32_t *volatile room = ids.room(COUNT); // which no compiler leaves out
-    std::fill_n(room, COUNT, 0);
+    constexpr std::size_t BYTES = LARGE_PAGE;
+    void *volatile memory = std::malloc(2 * BYTES); // which no compiler leaves out
+    if (memory == nullptr) return;
+    ask_for_large_pages(memory, 2 * BYTES);
+    std::memset(memory, 0, BYTES);
+    std::free(memory);
 }
 
 } // namespace

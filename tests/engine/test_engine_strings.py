@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -56,6 +57,18 @@ def compare(seed: int) -> None:
         for end in ("é", "中", "😀"):  # the same text in wider units, and long enough
             more = text * (LONG // len(text) + 1) + text[: number % 16] + end
             assert engine.encode_ids(more) == engine.encode_ids(more.encode()), ascii(more)
+
+
+def test_long_ones_at_once() -> None:
+    """The memory of one is another's, or one of its own; ids of many lie in large pages."""
+    engine = mtkit.load().engine
+    texts = ["".join(strings(seed, 60)) * 8 for seed in range(6)]
+    texts += [text * 40 for text in texts[:3]]
+    assert max(map(len, texts)) > 1 << 20
+    expected = [engine.encode_array(text.encode()).tolist() for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(engine.encode_array, texts * 3))
+    assert [ids.tolist() for ids in found] == expected * 3
 
 
 @pytest.mark.parametrize("level", ["scalar", "avx2"])
