@@ -117,7 +117,7 @@ class Engine {
         std::optional<Paged<Chunks::Image>>
             placed;                  // those whose every byte stands for the character alone
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
-        bool learned = false;        // the cache began with all short pieces that are UTF-8
+        bool learned = false;        // the cache began with pieces, those that come most often
         std::size_t new_words = 0;   // of the last kilobyte
         std::size_t seen = 0;        // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut

@@ -109,7 +109,7 @@ void Engine::learn_vocabulary() {
             learner.add(id, piece);
             if (!is_ascii(piece)) learner.add(id, piece, true);
         }
-        scratch.learned = learner.has_room() && !model_->takes_words_whole();
+        scratch.learned = true;
     } else if (chunks != nullptr && chunks->images) {
         Learner learner(*this, scratch, scratch.chunks);
         std::string text;

@@ -3,6 +3,7 @@
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all).
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "base/made_once.hpp"
 #include "models/merging_word.hpp"
@@ -35,7 +36,10 @@ class Bpe final : public Model {
           bytes_alone_(vocabulary.raw && prefix_.empty() && suffix_.empty() && !after_ &&
                        literal_.complete()),
           characters_alone_(!vocabulary_.raw && prefix_.empty() && suffix_.empty() && !after_ &&
-                            byte_fallback_ && named_.complete()) {}
+                            byte_fallback_ && named_.complete()) {
+        if (ignore_merges_ && !vocabulary_.own_words.empty())
+            unmade_.emplace(vocabulary_.pieces, vocabulary_.own_words);
+    }
 
     void encode(std::string_view word, ModelScratch &scratch,
                 std::vector<Token> &out) const override {
@@ -107,9 +111,6 @@ class Bpe final : public Model {
     [[nodiscard]] bool looks_words_up() const override {
         return ignore_merges_ || !vocabulary_.own_words.empty();
     }
-    [[nodiscard]] bool takes_words_whole() const override {
-        return ignore_merges_ || whole_newlines_;
-    }
     [[nodiscard]] bool cuts_at_borders() const override {
         return bytes_alone_ || characters_alone_;
     }
@@ -124,11 +125,13 @@ class Bpe final : public Model {
     [[nodiscard]] std::uint32_t whole(std::string_view word, const ModelScratch &scratch) const {
         const auto own = scratch.unknown ? NONE : vocabulary_.own_word(word);
         if (own != NONE) return own;
-        if (!scratch.part && (ignore_merges_ || (whole_newlines_ && only_newlines(word)))) {
-            const std::uint32_t id = vocabulary_.words.find(word);
-            if (id < vocabulary_.pieces.size()) return id;
-        }
-        return NONE;
+        if (scratch.part || !(ignore_merges_ || (whole_newlines_ && only_newlines(word))))
+            return NONE;
+        if (word.size() > vocabulary_.words.longest()) return NONE;
+        const std::uint64_t hash = hash_bytes(word);
+        const bool merges = unmade_ && !unmade_->may_have(hash);
+        const std::uint32_t id = merges ? NONE : vocabulary_.words.find(word, hash);
+        return id < vocabulary_.pieces.size() ? id : NONE;
     }
 
     void spell_bytes(std::string_view word, std::uint32_t *ids) const {
@@ -328,6 +331,7 @@ class Bpe final : public Model {
     bool refuses_; // a character without any token is an error
     std::string_view prefix_;
     std::string_view suffix_;
+    std::optional<WordFilter> unmade_; // pieces that merging may not make of their text
     ByteIds literal_;
     ByteIds named_;
     bool bytes_alone_;      // every byte is a symbol, and nothing else is at first

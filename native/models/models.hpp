@@ -70,7 +70,7 @@ struct ModelScratch {
     std::uint32_t words = 0;       // for which a model has not made what it does well with
     std::size_t wide = 0;          // bytes of long words that Unigram might cut
     std::size_t skipped = 0;       // bytes of characters that were unknown to it at once
-    bool unknown = false;          // what is encoded is not a piece, as far as that matters to ids
+    bool unknown = false;          // what is encoded is hardly ever a piece that merging makes
     bool part = false;             // what is encoded is less than a word, see borders.hpp
 
     // Start with no symbols and room for as many as a word of so many bytes can have: growing
@@ -111,10 +111,8 @@ class Model {
     // Whether it merges tokens of bytes by their names, <0xHH>: what that makes spells the names.
     [[nodiscard]] virtual bool merges_byte_names() const { return false; }
 
-    // Whether it looks a word up in the vocabulary first; whether that may give what merging does
-    // not.
+    // Whether it looks a word up in the vocabulary first.
     [[nodiscard]] virtual bool looks_words_up() const { return false; }
-    [[nodiscard]] virtual bool takes_words_whole() const { return true; }
 
     // The token that is spelled as it stands in the word; NONE: tokens are spelled as pieces.
     [[nodiscard]] virtual std::uint32_t spelled_as_found() const { return NONE; }

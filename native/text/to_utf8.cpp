@@ -1,4 +1,4 @@
-// Code points to UTF-8: sixteen of ASCII or eight others at a time, those of four bytes one by one.
+// Code points to UTF-8: 32 of ASCII or eight others at a time, those of four bytes one by one.
 #include "text/to_utf8.hpp"
 
 #include <algorithm>
@@ -100,6 +100,44 @@ MTKIT_AVX2_CODE char *store_four(char *to, __m128i fours, unsigned which) {
     return store(to, _mm_shuffle_epi8(fours, _mm_loadu_si128(order)), PACKING.size[which]);
 }
 
+// 32 code points as bytes; false where one is not ASCII.
+MTKIT_AVX2_CODE bool narrow(const std::uint8_t *from, __m256i &bytes) {
+    bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
+    return _mm256_movemask_epi8(bytes) == 0;
+}
+MTKIT_AVX2_CODE bool narrow(const std::uint16_t *from, __m256i &bytes) {
+    const auto *const at = reinterpret_cast<const __m256i *>(from);
+    const auto first = _mm256_loadu_si256(at);
+    const auto second = _mm256_loadu_si256(at + 1);
+    // Of each half of a vector the lower half of what is packed.
+    bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0b11'01'10'00);
+    return _mm256_testz_si256(_mm256_or_si256(first, second),
+                              _mm256_set1_epi16(static_cast<short>(0xFF80))) != 0;
+}
+MTKIT_AVX2_CODE bool narrow(const std::uint32_t *from, __m256i &bytes) {
+    const auto *const at = reinterpret_cast<const __m256i *>(from);
+
+    const auto first = _mm256_packus_epi32(_mm256_loadu_si256(at + 0), _mm256_loadu_si256(at + 1));
+    const auto second = _mm256_packus_epi32(_mm256_loadu_si256(at + 2), _mm256_loadu_si256(at + 3));
+    bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(first, second),
+                                        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const auto all =
+        _mm256_or_si256(_mm256_or_si256(_mm256_loadu_si256(at + 0), _mm256_loadu_si256(at + 1)),
+                        _mm256_or_si256(_mm256_loadu_si256(at + 2), _mm256_loadu_si256(at + 3)));
+    return _mm256_testz_si256(all, _mm256_set1_epi32(~0x7F)) != 0;
+}
+template <typename Unit>
+MTKIT_AVX2_CODE Written<Unit> write_ascii_vectors(const Unit *from, const Unit *end, char *to) {
+    constexpr std::ptrdiff_t BLOCK = 32;
+    __m256i bytes;
+    while (end - from >= BLOCK && narrow(from, bytes)) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), bytes);
+        from += BLOCK;
+        to += BLOCK;
+    }
+    return {from, to};
+}
+
 // Write blocks, up to one with a surrogate or a code point of four bytes.
 template <typename Unit>
 MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, char *to) {
@@ -112,6 +150,11 @@ MTKIT_AVX2_CODE Written<Unit> write_blocks(const Unit *from, const Unit *end, ch
             const auto ascii = both ? 2 * EIGHT : EIGHT;
             to = store(to, _mm_packus_epi16(units, next), static_cast<std::size_t>(ascii));
             from += ascii;
+            if (both) {
+                const auto passed = write_ascii_vectors(from, end, to);
+                from = passed.from;
+                to = passed.to;
+            }
             continue;
         }
         auto others = having(units, 0xF800, 0xD800);

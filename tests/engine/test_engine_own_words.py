@@ -7,6 +7,7 @@ import random
 import pytest
 from engine_beside_pipeline import Both
 from support import shared_tokenizer
+from tokenizers import Tokenizer
 
 pytest.importorskip("mtkit._native")
 from mtkit import load
@@ -77,9 +78,15 @@ def test_published_models(name: str) -> None:
     tables = stored_tables(spec)
     engine = Engine(tables, lambda: spec)
     merging = load_engine(spec)
+    knowing = Engine(tables, lambda: spec, know_words=True)
     texts = [engine.decode([i]) for i in range(0, len(spec.vocabulary), 7)]
-    for text in texts:
-        assert engine.encode_ids(text) == merging.encode_ids(text)
+    bits = int.from_bytes(tables["OWNW"], "little")
+    unmade = [i for i in range(len(spec.vocabulary)) if not bits >> i & 1]
+    reference = Tokenizer.from_file(str(shared_tokenizer(name) / "tokenizer.json"))
+    for text in [*texts, *map(engine.decode, ([i] for i in unmade))]:
+        expected = reference.encode(text, add_special_tokens=False).ids
+        for asked in (engine, merging, knowing):
+            assert asked.encode_ids(text, add_special_tokens=False) == expected, ascii(text)
     found, all_own = int.from_bytes(tables["OWNW"], "little"), merged(tables, spec)
     assert found & ~all_own == 0
     assert found.bit_count() > 0.99 * all_own.bit_count() > 0.9 * len(texts) * 7

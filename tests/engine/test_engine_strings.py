@@ -71,6 +71,19 @@ def test_long_ones_at_once() -> None:
     assert [ids.tolist() for ids in found] == expected * 3
 
 
+@pytest.mark.parametrize("wide", ["é", "中", "😀"])
+def test_ascii_between_others(wide: str) -> None:
+    """Runs of every length: 32 characters are written at a time where so many are ASCII."""
+    engine = mtkit.load().engine
+    printable = "".join(map(chr, range(0x20, 0x7F))) * 2
+    runs = (wide + printable[at % 50 :][: at % 131] for at in range(600))
+    text = "".join(runs) + printable[:77]
+    for start in range(40):
+        part = text[start : len(text) - start]
+        assert len(part) >= LONG
+        assert engine.encode_ids(part) == engine.encode_ids(part.encode())
+
+
 @pytest.mark.parametrize("level", ["scalar", "avx2"])
 def test_as_its_bytes(level: str) -> None:
     done = subprocess.run(
