@@ -53,8 +53,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     looks_words_up_ = model_->looks_words_up();
-    encodes_together_ =
-        cacheable_ && cache_bytes_ >= WordCache::USUAL_BYTES && model_->encodes_together();
+    encodes_together_ = cacheable_ && model_->encodes_together();
     cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !(pre_tokenizer_ && pre_tokenizer_->needs_extents());

@@ -118,7 +118,6 @@ class Engine {
             placed;                  // those whose every byte stands for the character alone
         std::vector<Extent> extents; // of the bytes in `chunk`, where it is made of images
         bool learned = false;        // the cache began with pieces, those that come most often
-        std::size_t new_words = 0;   // of the last kilobyte
         std::size_t seen = 0;        // bytes that Chunks might have cut
         std::size_t wide = 0; // bytes of words that were merged whole and that Borders might cut
         std::vector<std::uint32_t> packed;
@@ -243,7 +242,7 @@ class Engine {
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
-    bool encodes_together_ = false; // new words ahead, see Ids::meet()
+    bool encodes_together_ = false; // new words, see new_words.hpp
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

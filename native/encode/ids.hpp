@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "encode/engine.hpp"
+#include "encode/new_words.hpp"
 #include "encode/word_blocks.hpp"
 #include "steps/lanes.hpp"
 #include "steps/pattern_walk.hpp"
@@ -89,10 +90,6 @@ class Engine::Ids {
     // last word in it; or what a lane passes and what it then reads, and a character.
     static constexpr std::size_t MARGIN = WordBlocks::BLOCK + WordCache::READ;
 
-    // Looking ahead takes as long as it saves where fewer of so many bytes are new.
-    static constexpr std::size_t MANY_NEW_WORDS = 6;
-    static constexpr std::ptrdiff_t COUNTED_BYTES = 1 << 10;
-
     static const char *end_of(std::string_view text) { return text.data() + text.size(); }
 
     // Words that begin at `start` or later, `margin` bytes before the end at the latest.
@@ -126,25 +123,19 @@ class Engine::Ids {
         return true;
     }
 
-    // Put a word that Fast does not find; whether it was met before all the same.
-    [[gnu::noinline]] bool other(std::string_view word, bool part) {
-        if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) {
-            encode(word, part);
-            return false;
-        }
+    // Put a word that Fast does not find.
+    [[gnu::noinline]] void other(std::string_view word, bool part) {
+        if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) return encode(word, part);
         const WordCache::Word asked(word, part);
         std::size_t count = 0;
-        if (const auto *ids = scratch_.cache.find_stored(asked, count)) {
-            out_.append({ids, count});
-            return true;
-        }
+        if (const auto *ids = scratch_.cache.find_stored(asked, count))
+            return out_.append({ids, count});
         const std::size_t before = out_.size();
         if (const auto *seed = engine_.seeds_.find(asked))
             out_.append({seed->ids, seed->count()});
         else
             encode(word, part);
         remember(asked, before);
-        return false;
     }
     // A word and its ids, which were put from `before` on.
     void remember(const WordCache::Word &word, std::size_t before) {
@@ -152,38 +143,33 @@ class Engine::Ids {
         if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(word, ids.size()))
             scratch_.cache.put(word, ids.data(), ids.size());
     }
-    // New words of blocks ahead are encoded together: most of the time that one takes is spent
-    // waiting for memory. How many there are.
-    [[gnu::noinline]] std::size_t meet(WordBlocks &blocks) {
-        std::string_view words[Model::TOGETHER];
+    // Put a word of the usual kind that Fast does not find: now, or, where it is new, with others.
+    [[gnu::noinline]] void put_later(std::string_view word, NewWords &later) {
+        const WordCache::Word asked(word, false);
         std::size_t count = 0;
-        blocks.look_ahead([&](std::string_view word) {
-            std::string_view *const end = words + count;
-            if (word.size() <= WordCache::SHORT && std::find(words, end, word) == end)
-                words[count++] = word;
-            return count < Model::TOGETHER;
-        });
-        std::size_t unknown = 0;
-        for (const auto word : std::span(words, count)) {
-            const WordCache::Word asked(word, false);
-            std::size_t ids = 0;
-            if (scratch_.cache.find_stored(asked, ids) != nullptr) continue;
-            if (const auto *seed = engine_.seeds_.find(asked))
-                scratch_.cache.put(asked, seed->ids, seed->count());
-            else
-                words[unknown++] = word;
+        if (const auto *ids = scratch_.cache.find_stored(asked, count)) {
+            out_.append({ids, count});
+        } else if (const auto *seed = engine_.seeds_.find(asked)) {
+            out_.append({seed->ids, seed->count()});
+            scratch_.cache.put(asked, seed->ids, seed->count());
+        } else {
+            later.add(word, out_.size());
+            if (later.full()) put_together(later);
         }
-        const std::span<const std::string_view> together(words, unknown);
+    }
+    [[gnu::noinline]] void put_together(NewWords &later) {
+        std::string_view room[NewWords::MOST];
+        const auto words = later.texts(room);
         scratch_.model.part = false;
         scratch_.model.unknown = scratch_.learned;
-        static_assert(Model::TOGETHER <= WordTable::TOGETHER);
-        if (engine_.looks_words_up_ && !scratch_.learned)
-            engine_.vocabulary_.words.prefetch(together);
+        static_assert(NewWords::MOST <= WordTable::TOGETHER);
+        if (engine_.looks_words_up_ && !scratch_.learned) engine_.vocabulary_.words.prefetch(words);
         engine_.model_->encode_together(
-            together, scratch_.model, [&](std::size_t i, std::span<const std::uint32_t> ids) {
-                scratch_.cache.put({together[i], false}, ids.data(), ids.size());
+            words, scratch_.model, [&](std::size_t i, std::span<const std::uint32_t> ids) {
+                later.put(i, ids);
+                scratch_.cache.put({words[i], false}, ids.data(), ids.size());
             });
-        return count;
+        later.fill_gaps(out_);
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
@@ -230,11 +216,11 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         out_.append(scratch_.cache.ids_of(entry));
         resume();
     };
-    const auto put_new = [&](std::string_view bytes, bool part) { // whether it is new
+    NewWords later;
+    const auto put_new = [&](std::string_view bytes, bool part) {
         out_.end_at(room.to);
-        const bool met = other(bytes, part);
+        other(bytes, part);
         resume();
-        return !met;
     };
     const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
         const auto *const bytes = reinterpret_cast<const char *>(from);
@@ -280,25 +266,13 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     resume();
     WordBlocks blocks(cache, word_starts, last, stop);
     const auto *word = begin + start;
-    const auto *counted = word; // new words from here on
     while (word <= last) {
         if (word_starts != nullptr && WordBlocks::all_ascii(word)) {
-            const auto *block = &blocks.turn_to(word, cache);
-            if (engine_.encodes_together_ && blocks.is_unseen(word)) {
-                if (scratch_.new_words >= MANY_NEW_WORDS) {
-                    out_.end_at(room.to);
-                    scratch_.new_words = meet(blocks);
-                    resume();
-                    block = &blocks.turn_to(word, cache);
-                } else if (word - counted >= COUNTED_BYTES) {
-                    counted = word;
-                    scratch_.new_words = 0;
-                }
-            }
+            const auto &block = blocks.turn_to(word, cache);
             blocks.go_on();
-            const auto *asked = block->asked;
-            for (auto rest = block->starts; rest != 0; rest &= rest - 1) {
-                const auto *const next = block->begin + std::countr_zero(rest);
+            const auto *asked = block.asked;
+            for (auto rest = block.starts; rest != 0; rest &= rest - 1) {
+                const auto *const next = block.begin + std::countr_zero(rest);
                 const auto size = static_cast<std::size_t>(next - word);
                 const auto *const entry = WordCache::Fast::find(*asked++);
                 const std::string_view found(reinterpret_cast<const char *>(word), size);
@@ -307,10 +281,16 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                if (put_new(found, false)) ++scratch_.new_words;
+                if (engine_.encodes_together_ && size <= WordCache::SHORT) {
+                    out_.end_at(room.to);
+                    put_later(found, later);
+                    resume();
+                } else {
+                    put_new(found, false);
+                }
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
-            if (block->starts != 0) continue;
+            if (block.starts != 0) continue;
         }
         const auto *at = word;
         const auto *row = first;
@@ -413,6 +393,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         word = begin + end;
     }
     out_.end_at(room.to);
+    if (later.any()) put_together(later);
     return static_cast<std::size_t>(word - begin);
 }
 

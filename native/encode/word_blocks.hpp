@@ -54,31 +54,8 @@ class WordBlocks {
         if (++turn_ == end_) ask(done.end);
     }
 
-    // Ask for words of the block in turn and of those behind it; take those that Fast does not
-    // find, as long as `take` is true.
-    template <typename Take> void look_ahead(const Take &take) {
-        while (end_ - turn_ < COUNT && block(end_ - 1).starts != 0) ask(block(end_ - 1).end);
-        for (std::size_t i = turn_; i != end_; ++i) {
-            const auto *asked = block(i).asked;
-            const auto *word = block(i).begin;
-            for (auto rest = block(i).starts; rest != 0; rest &= rest - 1) {
-                const auto *const next = block(i).begin + std::countr_zero(rest);
-                const auto *const start = reinterpret_cast<const char *>(word);
-                const auto size = static_cast<std::size_t>(next - word);
-                word = next;
-                if (WordCache::Fast::find(*asked++) == nullptr && !take({start, size})) {
-                    seen_ = word;
-                    return;
-                }
-            }
-            seen_ = word;
-        }
-    }
-    // Whether look_ahead() has not yet come to a place.
-    [[nodiscard]] bool is_unseen(const unsigned char *place) const { return place >= seen_; }
-
   private:
-    static constexpr std::size_t COUNT = 16; // as far as one looks: few words are new in each
+    static constexpr std::size_t COUNT = 2; // that in turn, and the next one
 
     Block &block(std::size_t number) { return blocks_[number % COUNT]; }
     void ask(const unsigned char *from) {
@@ -106,7 +83,6 @@ class WordBlocks {
     WordStarts word_starts_;
     const unsigned char *last_;
     const unsigned char *stop_;
-    const unsigned char *seen_ = nullptr;
 };
 
 } // namespace mtkit

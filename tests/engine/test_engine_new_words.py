@@ -67,7 +67,8 @@ def test_ids_are_those_of_the_library(tmp_path: Path, *, ignore_merges: bool) ->
     spec = load(path).spec
     made = tables(spec)
     assert len(made["PAIR"]) > LARGE
-    texts = _texts(1, 120)
+    # Words that wait are so many, and so are the places where they stand.
+    texts = [*_texts(1, 120), " qjxzk" * 200 + " a", " qjxzk" * 63 + " vwqxj" * 63 + " b" * 30]
     seeded = stored_tables(spec, [text.encode() for text in texts[::2]])
     assert seeded["SEED"]
     engines: list[Any] = [
