@@ -53,7 +53,7 @@ class Engine:
             cache_bytes: What a call may take to remember words, and again for what lies between
                 blanks, and for the places of both; None: about 8 MB each; 0: none.
             know_words: Remember the vocabulary's short words before the first text comes: 2 to 6 ms
-                and 4 MB.
+                and 4 MB. What the tables say merging makes is then not looked up.
 
         Raises:
             FormatError: The tables do not fit each other or this version.

@@ -1,6 +1,6 @@
 // Memory in pages of 2 MB, where the system has them: in tables that are read at random a look-up
 // need not wait for the address of its page, too, and what is written once, from front to end, does
-// not stop at every small page, which takes longer than writing to it.
+// not stop at every small page: a stop takes longer than filling the page.
 #pragma once
 
 #include <algorithm>
@@ -37,14 +37,14 @@ inline void ask_for_large_pages([[maybe_unused]] void *memory, [[maybe_unused]] 
 #endif
 }
 
-// So many bytes for what is written from front to end, the first of them certainly; std::realloc
+// So many bytes for what is written from front to end, as far as `likely` as a rule; std::realloc
 // and std::free take them. Null: there are none.
-inline void *allocate_for_writing(std::size_t bytes, [[maybe_unused]] std::size_t certain) {
+inline void *allocate_for_writing(std::size_t bytes, [[maybe_unused]] std::size_t likely) {
 #ifdef __linux__
-    if (certain >= LARGE_PAGE) {
+    if (likely >= LARGE_PAGE) {
         const auto whole = [](std::size_t size) { return size / LARGE_PAGE * LARGE_PAGE; };
         void *const memory = std::aligned_alloc(LARGE_PAGE, whole(bytes + LARGE_PAGE - 1));
-        if (memory != nullptr) ask_for_large_pages(memory, whole(certain));
+        if (memory != nullptr) ask_for_large_pages(memory, whole(likely));
         return memory;
     }
 #endif

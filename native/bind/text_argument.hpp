@@ -10,22 +10,24 @@
 #include <string_view>
 
 #include "base/buffer.hpp"
+#include "base/forks.hpp"
 #include "base/large_pages.hpp"
 #include "bind/bound_engine.hpp"
 #include "text/to_utf8.hpp"
 
 // Memory for the UTF-8 form of a long text; that of the last one is kept for the next.
-class Written {
+class Utf8Memory {
   public:
     // So many bytes, once.
     char *get(std::size_t size) {
         block_.reset(kept_.exchange(nullptr));
-        if (block_ == nullptr || block_->size < size) {
+        const bool shared = block_ != nullptr && block_->forks != mtkit::Forks::count();
+        if (block_ == nullptr || shared || block_->size < size) {
             std::free(block_.release());
             block_.reset(
                 static_cast<Block *>(mtkit::allocate_for_writing(sizeof(Block) + size, size)));
             if (block_ == nullptr) throw std::bad_alloc();
-            block_->size = size;
+            *block_ = {size, mtkit::Forks::count()};
         }
         return memory();
     }
@@ -44,6 +46,7 @@ class Written {
     static constexpr std::size_t MOST_KEPT = 16U << 20;
     struct Block { // in front of the bytes
         std::size_t size;
+        std::size_t forks; // when they were got
     };
     struct Keep {
         void operator()(Block *block) const {
@@ -155,6 +158,6 @@ class TextArgument {
 
     nb::object owner_;
     std::unique_ptr<Buffer> buffer_;
-    Written written_;
+    Utf8Memory written_;
     std::string_view text_;
 };

@@ -223,7 +223,7 @@ class Engine {
                                        const Scratch &scratch) const;
     [[nodiscard]] const Chunks *find_chunks(std::size_t size, Scratch &scratch) const;
     bool make_borders() const; // whether there are any
-    // `unknown`: it is not a piece, as far as that matters to its ids.
+    // `unknown`: it is hardly ever a piece that merging makes.
     void encode_word(std::string_view word, bool part, Scratch &scratch,
                      bool unknown = false) const;
 

@@ -4,7 +4,6 @@
 // the look into the cache and the writing of ids are one loop.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>

@@ -1,5 +1,4 @@
 // What caches begin with: the short words of a vocabulary, which are most of those that a text has.
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>

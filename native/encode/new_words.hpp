@@ -62,7 +62,7 @@ class NewWords {
 
   private:
     static constexpr std::size_t MOST_GAPS = 4 * MOST;
-    // As plain numbers: what is not used is not set to anything.
+    // Plain structs, left uninitialised.
     struct Word {
         const char *data;
         std::size_t size;

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "base/hash.hpp"
 #include "steps/word_starts.hpp"

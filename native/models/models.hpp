@@ -93,7 +93,8 @@ class Model {
     // waits for memory, others go on.
     [[nodiscard]] virtual bool encodes_together() const { return false; }
     // That way, for short words, TOGETHER at most, none of them empty: `put(word, ids)` gets the
-    // number of each and its ids, in any order. More words than that wait for no less.
+    // number of each and its ids, one for each byte at most, in any order. More words than that
+    // wait for no less.
     static constexpr std::size_t TOGETHER = 16;
     using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
     virtual void encode_together(std::span<const std::string_view>, ModelScratch &,

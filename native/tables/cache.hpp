@@ -415,14 +415,17 @@ class WordCache {
         if (++met_after_fork_ < MANY_MET) return;
         met_after_fork_ = 0;
         forks_ = Forks::count();
-        short_ = ShortWords(short_);
-        if (!short_.empty()) pairs_ = short_.data()->slots;
-        std::vector<std::uint32_t> many;
-        many.reserve(many_.capacity());
-        many.assign(many_.begin(), many_.end());
-        many_.swap(many);
-        young_.copy();
-        old_.copy();
+        try {
+            short_ = ShortWords(short_);
+            if (!short_.empty()) pairs_ = short_.data()->slots;
+            std::vector<std::uint32_t> many;
+            many.reserve(many_.capacity());
+            many.assign(many_.begin(), many_.end());
+            many_.swap(many);
+            young_.copy();
+            old_.copy();
+        } catch (const std::bad_alloc &) { // it goes on page by page
+        }
     }
     void grow(std::size_t groups) {
         ShortWords before(groups);

@@ -181,8 +181,8 @@ class WordTable {
     std::size_t longest_ = 0;
 };
 
-// Which words may be in a WordTable, or be certain pieces: a bit each, by their hashes. Where few
-// are, this stays in the processor's cache, which the table does not.
+// Which words may be in a WordTable, or be among some pieces: a bit each, by their hashes. Where
+// few are, this stays in the processor's cache, which the table does not.
 class WordFilter {
   public:
     explicit WordFilter(const WordTable &words);

@@ -109,14 +109,13 @@ MTKIT_AVX2_CODE bool narrow(const std::uint16_t *from, __m256i &bytes) {
     const auto *const at = reinterpret_cast<const __m256i *>(from);
     const auto first = _mm256_loadu_si256(at);
     const auto second = _mm256_loadu_si256(at + 1);
-    // Of each half of a vector the lower half of what is packed.
+    // Packing works within each half of a vector: its quarters are put in order.
     bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0b11'01'10'00);
     return _mm256_testz_si256(_mm256_or_si256(first, second),
                               _mm256_set1_epi16(static_cast<short>(0xFF80))) != 0;
 }
 MTKIT_AVX2_CODE bool narrow(const std::uint32_t *from, __m256i &bytes) {
     const auto *const at = reinterpret_cast<const __m256i *>(from);
-
     const auto first = _mm256_packus_epi32(_mm256_loadu_si256(at + 0), _mm256_loadu_si256(at + 1));
     const auto second = _mm256_packus_epi32(_mm256_loadu_si256(at + 2), _mm256_loadu_si256(at + 3));
     bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(first, second),
