@@ -122,18 +122,23 @@ class Engine::Ids {
         return true;
     }
 
-    // Put a word that Fast does not find.
-    [[gnu::noinline]] void other(std::string_view word, bool part) {
+    // Put a word that Fast does not find; a new one with those that are encoded `later`, if any.
+    [[gnu::noinline]] void other(std::string_view word, bool part, NewWords *later = nullptr) {
         if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) return encode(word, part);
         const WordCache::Word asked(word, part);
         std::size_t count = 0;
         if (const auto *ids = scratch_.cache.find_stored(asked, count))
             return out_.append({ids, count});
         const std::size_t before = out_.size();
-        if (const auto *seed = engine_.seeds_.find(asked))
+        if (const auto *seed = engine_.seeds_.find(asked)) {
             out_.append({seed->ids, seed->count()});
-        else
+        } else if (later != nullptr) {
+            later->add(word, before);
+            if (later->full()) put_together(*later);
+            return;
+        } else {
             encode(word, part);
+        }
         remember(asked, before);
     }
     // A word and its ids, which were put from `before` on.
@@ -141,20 +146,6 @@ class Engine::Ids {
         const auto ids = out_.ids().subspan(before);
         if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(word, ids.size()))
             scratch_.cache.put(word, ids.data(), ids.size());
-    }
-    // Put a word of the usual kind that Fast does not find: now, or, where it is new, with others.
-    [[gnu::noinline]] void put_later(std::string_view word, NewWords &later) {
-        const WordCache::Word asked(word, false);
-        std::size_t count = 0;
-        if (const auto *ids = scratch_.cache.find_stored(asked, count)) {
-            out_.append({ids, count});
-        } else if (const auto *seed = engine_.seeds_.find(asked)) {
-            out_.append({seed->ids, seed->count()});
-            scratch_.cache.put(asked, seed->ids, seed->count());
-        } else {
-            later.add(word, out_.size());
-            if (later.full()) put_together(later);
-        }
     }
     [[gnu::noinline]] void put_together(NewWords &later) {
         std::string_view room[NewWords::MOST];
@@ -216,9 +207,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         resume();
     };
     NewWords later;
-    const auto put_new = [&](std::string_view bytes, bool part) {
+    const auto put_new = [&](std::string_view bytes, bool part, NewWords *with) {
         out_.end_at(room.to);
-        other(bytes, part);
+        other(bytes, part, with);
         resume();
     };
     const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
@@ -229,7 +220,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         if (entry != nullptr) [[likely]]
             write(*entry);
         else
-            put_new({bytes, size}, part);
+            put_new({bytes, size}, part, nullptr);
     };
 
     // A word that is a run of Han, kana or Hangul is remembered as a whole, too, if it comes again.
@@ -280,13 +271,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                if (engine_.encodes_together_ && size <= WordCache::SHORT) {
-                    out_.end_at(room.to);
-                    put_later(found, later);
-                    resume();
-                } else {
-                    put_new(found, false);
-                }
+                const bool waits = engine_.encodes_together_ && size <= WordCache::SHORT;
+                put_new(found, false, waits ? &later : nullptr);
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
             if (block.starts != 0) continue;

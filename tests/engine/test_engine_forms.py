@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 import tokenizers
@@ -29,7 +28,7 @@ OTHERS += [*"aeinoE\u0441\u1100\u1161\u11a8\uac00\uac01\u4e2d\u3001\u3042\u304b=
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFKC", "NFD", "NFKD"])
-def test_normal_forms(form: str, tmp_path: Path) -> None:
+def test_normal_forms(form: Literal["NFC", "NFKC", "NFD", "NFKD"], tmp_path: Path) -> None:
     """Every byte has an id: ids tell the normalized text. A long text knows what is stable."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     reference = tokenizers.Tokenizer(
@@ -38,7 +37,7 @@ def test_normal_forms(form: str, tmp_path: Path) -> None:
     reference.normalizer = getattr(normalizers, form)()
     reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(json.loads(reference.to_str())), encoding="utf-8")
+    path.write_text(reference.to_str(), encoding="utf-8")
     tokenizer = load(path)
     rng = random.Random(form)
     texts = ["".join(COMPOSED), " ".join(COMPOSED)]
@@ -49,5 +48,5 @@ def test_normal_forms(form: str, tmp_path: Path) -> None:
     changed = 0
     for text in texts:
         assert tokenizer.encode_ids(text) == reference.encode(text).ids, ascii(text)
-        changed += unicodedata.normalize(form, text) != text  # type: ignore[arg-type]
+        changed += unicodedata.normalize(form, text) != text
     assert changed > len(texts) / 2
