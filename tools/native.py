@@ -21,6 +21,7 @@ SANITIZED_TESTS = [
     "tests/engine/test_engine_decode.py",
     "tests/engine/test_engine_marks.py",
     "tests/engine/test_engine_models.py",
+    "tests/engine/test_engine_new_words.py",
     "tests/engine/test_engine_offsets.py",
     "tests/engine/test_engine_precompiled.py",
     "tests/engine/test_engine_scripts.py",

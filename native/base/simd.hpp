@@ -1,5 +1,6 @@
 // Which vector instructions are used: the best that the machine has, or fewer where MTKIT_SIMD in
-// the environment names them (scalar, sse2, avx2, avx512, neon). Each gives the same ids.
+// the environment names them (scalar, sse2, avx2, avx512, neon). Each gives the same ids. This is
+// also where the compiler's names of such instructions come from.
 #pragma once
 
 #include <cstdlib>
@@ -11,10 +12,27 @@
 // Functions may use what the build as a whole does not; lambdas in them are not compiled for it.
 #define MTKIT_AVX
 #define MTKIT_AVX2_CODE [[gnu::target("avx2,bmi,lzcnt")]]
-#define MTKIT_AVX512_CODE [[gnu::target("avx512bw,avx512vl,avx2,bmi,lzcnt")]]
+#define MTKIT_AVX512_CODE [[gnu::target("avx512bw,avx512vl,avx512cd,avx512dq,avx2,bmi,lzcnt")]]
 #endif
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 #define MTKIT_NEON
+#endif
+
+#if defined(MTKIT_AVX)
+#if !defined(__clang__)
+// Of what its own header leaves open on purpose, GCC 12 says that it is uninitialised.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#elif defined(MTKIT_SSE2)
+#include <emmintrin.h>
+#elif defined(MTKIT_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace mtkit {
@@ -30,7 +48,8 @@ inline constexpr std::string_view SIMD_NAMES[] = {"scalar", "sse2", "avx2", "avx
 inline Simd best_simd() {
 #if defined(MTKIT_AVX)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq"))
         return Simd::AVX512;
     return __builtin_cpu_supports("avx2") ? Simd::AVX2 : Simd::VECTOR;
 #elif defined(MTKIT_SSE2) || defined(MTKIT_NEON)

@@ -133,7 +133,7 @@ class Engine::Ids {
         if (const auto *seed = engine_.seeds_.find(asked)) {
             out_.append({seed->ids, seed->count()});
         } else if (later != nullptr) {
-            later->add(word, before);
+            later->add(word, asked.key(), before);
             if (later->full()) put_together(*later);
             return;
         } else {

@@ -20,10 +20,10 @@ class NewWords {
     static constexpr std::size_t MOST = Model::TOGETHER;
 
     // A short word, whose ids go behind the first `before` of those that are there.
-    void add(std::string_view word, std::size_t before) {
+    void add(std::string_view word, const WordCache::Key &key, std::size_t before) {
         std::size_t number = 0;
-        while (number < count_ && text(number) != word) ++number;
-        if (number == count_) words_[count_++] = {word.data(), word.size()};
+        while (number < count_ && !(words_[number].key == key)) ++number;
+        if (number == count_) words_[count_++] = {key, word.data(), word.size()};
         gaps_[gap_count_++] = {before, number};
     }
     [[nodiscard]] bool any() const { return gap_count_ != 0; }
@@ -64,6 +64,7 @@ class NewWords {
     static constexpr std::size_t MOST_GAPS = 4 * MOST;
     // Plain structs, left uninitialised.
     struct Word {
+        WordCache::Key key;
         const char *data;
         std::size_t size;
     };

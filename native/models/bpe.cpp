@@ -1,12 +1,13 @@
 // Byte-pair encoding by a merge list.
 //
 // Source: huggingface/tokenizers, models/bpe (merge_word, merge_all).
-#include <array>
 #include <memory>
 #include <optional>
 
 #include "base/made_once.hpp"
-#include "models/merging_word.hpp"
+#include "models/ascii_ranks.hpp"
+#include "models/merging.hpp"
+#include "models/merging_together.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 
@@ -69,40 +70,21 @@ class Bpe final : public Model {
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
     [[nodiscard]] bool encodes_together() const override {
-        return bytes_alone_ && pairs_.is_large();
+        return bytes_alone_ && merges_well_together(pairs_);
     }
     void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
                          const PutIds &put) const override {
-        MergingWord merging[TOGETHER];
-        std::uint8_t live[TOGETHER]; // of them
+        std::uint8_t merged[TOGETHER]; // numbers of those that are
         std::size_t count = 0;
         for (std::size_t i = 0; i < words.size(); ++i) {
             const std::uint32_t id = whole(words[i], scratch);
-            if (id != NONE) {
+            if (id == NONE)
+                merged[count++] = static_cast<std::uint8_t>(i);
+            else
                 put(i, {&id, 1});
-                continue;
-            }
-            const auto *const ids = merging[i].ids();
-            spell_bytes(words[i], merging[i].ids());
-            const auto known = known_ranks(words[i], scratch);
-            merging[i].begin(static_cast<std::uint32_t>(words[i].size()), [&](std::uint32_t at) {
-                const std::uint32_t *const rank = known(at);
-                return rank != nullptr ? *rank : pairs_.rank(ids[at], ids[at + 1]);
-            });
-            live[count++] = static_cast<std::uint8_t>(i);
         }
-        while (count > 0) {
-            for (std::size_t i = 0; i < count;) {
-                auto &word = merging[live[i]];
-                if (word.merge(pairs_)) {
-                    ++i;
-                    continue;
-                }
-                put(live[i], word.finish());
-                live[i] = live[--count];
-            }
-            for (std::size_t i = 0; i < count; ++i) merging[live[i]].ask(pairs_);
-        }
+        merge_together(words, {merged, count}, pairs_, literal_.id, ascii_ranks(scratch, count),
+                       put);
     }
     void warm() const override {
         if (bytes_alone_) make_ascii();
@@ -134,44 +116,24 @@ class Bpe final : public Model {
         return id < vocabulary_.pieces.size() ? id : NONE;
     }
 
-    void spell_bytes(std::string_view word, std::uint32_t *ids) const {
-        for (const char c : word) *ids++ = literal_.id[static_cast<unsigned char>(c)];
-    }
     // A short word in which every byte is a symbol.
     void merge_bytes(std::string_view word, ModelScratch &scratch, std::vector<Token> &out) const {
         std::uint32_t ids[FEW];
-        spell_bytes(word, ids);
+        for (std::size_t i = 0; i < word.size(); ++i)
+            ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
         merge(
-            ids, static_cast<std::uint32_t>(word.size()), known_ranks(word, scratch),
+            ids, static_cast<std::uint32_t>(word.size()), KnownRanks{ascii_ranks(scratch, 1), word},
             [](std::uint32_t at) { return at; }, out);
     }
-    // Ranks of merges of two bytes of ASCII, which most words begin with.
-    static constexpr unsigned ASCII = 128;
-    using AsciiRanks = std::array<std::array<std::uint32_t, ASCII>, ASCII>;
     const AsciiRanks *make_ascii() const {
-        return ascii_.make([this] {
-            auto ranks = std::make_unique<AsciiRanks>();
-            for (unsigned left = 0; left < ASCII; ++left)
-                for (unsigned right = 0; right < ASCII; ++right)
-                    (*ranks)[left][right] = pairs_.rank(literal_.id[left], literal_.id[right]);
-            return ranks;
-        });
+        return ascii_.make([this] { return make_ascii_ranks(pairs_, literal_.id); });
     }
-    // The rank of the merge of a byte with the next one, or nothing.
-    struct KnownRanks {
-        const AsciiRanks *known;
-        std::string_view word;
-        const std::uint32_t *operator()(std::uint32_t at) const {
-            const auto left = static_cast<unsigned char>(word[at]);
-            const auto right = static_cast<unsigned char>(word[at + 1]);
-            const bool is_known = known != nullptr && (left | right) < ASCII;
-            return is_known ? &(*known)[left][right] : nullptr;
-        }
-    };
-    KnownRanks known_ranks(std::string_view word, ModelScratch &scratch) const {
-        const auto *known = ascii_.get();
-        if (known == nullptr && ++scratch.words > MANY_WORDS) known = make_ascii();
-        return {known, word};
+    // Null before so many words were merged that making them is worth it.
+    const AsciiRanks *ascii_ranks(ModelScratch &scratch, std::size_t words) const {
+        const auto *const known = ascii_.get();
+        if (known != nullptr) return known;
+        scratch.words += static_cast<std::uint32_t>(words);
+        return scratch.words > MANY_WORDS ? make_ascii() : nullptr;
     }
 
     // A word of few characters, or bytes of unknown ones; false where it is another.

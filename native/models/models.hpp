@@ -92,10 +92,9 @@ class Model {
     // Whether it has a way to encode some words together that takes less than one by one: while one
     // waits for memory, others go on.
     [[nodiscard]] virtual bool encodes_together() const { return false; }
-    // That way, for short words, TOGETHER at most, none of them empty: `put(word, ids)` gets the
-    // number of each and its ids, one for each byte at most, in any order. More words than that
-    // wait for no less.
-    static constexpr std::size_t TOGETHER = 16;
+    // That way, for short words of ASCII, TOGETHER at most, none of them empty: `put(word, ids)`
+    // gets the number of each and its ids, one for each byte at most, in any order.
+    static constexpr std::size_t TOGETHER = 32;
     using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
     virtual void encode_together(std::span<const std::string_view>, ModelScratch &,
                                  const PutIds &) const {}

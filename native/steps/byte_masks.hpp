@@ -8,14 +8,6 @@
 
 #include "base/simd.hpp"
 
-#if defined(MTKIT_AVX)
-#include <immintrin.h>
-#elif defined(MTKIT_SSE2)
-#include <emmintrin.h>
-#elif defined(MTKIT_NEON)
-#include <arm_neon.h>
-#endif
-
 namespace mtkit {
 
 // Of ASCII, but for `wide`.

@@ -10,12 +10,6 @@
 #include "base/hash.hpp"
 #include "base/simd.hpp"
 
-#if defined(MTKIT_SSE2)
-#include <emmintrin.h>
-#elif defined(MTKIT_NEON)
-#include <arm_neon.h>
-#endif
-
 namespace mtkit {
 
 // Eight bytes in a number.

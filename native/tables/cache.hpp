@@ -104,6 +104,7 @@ class WordCache {
             const auto *entry = asked.pair + (asked.pair[1].key == asked.key ? 1 : 0);
             if (entry->key == asked.key) [[likely]]
                 return entry;
+            if (is_free(asked.pair[1])) return nullptr; // nothing had to be put beside it
             entry = beside(asked.pair);
             entry += entry[1].key == asked.key ? 1 : 0;
             return entry->key == asked.key ? entry : nullptr;
@@ -134,6 +135,8 @@ class WordCache {
         }
 
         [[nodiscard]] std::size_t size() const { return text_.size(); }
+        // Of a short one.
+        [[nodiscard]] const Key &key() const { return key_; }
 
       private:
         friend class WordCache;
@@ -340,15 +343,15 @@ class WordCache {
     // What came first is what comes often: it stays where it is found first. A seed makes way.
     void insert(const Short &entry, std::uint64_t hash) {
         auto *const own = pair_of(hash);
-        auto *const other = beside(own);
         Short *room = find_in(own, is_free);
-        Short *const second = find_in(other, is_free);
         if (room == nullptr) {
+            auto *const other = beside(own);
+            Short *const second = find_in(other, is_free);
             room = find_in(own, is_seed);
             if (room != nullptr && second != nullptr) *second = *room;
+            if (room == nullptr) room = second;
+            if (room == nullptr) room = find_in(other, is_seed);
         }
-        if (room == nullptr) room = second;
-        if (room == nullptr) room = find_in(other, is_seed);
         if (room != nullptr) {
             *room = entry;
             return;

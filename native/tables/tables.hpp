@@ -215,7 +215,7 @@ class PairTable {
         return (static_cast<std::uint64_t>(left) << SYMBOL_BITS) | right;
     }
     static std::uint64_t place(std::uint64_t key) {
-        key *= 0x9E3779B97F4A7C15ULL;
+        key *= FACTOR;
         return key ^ (key >> 32);
     }
 
@@ -246,10 +246,11 @@ class PairTable {
     }
     // Rank of its merge, NONE where there is none.
     [[nodiscard]] std::uint32_t rank(Asked asked, std::uint32_t left, std::uint32_t right) const {
-        if (asked == NOWHERE) return NONE;
-        const std::uint64_t wanted = key(left, right);
+        return asked == NOWHERE ? NONE : find(asked, key(left, right));
+    }
+    // The same, by its key.
+    [[nodiscard]] std::uint32_t find(std::size_t at, std::uint64_t wanted) const {
         const std::size_t mask = slots_.size() - 1;
-        std::size_t at = asked;
         for (std::size_t tries = 0; tries <= mask; ++tries, at = (at + 1) & mask) {
             const std::uint64_t slot = slots_[at];
             if (slot == FREE) return NONE;
@@ -278,6 +279,9 @@ class PairTable {
     }
 
   private:
+    friend class PairLanes;
+
+    static constexpr std::uint64_t FACTOR = 0x9E3779B97F4A7C15ULL;
     static constexpr std::uint64_t FREE = ~std::uint64_t{0};
     static constexpr std::size_t LARGE = 1U << 20;
     static constexpr std::uint64_t ALL[] = {~std::uint64_t{0}};

@@ -7,10 +7,6 @@
 #include "base/simd.hpp"
 #include "text/utf8.hpp"
 
-#if defined(MTKIT_SSE2)
-#include <emmintrin.h>
-#endif
-
 namespace mtkit {
 
 namespace {

@@ -9,10 +9,6 @@
 #include "base/hash.hpp"
 #include "base/simd.hpp"
 
-#if defined(MTKIT_AVX)
-#include <immintrin.h>
-#endif
-
 namespace mtkit {
 
 namespace {

@@ -54,7 +54,7 @@ def test_each_level_gives_the_same_ids(level: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", WHOLE],
         input=json.dumps(asked),
-        env={**os.environ, "MTKIT_SIMD": level},
+        env={**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,

@@ -1,9 +1,12 @@
-"""New words are encoded together where a vocabulary is large; ids are those of the library."""
+"""New words are encoded together, in lanes or as they wait; ids are those of the library."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +23,25 @@ if TYPE_CHECKING:
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LARGE = 1 << 20
-"""Bytes of a table of pairs beyond which words are encoded together."""
+"""Bytes of a table of pairs beyond which words are encoded together without lanes, too."""
+WHOLE = """
+import json, sys
+from mtkit import load
+from mtkit.engine import Engine, tables
+spec = load(sys.argv[1]).spec
+made = Engine(tables(spec), lambda: spec)
+print(json.dumps([made.encode_ids(text) for text in json.load(sys.stdin)]))
+"""
 
 
-def _file(*, ignore_merges: bool) -> str:
-    """Return a tokenizer.json with 100,000 merges in any order."""
+def _file(*, ignore_merges: bool = False, merged: int = 70_000) -> str:
+    """Return a tokenizer.json with merges of pairs of letters and so many others, in any order."""
     rng = random.Random(5)
     pairs = list(product(["\u0120", *LETTERS], LETTERS))
     parts = ["".join(pair) for pair in pairs]
-    merges = [*pairs, *rng.sample(list(product(parts, LETTERS)), 70_000)]
-    merges += zip(rng.choices(parts, k=30_000), rng.choices(parts, k=30_000), strict=True)
-    merges = list(dict.fromkeys(merges))
+    merges = [*pairs, *rng.sample(list(product(parts, LETTERS)), merged)]
+    longer = rng.choices(parts, k=merged // 2), rng.choices(parts, k=merged // 2)
+    merges = list(dict.fromkeys([*merges, *zip(*longer, strict=True)]))
     rng.shuffle(merges)
     symbols = [to_letters(bytes((byte,))) for byte in range(256)]
     vocabulary = dict.fromkeys([*symbols, *map("".join, merges)])
@@ -82,3 +93,29 @@ def test_ids_are_those_of_the_library(tmp_path: Path, *, ignore_merges: bool) ->
         for engine in engines:
             assert engine.encode_ids(text) == expected
             assert engine.encode(text).ids == expected
+
+
+@pytest.mark.parametrize("level", ["scalar", "sse2", "avx2", "avx512"])
+@pytest.mark.parametrize("merged", [0, 5_000, 70_000])
+def test_each_level_gives_the_same_ids(tmp_path: Path, merged: int, level: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(_file(merged=merged), encoding="utf-8")
+    # A text for each number of new words, of each length.
+    rng = random.Random(merged)
+    texts = [
+        " ".join("".join(rng.choices(LETTERS, k=size)) for size in rng.choices(range(1, 16), k=new))
+        for new in range(1, 70)
+    ]
+    texts += [" ".join("ab" * (size // 2) + "c" for _ in range(9)) for size in range(1, 16)]
+    random.Random(1).shuffle(texts)
+    texts = [*texts, *_texts(2, 20)]
+    child = subprocess.run(
+        [sys.executable, "-c", WHOLE, str(path)],
+        input=json.dumps(texts),
+        env={**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    reference = Tokenizer.from_file(str(path))
+    assert json.loads(child.stdout) == [reference.encode(text).ids for text in texts]
