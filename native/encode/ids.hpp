@@ -202,6 +202,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
     const auto write = [&](const WordCache::Short &entry) {
         if (room.write(entry)) [[likely]]
             return;
+        if (entry.count() > WordCache::MANY && room.write_many(scratch_.cache.many_of(entry)))
+            return;
         out_.end_at(room.to);
         out_.append(scratch_.cache.ids_of(entry));
         resume();

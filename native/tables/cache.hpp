@@ -75,6 +75,18 @@ class WordCache {
             to += entry.count();
             return true;
         }
+        // Ids that lie elsewhere: more than FEW. False: there is no room.
+        [[nodiscard]] bool write_many(std::span<const std::uint32_t> ids) {
+            constexpr std::size_t STEP = FEW + 1;
+            if (static_cast<std::size_t>(limit - to) < ids.size()) return false;
+            const auto copy = [&](std::size_t at) {
+                std::memcpy(to + at, ids.data() + at, STEP * sizeof *to);
+            };
+            for (std::size_t at = 0; at + STEP < ids.size(); at += STEP) copy(at);
+            copy(ids.size() - STEP);
+            to += ids.size();
+            return true;
+        }
     };
 
     // Looks for short words, in place until the next put(). This is done most often.
@@ -195,7 +207,9 @@ class WordCache {
 
     // Ids of a short word.
     [[nodiscard]] std::span<const std::uint32_t> ids_of(const Short &entry) const {
-        if (entry.count() <= FEW) return {entry.ids, entry.count()};
+        return entry.count() <= FEW ? std::span(entry.ids, entry.count()) : many_of(entry);
+    }
+    [[nodiscard]] std::span<const std::uint32_t> many_of(const Short &entry) const {
         return {many_.data() + entry.ids[0], entry.count() - MANY};
     }
 
