@@ -94,18 +94,20 @@ class Batch {
 
     void encode(Share &share) noexcept {
         try {
+            mtkit::Engine::Encoder encoder(engine_);
             for (std::size_t i = share.from; i < share.to; ++i)
-                sizes_[i] = texts_[i] ? encode(*texts_[i], share.ids) : LEFT;
+                sizes_[i] = texts_[i] ? encode(encoder, *texts_[i], share.ids) : LEFT;
         } catch (...) {
             share.error = std::current_exception();
         }
     }
 
     // Errors of a text are the pipeline's to word.
-    std::size_t encode(const TextArgument &text, mtkit::IdList &ids) const {
+    std::size_t encode(mtkit::Engine::Encoder &encoder, const TextArgument &text,
+                       mtkit::IdList &ids) const {
         const std::size_t before = ids.size();
         try {
-            engine_.encode(text.text(), text.options(add_special_tokens_, parse_special_), ids);
+            encoder.encode(text.text(), text.options(add_special_tokens_, parse_special_), ids);
             return ids.size() - before;
         } catch (const mtkit::Deferred &) {
         } catch (const mtkit::InvalidText &) {

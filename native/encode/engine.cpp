@@ -48,6 +48,8 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     added_ = std::make_unique<AddedTokens>(program);
     normalizer_ = make_normalizer(program, tables_);
     pre_tokenizer_ = make_pre_tokenizer(program, tables_);
+    needs_extents_ = pre_tokenizer_ && pre_tokenizer_->needs_extents();
+    breaks_characters_ = normalizer_ && normalizer_->may_break_characters();
     if (pre_tokenizer_ && !cut_at_marks_) cut_ = pre_tokenizer_->pattern_cut();
     if (cut_.pattern != nullptr) word_starts_ = word_starts(cut_.pattern->family());
     model_ = make_model(program, tables_, vocabulary_);
@@ -56,7 +58,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     encodes_together_ = cacheable_ && model_->encodes_together();
     cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
-                 !(pre_tokenizer_ && pre_tokenizer_->needs_extents());
+                 !needs_extents_;
     prefix_ = read_numbers(program, "prefix_ids");
     special_ = read_frame(program, "special");
     plain_ = read_frame(program, "plain");
@@ -79,7 +81,22 @@ bool Engine::Ids::take_part(const Part &part) {
 
 void Engine::encode(std::string_view text, const EncodeOptions &options, IdList &out) const {
     ScratchLease lease(*this);
-    Scratch &scratch = *lease;
+    encode(text, options, *lease, out);
+}
+
+Engine::Encoder::Encoder(const Engine &engine)
+    : engine_(engine), lease_(std::make_unique<ScratchLease>(engine)) {}
+
+Engine::Encoder::~Encoder() = default;
+
+void Engine::Encoder::encode(std::string_view text, const EncodeOptions &options, IdList &out) {
+    Scratch &scratch = **lease_;
+    scratch.arena.reset();
+    engine_.encode(text, options, scratch, out);
+}
+
+void Engine::encode(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                    IdList &out) const {
     scratch.model.places = false;
     const Frame &frame = options.add_special_tokens ? special_ : plain_;
     if (!frame) throw Deferred();
@@ -109,7 +126,7 @@ template <typename Make, typename Undo>
 void Engine::walk_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                        const Make &make, const Undo &undo) const {
     const auto valid = checked(text, options.valid, scratch);
-    if (!pre_tokenizer_ || !pre_tokenizer_->needs_extents()) {
+    if (!needs_extents_) {
         try {
             const Part whole{valid, nullptr, {0, 0}, true, true};
             walk(whole, options.parse_special, scratch, make());
@@ -138,8 +155,7 @@ std::string_view Engine::checked(std::string_view text, bool known, Scratch &scr
     if (text.size() > 0x7FFFFFFF) throw UsageError("the text is longer than 2 GiB");
     std::size_t good = known ? text.size() : valid_prefix(text);
     // A broken character could reach over a mark.
-    scratch.model.whole_characters =
-        good == text.size() && !(normalizer_ && normalizer_->may_break_characters());
+    scratch.model.whole_characters = good == text.size() && !breaks_characters_;
     if (good == text.size() || invalid_utf8_ == InvalidUtf8::KEEP) return text;
     if (invalid_utf8_ == InvalidUtf8::DEFER) throw Deferred();
     if (invalid_utf8_ == InvalidUtf8::ERROR) throw InvalidText(text, good);

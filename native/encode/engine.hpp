@@ -62,6 +62,8 @@ class Engine {
 
     // Ids of one text.
     void encode(std::string_view text, const EncodeOptions &options, IdList &out) const;
+    // The same of one text after another, with the same working memory.
+    class Encoder;
 
     // Tokens of one text with their places; Deferred where the pipeline has to say.
     void encode_tokens(std::string_view text, const EncodeOptions &options, Tokens &out) const;
@@ -148,6 +150,8 @@ class Engine {
     class FoundPlaces;
     class SizedPlaces;
 
+    void encode(std::string_view text, const EncodeOptions &options, Scratch &scratch,
+                IdList &out) const;
     void one_text(std::string_view text, const EncodeOptions &options, Scratch &scratch,
                   IdList &out) const;
     void tokens_in(std::string_view text, int parse_special, Scratch &scratch, Tokens &out) const;
@@ -236,6 +240,8 @@ class Engine {
     std::unique_ptr<AddedTokens> added_;
     std::unique_ptr<Normalizer> normalizer_;
     std::unique_ptr<PreTokenizer> pre_tokenizer_;
+    bool needs_extents_ = false;       // what its steps say, asked once
+    bool breaks_characters_ = false;   // the same of the normalizer's
     PatternCut cut_;                   // where the pre-tokenizer is nothing else
     WordStarts word_starts_ = nullptr; // of its pattern
     WordCache::Seeds seeds_;
@@ -265,6 +271,19 @@ class Engine {
     mutable std::mutex mutex_;
     mutable std::vector<std::unique_ptr<Scratch>> pool_;
     mutable std::size_t pooled_ = 0; // bytes of their caches
+};
+
+class Engine::Encoder {
+  public:
+    explicit Encoder(const Engine &engine);
+    ~Encoder();
+    Encoder(const Encoder &) = delete;
+    Encoder &operator=(const Encoder &) = delete;
+    void encode(std::string_view text, const EncodeOptions &options, IdList &out);
+
+  private:
+    const Engine &engine_;
+    std::unique_ptr<ScratchLease> lease_;
 };
 
 } // namespace mtkit

@@ -168,8 +168,7 @@ bool Engine::places_in(std::string_view text, int parse_special, Scratch &scratc
                        IdList &places) const {
     const std::size_t before = ids.size();
     const std::size_t from = places.size();
-    if (!scratch.model.whole_characters || (pre_tokenizer_ && pre_tokenizer_->needs_extents()))
-        return false;
+    if (!scratch.model.whole_characters || needs_extents_) return false;
     try {
         const Part whole{text, nullptr, {0, 0}, true, true};
         if (merges_bytes_)
