@@ -1,6 +1,6 @@
 // Which vector instructions are used: the best that the machine has, or fewer where MTKIT_SIMD in
-// the environment names them (scalar, sse2, avx2, avx512, neon). Each gives the same ids. This is
-// also where the compiler's names of such instructions come from.
+// the environment names them (scalar, sse2, avx2, avx512, neon). Each gives the same ids. The
+// compiler's headers of such instructions are included here.
 #pragma once
 
 #include <cstdlib>
@@ -20,7 +20,7 @@
 
 #if defined(MTKIT_AVX)
 #if !defined(__clang__)
-// Of what its own header leaves open on purpose, GCC 12 says that it is uninitialised.
+// GCC 12 warns of values that its own header leaves uninitialised on purpose.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

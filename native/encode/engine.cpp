@@ -55,7 +55,7 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     looks_words_up_ = model_->looks_words_up();
-    encodes_together_ = cacheable_ && model_->encodes_together();
+    if (cacheable_) together_from_ = model_->encodes_together_from();
     cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !needs_extents_;

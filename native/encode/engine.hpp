@@ -248,7 +248,7 @@ class Engine {
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
-    bool encodes_together_ = false; // new words, see new_words.hpp
+    std::size_t together_from_ = Model::NEVER; // bytes of a text, see new_words.hpp
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

@@ -208,6 +208,8 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         out_.append(scratch_.cache.ids_of(entry));
         resume();
     };
+    // Words of blocks wait: a block ends in front of what is not ASCII.
+    const bool together = text.size() - start >= engine_.together_from_;
     NewWords later;
     const auto put_new = [&](std::string_view bytes, bool part, NewWords *with) {
         out_.end_at(room.to);
@@ -273,7 +275,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                const bool waits = engine_.encodes_together_ && size <= WordCache::SHORT;
+                const bool waits = together && size <= WordCache::SHORT;
                 put_new(found, false, waits ? &later : nullptr);
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }

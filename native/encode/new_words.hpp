@@ -1,5 +1,5 @@
-// New words of a text, which are encoded together: most of the time that one takes alone is spent
-// waiting for memory. Until then there is a gap where their ids go.
+// New words of a text, which are encoded together, see Model::encode_together(). Until then there
+// is a gap where their ids go.
 #pragma once
 
 #include <algorithm>

@@ -69,8 +69,8 @@ class Bpe final : public Model {
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
-    [[nodiscard]] bool encodes_together() const override {
-        return bytes_alone_ && merges_well_together(pairs_);
+    [[nodiscard]] std::size_t encodes_together_from() const override {
+        return bytes_alone_ ? worth_merging_together(pairs_) : NEVER;
     }
     void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
                          const PutIds &put) const override {
@@ -128,7 +128,7 @@ class Bpe final : public Model {
     const AsciiRanks *make_ascii() const {
         return ascii_.make([this] { return make_ascii_ranks(pairs_, literal_.id); });
     }
-    // Null before so many words were merged that making them is worth it.
+    // Null until so many words were merged that it is worth making them; `words` more are now.
     const AsciiRanks *ascii_ranks(ModelScratch &scratch, std::size_t words) const {
         const auto *const known = ascii_.get();
         if (known != nullptr) return known;

@@ -21,8 +21,8 @@ namespace mtkit {
 // begin() with words; begin_merge() and end_merge() in turn until the first is false; finish().
 class MergingLanes {
   public:
-    static constexpr unsigned LANES = 16; // a word in each
-    static constexpr unsigned PLACES = 16;
+    static constexpr unsigned LANES = 16;           // a word in each
+    static constexpr unsigned PLACES = 16;          // in a word, and its end
     static constexpr unsigned LONGEST = PLACES - 1; // bytes of a word
 
     // Words of ASCII, one for each lane at most, none of them empty. `byte_ids` are the symbols of
@@ -33,10 +33,10 @@ class MergingLanes {
     struct Step {
         __mmask16 going; // whether there is one
         __mmask16 has_left;
-        __m512i at;
-        __m512i id;
-        __m512i left;
-        __m512i gone;
+        __m512i place; // of the symbol, of the one in front of it, of that which it swallows
+        __m512i left_place;
+        __m512i gone_place;
+        __m512i id; // that it becomes
         PairLanes::Asked asked;
     };
     // Choose it, and ask for the ranks of what it leads to; false where no word has one. What this
@@ -54,6 +54,7 @@ class MergingLanes {
 
   private:
     static constexpr unsigned PLACE_BITS = std::countr_zero(PLACES);
+    static constexpr unsigned LANE_BITS = std::countr_zero(LANES);
 
     MTKIT_AVX512_CODE static __m512i all(std::uint32_t number) {
         return _mm512_set1_epi32(static_cast<int>(number));
@@ -68,21 +69,21 @@ class MergingLanes {
     MTKIT_AVX512_CODE static __m512i place_of(__m512i bits) {
         return _mm512_sub_epi32(all(31), _mm512_lzcnt_epi32(bits));
     }
-    // The least of them is the merge to do: of the lowest ranks the leftmost.
+    // A rank and a place as one number; the least is the merge to do: of the lowest ranks the
+    // leftmost.
     MTKIT_AVX512_CODE static __m512i ranked(__m512i rank, __m512i place) {
         const __mmask16 merges = _mm512_cmpneq_epi32_mask(rank, all(NONE));
         return _mm512_mask_or_epi32(all(NONE), merges, _mm512_slli_epi32(rank, PLACE_BITS), place);
     }
     MTKIT_AVX512_CODE __m512i ids_at(__mmask16 mask, __m512i place) const {
-        const __m512i index = _mm512_or_si512(_mm512_slli_epi32(place, PLACE_BITS), numbers());
-        static_assert(LANES == 1 << PLACE_BITS);
+        const __m512i index = _mm512_or_si512(_mm512_slli_epi32(place, LANE_BITS), numbers());
         return _mm512_mask_i32gather_epi32(all(0), mask, index, ids_, 4);
     }
 
     // By place and lane. Symbols stay at the place of their first byte.
     alignas(64) std::uint32_t ids_[LONGEST][LANES];
-    alignas(
-        64) std::uint32_t merges_[LONGEST][LANES]; // of a symbol with the next one, see ranked()
+    // The merge of each symbol with the next one, see ranked().
+    alignas(64) std::uint32_t merges_[LONGEST][LANES];
     alignas(64) std::uint32_t starts_[LANES]; // a bit for the place of each symbol, and for the end
     alignas(64) std::uint32_t best_[LANES];   // the least of merges_
     unsigned longest_;                        // bytes
@@ -91,7 +92,7 @@ class MergingLanes {
 MTKIT_AVX512_CODE inline void MergingLanes::begin(std::span<const std::string_view> words,
                                                   const std::uint32_t *byte_ids,
                                                   const AsciiRanks &ranks) {
-    alignas(64) unsigned char bytes[LANES + 1][PLACES]; // more is read than there is
+    alignas(64) unsigned char bytes[LANES + 1][PLACES]; // four are read at each place
     alignas(64) std::uint32_t sizes[LANES] = {};
     std::size_t longest = 0;
     for (unsigned lane = 0; lane < words.size(); ++lane) {
@@ -114,8 +115,8 @@ MTKIT_AVX512_CODE inline void MergingLanes::begin(std::span<const std::string_vi
         ahead = place % 2 == 0
                     ? _mm512_mask_i32gather_epi32(all(0), used, rows, bytes[0] + place, 1)
                     : _mm512_srli_epi32(ahead, 8);
-        const __m512i byte = _mm512_and_si512(ahead, all(0xFF));
-        const __m512i next = _mm512_and_si512(_mm512_srli_epi32(ahead, 8), all(0xFF));
+        const __m512i byte = _mm512_and_si512(ahead, all(ASCII - 1));
+        const __m512i next = _mm512_and_si512(_mm512_srli_epi32(ahead, 8), all(ASCII - 1));
         const __m512i here = all(place);
         const __mmask16 has_next = _mm512_cmplt_epu32_mask(all(place + 1), size);
         const __m512i ids = _mm512_mask_i32gather_epi32(all(0), _mm512_cmplt_epu32_mask(here, size),
@@ -150,28 +151,29 @@ MTKIT_AVX512_CODE inline bool MergingLanes::begin_merge(const PairLanes &pairs, 
     const __m512i left = place_of(below);
     const __mmask16 has_left = _mm512_mask_test_epi32_mask(going, below, below);
     const __mmask16 has_next = _mm512_mask_cmpneq_epi32_mask(going, behind, third);
-    step = {going,
-            has_left,
-            at,
-            id,
-            left,
-            place_of(swallowed),
-            pairs.ask(has_left, ids_at(has_left, left), id, has_next,
-                      ids_at(has_next, place_of(third)))};
+    step = {.going = going,
+            .has_left = has_left,
+            .place = at,
+            .left_place = left,
+            .gone_place = place_of(swallowed),
+            .id = id,
+            .asked = pairs.ask(has_left, ids_at(has_left, left), id, has_next,
+                               ids_at(has_next, place_of(third)))};
     return true;
 }
 
 MTKIT_AVX512_CODE inline void MergingLanes::end_merge(const PairLanes &pairs, Step &step) {
     const auto ranks = pairs.ranks(step.asked);
-    const __m512i left_merge = ranked(ranks.left, step.left);
-    const __m512i next_merge = ranked(ranks.next, step.at);
+    const __m512i left_merge = ranked(ranks.left, step.left_place);
+    const __m512i next_merge = ranked(ranks.next, step.place);
     const __mmask16 going = step.going;
     __m512i least = all(NONE);
     for (unsigned place = 0; place < longest_; ++place) {
         const __m512i here = all(place);
-        const __mmask16 is_at = _mm512_mask_cmpeq_epi32_mask(going, step.at, here);
-        const __mmask16 is_gone = _mm512_mask_cmpeq_epi32_mask(going, step.gone, here);
-        const __mmask16 is_left = _mm512_mask_cmpeq_epi32_mask(step.has_left, step.left, here);
+        const __mmask16 is_at = _mm512_mask_cmpeq_epi32_mask(going, step.place, here);
+        const __mmask16 is_gone = _mm512_mask_cmpeq_epi32_mask(going, step.gone_place, here);
+        const __mmask16 is_left =
+            _mm512_mask_cmpeq_epi32_mask(step.has_left, step.left_place, here);
         __m512i merge = _mm512_load_si512(merges_[place]);
         merge = _mm512_mask_mov_epi32(merge, is_gone, all(NONE));
         merge = _mm512_mask_mov_epi32(merge, is_at, next_merge);

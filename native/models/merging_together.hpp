@@ -1,7 +1,8 @@
-// Short words that are merged side by side, from bytes: what takes longest in one alone is to wait
-// for memory.
+// Short words that are merged from bytes together: in lanes of AVX-512, or in turn, one of which
+// waits for memory while others go on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -11,11 +12,11 @@
 
 namespace mtkit {
 
-// Whether that takes less than one by one.
-bool merges_well_together(const PairTable &pairs);
+// How long a text is for whose new words that takes less than one by one, in bytes.
+std::size_t worth_merging_together(const PairTable &pairs);
 
-// Those of `words` with these numbers: of ASCII, Model::TOGETHER at most. `byte_ids` are the
-// symbols of bytes, `ranks` may be null.
+// Those of `words` with these numbers: short, of ASCII, none empty, Model::TOGETHER at most.
+// `byte_ids` are the symbols of bytes. `ranks`: null, not made yet, and in turn.
 void merge_together(std::span<const std::string_view> words, std::span<const std::uint8_t> numbers,
                     const PairTable &pairs, const std::uint32_t *byte_ids, const AsciiRanks *ranks,
                     const Model::PutIds &put);

@@ -89,11 +89,13 @@ class Model {
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
 
-    // Whether it has a way to encode some words together that takes less than one by one: while one
-    // waits for memory, others go on.
-    [[nodiscard]] virtual bool encodes_together() const { return false; }
-    // That way, for short words of ASCII, TOGETHER at most, none of them empty: `put(word, ids)`
-    // gets the number of each and its ids, one for each byte at most, in any order.
+    // How long a text is, in bytes, for it to have a way to encode new words of it together that
+    // takes less than one by one.
+    static constexpr std::size_t NEVER = ~std::size_t{0};
+    [[nodiscard]] virtual std::size_t encodes_together_from() const { return NEVER; }
+    // That way, for words of ASCII, none of them empty or longer than WordCache::SHORT, TOGETHER at
+    // most: `put(word, ids)` gets the number of each and its ids, one for each byte at most, in any
+    // order.
     static constexpr std::size_t TOGETHER = 32;
     using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
     virtual void encode_together(std::span<const std::string_view>, ModelScratch &,

@@ -75,9 +75,10 @@ class WordCache {
             to += entry.count();
             return true;
         }
-        // Ids that lie elsewhere: more than FEW. False: there is no room.
+        // Ids that lie elsewhere: more than FEW, in steps of a fixed size, the last of which
+        // overlaps. False: there is no room.
         [[nodiscard]] bool write_many(std::span<const std::uint32_t> ids) {
-            constexpr std::size_t STEP = FEW + 1;
+            constexpr std::size_t STEP = READ_IDS;
             if (static_cast<std::size_t>(limit - to) < ids.size()) return false;
             const auto copy = [&](std::size_t at) {
                 std::memcpy(to + at, ids.data() + at, STEP * sizeof *to);
@@ -395,6 +396,8 @@ class WordCache {
         many_.insert(many_.end(), ids, ids + count);
         return {key, {at, 0, 0, MANY + static_cast<std::uint32_t>(count)}};
     }
+    // Of a pair the first slot is filled before the second, what is beside after both, and none is
+    // emptied: Fast::find relies on it.
     static bool is_free(const Short &entry) { return entry.key.high == 0; }
     // Behind the ids of a word that was not met, where there is room.
     static constexpr std::uint32_t SEED = ~0U;

@@ -52,18 +52,18 @@ class PairLanes {
     // The ranks of their merges; NONE where there is none.
     MTKIT_AVX512_CODE Ranks ranks(Asked &asked) const {
         auto &halves = asked.halves;
-        const unsigned rest = halves[0].rest | halves[1].rest << 8 | halves[2].rest << 16 |
-                              static_cast<unsigned>(halves[3].rest) << 24;
+        unsigned rest = 0;
+        for (unsigned i = 4; i-- > 0;) rest = rest << HALF | halves[i].rest;
         if (rest != 0) look_on(halves, rest);
         return {both(halves[0].rank, halves[1].rank), both(halves[2].rank, halves[3].rank)};
     }
 
   private:
-    static constexpr unsigned LANES = 8; // of a Half
+    static constexpr unsigned HALF = 8; // lanes of 64 bits
 
     MTKIT_AVX512_CODE static __mmask8 low(__mmask16 mask) { return static_cast<__mmask8>(mask); }
     MTKIT_AVX512_CODE static __mmask8 high(__mmask16 mask) {
-        return static_cast<__mmask8>(mask >> LANES);
+        return static_cast<__mmask8>(mask >> HALF);
     }
     MTKIT_AVX512_CODE static __m256i low(__m512i lanes) { return _mm512_castsi512_si256(lanes); }
     MTKIT_AVX512_CODE static __m256i high(__m512i lanes) {
@@ -77,7 +77,8 @@ class PairLanes {
         return _mm512_set1_epi64(static_cast<long long>(number));
     }
 
-    // As PairTable's: the slots where pairs may be, without those that do not merge.
+    // Where the pairs should be, as PairTable::ask() has it; `rest` leaves out those that do not
+    // merge.
     MTKIT_AVX512_CODE Half ask(__mmask8 mask, __m256i left, __m256i right) const {
         const __m512i wanted =
             _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(left), SYMBOL_BITS),
@@ -92,23 +93,24 @@ class PairLanes {
         return {_mm512_mask_test_epi64_mask(mask, bits, wanted_bit), wanted,
                 _mm512_and_si512(place, all(pairs_.slots_.size() - 1)), all(NONE)};
     }
-    // Look into these slots. What they have another pair in is left to look_on().
+    // Look into these slots; one that holds another pair is left to look_on().
     MTKIT_AVX512_CODE void look(Half &half) const {
         const __m512i found = _mm512_mask_i64gather_epi64(all(PairTable::FREE), half.rest,
                                                           half.slot, pairs_.slots_.data(), 8);
+        const __mmask8 taken =
+            _mm512_mask_cmpneq_epi64_mask(half.rest, found, all(PairTable::FREE));
+        const __mmask8 hit =
+            _mm512_mask_cmpeq_epi64_mask(taken, _mm512_srli_epi64(found, SYMBOL_BITS), half.wanted);
         const __m512i rank = _mm512_and_si512(found, all(SYMBOL_LIMIT));
-        const __mmask8 hit = _mm512_mask_cmpeq_epi64_mask(
-            half.rest, _mm512_srli_epi64(found, SYMBOL_BITS), half.wanted);
         const __mmask8 made = _mm512_mask_cmplt_epu64_mask(hit, rank, all(pairs_.made_.size()));
         half.rank = _mm512_mask_mov_epi64(half.rank, made, rank);
-        half.rest = _mm512_mask_cmpneq_epi64_mask(static_cast<__mmask8>(half.rest & ~hit), found,
-                                                  all(PairTable::FREE));
+        half.rest = static_cast<__mmask8>(taken & ~hit);
     }
     // Look further for those of `rest`, a bit for each.
     MTKIT_AVX512_CODE void look_on(Half (&halves)[4], unsigned rest) const {
-        alignas(64) std::uint64_t wanted[4][LANES];
-        alignas(64) std::uint64_t slots[4][LANES];
-        alignas(64) std::uint64_t ranks[4][LANES];
+        alignas(64) std::uint64_t wanted[4][HALF];
+        alignas(64) std::uint64_t slots[4][HALF];
+        alignas(64) std::uint64_t ranks[4][HALF];
         for (unsigned i = 0; i < 4; ++i) {
             _mm512_store_si512(wanted[i], halves[i].wanted);
             _mm512_store_si512(slots[i], halves[i].slot);
@@ -116,8 +118,8 @@ class PairLanes {
         }
         for (; rest != 0; rest &= rest - 1) {
             const auto number = static_cast<unsigned>(std::countr_zero(rest));
-            const unsigned half = number / LANES;
-            const unsigned lane = number % LANES;
+            const unsigned half = number / HALF;
+            const unsigned lane = number % HALF;
             ranks[half][lane] = pairs_.find(slots[half][lane], wanted[half][lane]);
         }
         for (unsigned i = 0; i < 4; ++i) halves[i].rank = _mm512_load_si512(ranks[i]);

@@ -24,25 +24,55 @@ if TYPE_CHECKING:
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LARGE = 1 << 20
 """Bytes of a table of pairs beyond which words are encoded together without lanes, too."""
+LEVELS = ["scalar", "sse2", "avx2", "avx512"]
 WHOLE = """
-import json, sys
+import json, random, sys
 from mtkit import load
 from mtkit.engine import Engine, tables
-spec = load(sys.argv[1]).spec
-made = Engine(tables(spec), lambda: spec)
-print(json.dumps([made.encode_ids(text) for text in json.load(sys.stdin)]))
+
+def damaged(data, rng):
+    most = rng.choice([4, 64, len(data)])
+    places = rng.sample(range(0, len(data), 4), min(most, len(data) // 4))
+    changed = bytearray(data)
+    for at in places:
+        changed[at : at + 4] = rng.choice([b"\\xff" * 4, rng.randbytes(4), changed[:4]])
+    return bytes(changed)
+
+asked = json.load(sys.stdin)
+spec = load(asked["path"]).spec
+whole = tables(spec)
+answers = []
+for seed in asked["seeds"] or [None]:
+    rng = random.Random(seed)
+    tags = [] if seed is None else rng.choice([["PAIR"], ["MRGD"], ["PBIT"], ["PAIR", "MRGD"]])
+    made = Engine({**whole, **{tag: damaged(whole[tag], rng) for tag in tags}}, lambda: spec)
+    answers.append([made.encode_ids(text) for text in asked["texts"]])
+print(json.dumps(answers))
 """
+FILES: dict[str, dict[str, Any]] = {
+    "pairs": {"merged": 0},
+    "small": {"merged": 5_000},
+    "in order": {"merged": 5_000, "in_order": True},
+    "ignoring merges": {"merged": 5_000, "ignore_merges": True},
+    "large": {"merged": 70_000},
+}
 
 
-def _file(*, ignore_merges: bool = False, merged: int = 70_000) -> str:
-    """Return a tokenizer.json with merges of pairs of letters and so many others, in any order."""
+def _file(*, ignore_merges: bool = False, merged: int = 70_000, in_order: bool = False) -> str:
+    """Return a tokenizer.json with merges of pairs of letters and at least so many longer ones.
+
+    ``in_order``: each makes a symbol of its own, with numbers in the order of the merges.
+    """
     rng = random.Random(5)
     pairs = list(product(["\u0120", *LETTERS], LETTERS))
     parts = ["".join(pair) for pair in pairs]
     merges = [*pairs, *rng.sample(list(product(parts, LETTERS)), merged)]
     longer = rng.choices(parts, k=merged // 2), rng.choices(parts, k=merged // 2)
     merges = list(dict.fromkeys([*merges, *zip(*longer, strict=True)]))
-    rng.shuffle(merges)
+    if in_order:
+        merges = list({"".join(pair): pair for pair in merges}.values())
+    else:
+        rng.shuffle(merges)
     symbols = [to_letters(bytes((byte,))) for byte in range(256)]
     vocabulary = dict.fromkeys([*symbols, *map("".join, merges)])
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
@@ -95,27 +125,49 @@ def test_ids_are_those_of_the_library(tmp_path: Path, *, ignore_merges: bool) ->
             assert engine.encode(text).ids == expected
 
 
-@pytest.mark.parametrize("level", ["scalar", "sse2", "avx2", "avx512"])
-@pytest.mark.parametrize("merged", [0, 5_000, 70_000])
-def test_each_level_gives_the_same_ids(tmp_path: Path, merged: int, level: str) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_text(_file(merged=merged), encoding="utf-8")
-    # A text for each number of new words, of each length.
-    rng = random.Random(merged)
-    texts = [
-        " ".join("".join(rng.choices(LETTERS, k=size)) for size in rng.choices(range(1, 16), k=new))
-        for new in range(1, 70)
-    ]
-    texts += [" ".join("ab" * (size // 2) + "c" for _ in range(9)) for size in range(1, 16)]
-    random.Random(1).shuffle(texts)
-    texts = [*texts, *_texts(2, 20)]
+def _at_level(level: str, path: Path, texts: list[str], seeds: tuple[int, ...] = ()) -> list[Any]:
+    """Encode in a process of that level, with whole tables or with some that are damaged."""
     child = subprocess.run(
-        [sys.executable, "-c", WHOLE, str(path)],
-        input=json.dumps(texts),
+        [sys.executable, "-c", WHOLE],
+        input=json.dumps({"path": str(path), "texts": texts, "seeds": seeds}),
         env={**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
     )
+    answers: list[Any] = json.loads(child.stdout)
+    return answers
+
+
+def _long_texts() -> list[str]:
+    """Texts with one new word to many; some are long, so that few new words wait for each other."""
+    rng = random.Random(3)
+    texts = [
+        " ".join("".join(rng.choices(LETTERS, k=size)) for size in rng.choices(range(1, 16), k=new))
+        for new in range(1, 70)
+    ]
+    texts += [" ".join("ab" * (size // 2) + "c" for _ in range(9)) for size in range(1, 16)]
+    texts = [text + rng.choice(["", " a" * 600]) for text in texts]
+    rng.shuffle(texts)
+    return [*_texts(2, 20), *texts]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", FILES)
+def test_each_level_gives_the_same_ids(tmp_path: Path, name: str, level: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(_file(**FILES[name]), encoding="utf-8")
+    texts = _long_texts()
     reference = Tokenizer.from_file(str(path))
-    assert json.loads(child.stdout) == [reference.encode(text).ids for text in texts]
+    expected = [reference.encode(text).ids for text in texts]
+    assert _at_level(level, path, texts) == [expected]
+
+
+@pytest.mark.parametrize("name", ["small", "in order"])
+def test_damaged_pairs_give_the_same_ids(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(_file(**FILES[name]), encoding="utf-8")
+    texts = [" ".join(_texts(4, 6)), *_texts(5, 6)]
+    seeds = tuple(range(40))
+    first, *others = (_at_level(level, path, texts, seeds) for level in LEVELS)
+    assert all(answers == first for answers in others)
