@@ -109,7 +109,7 @@ def test_ids_are_those_of_the_library(tmp_path: Path, *, ignore_merges: bool) ->
     made = tables(spec)
     assert len(made["PAIR"]) > LARGE
     # One word at more places than there are gaps, and two words at as many.
-    texts = [*_texts(1, 120), " qjxzk" * 200 + " a", " qjxzk" * 63 + " vwqxj" * 63 + " b" * 30]
+    texts = [*_texts(1, 120), " qjxzk" * 300 + " a", " qjxzk" * 127 + " vwqxj" * 127 + " b" * 30]
     seeded = stored_tables(spec, [text.encode() for text in texts[::2]])
     assert seeded["SEED"]
     engines: list[Any] = [
