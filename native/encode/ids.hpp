@@ -323,10 +323,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     const auto page = pattern.page(c.value);
                     if (page < Pattern::MIXED && row[Pattern::BY_CLASS + page] == cell) {
                         const auto *end = at;
-                        while (*end - 0xE0U < 16 && end <= last &&
-                               pattern.page((end[0] & 15U) << 12 | (end[1] & 63U) << 6 |
-                                            (end[2] & 63U)) == page)
-                            end += 3;
+                        while (end <= last && pattern.on_page(end, page)) end += 3;
                         const auto size = static_cast<std::size_t>(end - word);
                         if (size > WordCache::SHORT && size <= WordCache::LONGEST && !part &&
                             engine_.cacheable_ && end <= last && ends(end, row) &&
@@ -335,10 +332,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                             break;
                         }
                         auto left = static_cast<std::uint32_t>(c.value);
-                        while (*at - 0xE0U < 16 && at <= last) {
+                        while (at < end) {
                             const std::uint32_t right =
                                 (at[0] & 15U) << 12 | (at[1] & 63U) << 6 | (at[2] & 63U);
-                            if (pattern.page(right) != page) break;
                             if (!borders->crossed(left, right)) {
                                 put_known(word, at, true);
                                 word = at;
