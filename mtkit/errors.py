@@ -39,6 +39,7 @@ class MtkitError(Exception):
         field: Name of the field in the format's own terms.
         offset: Byte offset of the field from the start of the file.
         hint: What the user can do about it.
+        text: Which of many texts it is about: "texts[3]", "line 4"; empty where there is but one.
     """
 
     exit_code = 1
@@ -59,6 +60,7 @@ class MtkitError(Exception):
         self.field = shortened(field)
         self.offset = offset
         self.hint = hint
+        self.text = ""
 
     def located(self, source: str) -> MtkitError:
         """Fill in the path, unless a lower layer already named one; returns self."""
@@ -67,8 +69,12 @@ class MtkitError(Exception):
 
     def __str__(self) -> str:
         place = f" at offset {self.offset}" if self.offset is not None else ""
-        parts = [self.source, f"{self.field}{place}".strip(), self.what]
+        is_of_text = self.field == "text" and self.text
+        field = self.text if is_of_text else self.field
+        parts = [self.source, f"{field}{place}".strip(), self.what]
         message = ": ".join(part for part in parts if part)
+        if self.text and not is_of_text:
+            message += f", in {self.text}"
         return f"{message}; {self.hint}" if self.hint else message
 
 

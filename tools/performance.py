@@ -50,7 +50,29 @@ RIVALS = ("transformers", "tokenizers")
 """What the article measured, and what does the work in it."""
 ARTICLES_OWN = "gguf-vocab/ggml-vocab-qwen35.gguf.xz"
 """The vocabulary of the article's tokenizer, Qwen3.5's; its tokenizer.json is written from it."""
-REPEATED = """## Repeated on another machine
+ARTICLES_NAME = "qwen3.5/tokenizer.json"
+INTRODUCTION = """Written by `make bench` from one interleaved run of `mtkit bench`. Each library
+runs in a process of its own. Ids are compared before anything is measured; where they
+differ from the reference's there is no ratio. A ratio is mtkit's speed divided by the
+library's: the median of the rounds, the lowest and highest in parentheses. Every
+measurement runs in a fresh process that has only loaded the file. Times are CPU time,
+except those of `1 thread` and `2 threads`, which are wall-clock time.
+
+Ids come as an array where a library has one. `short`: four short texts, seen before;
+`5 KB`: the beginning of a text, seen before; `decode`: a token at a time. `whole`: a
+text as one string; `documents`: in parts of 4 KB; `lines`: line by line; `batch`: all
+lines in one call; `list`: ids as a Python list; `offsets`: with the offsets of each
+token; `decode all`: all ids in one call; `1 thread` and `2 threads`: documents in one
+call. `fresh`: the process has not seen the text; `again`: the same text a second time.
+`load memory`: what loading takes; `memory`: bytes beyond that, per byte of a text.
+
+`load .mtok`, the loads of the next table and the instruction counts use the .mtok with
+tables that `mtkit convert` writes; everything else uses the file named above its table.
+Such a .mtok has nothing to compute at load and learns words as texts contain them; other
+files know the words of their vocabulary once they are loaded. So new text takes it
+longer: a .mtok of GPT-2's two to four times as long for 5 to 200 kB.
+""".splitlines()
+REPEATED = """## On another machine
 
 ```sh
 make bench                                    # all of this; BENCH="--quick" is shorter
@@ -58,15 +80,15 @@ mtkit bench -t tokenizer.json corpus.txt      # your file and your text
 mtkit bench -t tokenizer.json --instructions  # counted by valgrind: the same on a busy machine
 ```
 
-`pip install -r benchmarks/peers.txt` installs the libraries of these tables. Another one is a
-Python file, given with `--peers tokenizers,mine.py`:
+`pip install -r benchmarks/peers.txt` installs the libraries of these tables. To add another one,
+describe it in a Python file and pass that with `--peers tokenizers,mine.py`:
 
 ```python
 from mtkit.bench.libraries import Library
 
 
 class Mine(Library):
-    name = "mine"  # the package, too
+    name = "mine"  # of the package that is imported, too
     reads = ("hf",)  # names of formats: mtkit formats
 
     def load(self, path):
@@ -78,7 +100,8 @@ class Mine(Library):
         return loaded.encode(text)
 ```
 
-`listed`, `batch`, `decode` and `offsets` can be given as well; what is missing is not measured.
+`listed`, `batch`, `decode` and `offsets` can be defined as well; a scenario whose method is missing
+is skipped.
 """
 LONGEST = 110
 """Of an error."""
@@ -109,7 +132,7 @@ def inputs(names: Sequence[str]) -> tuple[list[Path], list[Path]]:
 
 def articles_own() -> Path:
     """Return the tokenizer.json of the article's tokenizer."""
-    target = FOLDER / "qwen3.5" / "tokenizer.json"
+    target = FOLDER / ARTICLES_NAME
     target.parent.mkdir(parents=True, exist_ok=True)
     vocab = target.with_name("vocab.gguf")
     vocab.write_bytes(lzma.decompress((SHARED / ARTICLES_OWN).read_bytes()))
@@ -164,15 +187,16 @@ def article(document: Mapping[str, Any]) -> Iterator[str]:
                 seen.add(row.scenario)  # of the first text
                 what, factor = ARTICLE[row.scenario]
                 sides = [x for name in RIVALS for x in (" ".join(row.shown(name)), cell(row, name))]
-                rows.append((row.tokenizer, what, " ".join(row.shown(OWN)), *sides, f"{factor:g}"))
+                theirs = f"{factor:g}" if row.tokenizer == ARTICLES_NAME else ""
+                rows.append((row.tokenizer, what, " ".join(row.shown(OWN)), *sides, theirs))
     rows.sort(key=lambda row: (row[0], NAMES.index(row[1])))
     if rows:
         yield "## The article's four figures\n"
         yield "MNN's article on its tokenizer compares loading (mean of 5), four short texts (100"
         yield "times), 5 KB (20 times) and decoding 21 tokens one by one (1000 times) with"
-        yield "HuggingFace Transformers, for the tokenizer of Qwen3.5; its last column is repeated"
-        yield "here. tokenizers is the library underneath, called directly. mtkit loads the .mtok,"
-        yield "the others tokenizer.json; what transformers reads besides is not counted.\n"
+        yield "HuggingFace Transformers, for the tokenizer of Qwen3.5: the last column is what it"
+        yield "found. tokenizers is the library underneath, called directly. mtkit loads the .mtok,"
+        yield "the others tokenizer.json; other files that transformers reads are not counted.\n"
         yield from table(
             ("tokenizer", "", OWN, *(x for name in RIVALS for x in (name, "times")), "article"),
             rows,
@@ -195,7 +219,7 @@ def libraries(states: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {label}: not measured: {said(state['error'])}"
         elif state["wrong"]:
             wrong = ", ".join(entry["text"] for entry in state["wrong"])
-            yield f"- {label}: other ids in {wrong}: no ratio there"
+            yield f"- {label}: different ids in {wrong}: no ratio there"
         elif name != OWN:
             yield f"- {label}: same ids in every text"
 
@@ -212,20 +236,10 @@ def page(document: Mapping[str, Any]) -> str:
     )
     out = [
         "# Performance\n",
-        "Written by `make bench` from one interleaved run of `mtkit bench`. Each library has a",
-        "process of its own; ids are compared before anything is measured, and where they differ",
-        "from the reference's there is no ratio. A ratio says how many times as fast mtkit is as",
-        "the library of its column: the median of the rounds, and the least and the greatest.",
-        "Each measurement has a process that has just loaded the file. Times are CPU time, of",
-        "`1 thread` and `2 threads` the clock. `fresh` is a text that is new to the process,",
-        "`again` the same once more.\n",
-        "`load .mtok`, loading in the next table, and instructions are of the .mtok with tables",
-        "that `mtkit convert` makes; all else is of the file that a table names. Such a .mtok has",
-        "nothing to compute when it is loaded, and learns its words as texts have them; other",
-        "files do that while they load. The first 200 kB take a .mtok of GPT-2's about twice as",
-        "long; short texts, and what comes again, take it as long.\n",
+        *INTRODUCTION,
+        "",
         where,
-        f"![times as fast as other libraries]({PICTURE.name})\n",
+        f"![speed beside other libraries]({PICTURE.name})\n",
         *article(document),
     ]
     for tokenizer in document["tokenizers"]:

@@ -93,20 +93,15 @@ def chosen(peers: Sequence[str] | None) -> dict[str, tuple[Library, str]]:
     """
     from importlib.util import find_spec
 
-    from mtkit.bench.libraries import from_file
-
     found = {OWN: (LIBRARIES[OWN], "")}
     for name in LIBRARIES if peers is None else peers:
         if name.endswith(".py"):
-            try:
-                made = from_file(name)
-            except Exception as error:  # noqa: BLE001  it is the user's code
-                raise UsageError(str(error), source=name, field="--peers") from None
+            made = _described(name)
             found |= {key: (library, os.path.abspath(name)) for key, library in made.items()}
             continue
         if name not in LIBRARIES:
             known = ", ".join(key for key in LIBRARIES if key != OWN)
-            hint = f"there are {known}, or a Python file that describes one"
+            hint = f"there are {known}, none, or a Python file that describes one"
             raise UsageError(f"there is no {name!r}", field="--peers", hint=hint)
         if find_spec(module_of(LIBRARIES[name])) is not None:
             found[name] = (LIBRARIES[name], "")
@@ -114,6 +109,21 @@ def chosen(peers: Sequence[str] | None) -> dict[str, tuple[Library, str]]:
             what, hint = f"{name} is not installed", f"pip install {name}"
             raise UsageError(what, field="--peers", hint=hint)
     return found
+
+
+def _described(path: str) -> dict[str, Library]:
+    """Return the libraries that a user's Python file describes."""
+    from mtkit.bench.libraries import from_file
+
+    try:
+        return from_file(path)
+    except UsageError:
+        raise
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), source=path, field="--peers") from None
+    except Exception as error:  # noqa: BLE001  it is the user's code
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(what, source=path, field="--peers") from None
 
 
 class _Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.base.binary import standard_input
 from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ _MODULES = ("argparse", "ast", "calendar", "datetime", "decimal", "difflib", "in
 
 
 def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
-    """Return the beginning of each file by its name, in whole characters.
+    """Return the beginning of each file, "-" for a pipe, by its name, in whole characters.
 
     Raises:
         UsageError: A file cannot be read, is empty or not UTF-8.
@@ -28,7 +29,7 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in paths:
         try:
-            with open(path, "rb") as file:
+            with standard_input() if path == "-" else open(path, "rb") as file:
                 data = file.read(size)
             whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
         except OSError as error:
@@ -38,7 +39,7 @@ def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
             raise UsageError(what, source=path, offset=error.start, field="text") from None
         if not whole:
             raise UsageError("is empty", source=path)
-        name = os.path.splitext(os.path.basename(path))[0]
+        name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
         found[path if name in found else name] = whole
     return found or _of_python(size)
 

@@ -277,14 +277,17 @@ def from_file(path: str) -> dict[str, Library]:
     """Return the libraries that a Python file describes.
 
     Raises:
-        ValueError: There are none.
+        UsageError: There are none.
     """
     import runpy
 
     found = runpy.run_path(path).values()
     classes = [x for x in found if isinstance(x, type) and issubclass(x, Library) and x.name]
     if not classes:
-        raise ValueError("has no subclass of mtkit.bench.libraries.Library with a name")
+        from mtkit.errors import UsageError
+
+        what = "has no subclass of mtkit.bench.libraries.Library with a name"
+        raise UsageError(what, source=path, field="--peers")
     return {made.name: made() for made in classes}
 
 

@@ -75,7 +75,7 @@ def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]], names:
     panel.set_xscale("log")
     panel.xaxis.set_major_formatter("{x:g}")
     panel.axvline(1, color="black", linewidth=0.8)
-    panel.set_xlabel("times as fast as")
+    panel.set_xlabel("mtkit's speed divided by the library's")
     panel.set_title(title)
     panel.grid(axis="x", alpha=0.3)
     if drawn:

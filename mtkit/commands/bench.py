@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, PLOT, application
+from mtkit.commands.options import AS_JSON, DOWNLOAD, PLOT, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ app = application()
 
 _MOST = 1_000_000
 _QUICK = 200_000
-_SIZES = {"k": 1000, "M": 1_000_000}
+_UNITS = {"": 1, "k": 1000, "m": 1_000_000, "g": 1_000_000_000}
 _WIDE = 100
 """Columns from which on the spread of the ratios has room."""
 _FOLDED = ("load", "load .mtok", "short", "decode", "5 KB", "whole fresh", "whole again",
@@ -32,7 +32,9 @@ _FOLDED = ("load", "load .mtok", "short", "decode", "5 KB", "whole fresh", "whol
 def bench(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Text files; none: texts that Python brings."),
+        typer.Argument(
+            metavar="[TEXT]...", help="Text files, - for a pipe; none: texts that come with Python."
+        ),
     ] = None,
     tokenizers: Annotated[
         list[str] | None,
@@ -40,33 +42,42 @@ def bench(
     ] = None,
     peers: Annotated[
         str | None,
-        typer.Option("--peers", metavar="A,B,...", help="Libraries; the word none: mtkit alone."),
+        typer.Option(
+            "--peers",
+            metavar="A,B,...",
+            help="Libraries to measure beside mtkit; none: mtkit alone.",
+        ),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option("--rounds", metavar="N", min=1, help="How often. [5]")
+        int | None, typer.Option("--rounds", metavar="N", min=1, help="Number of rounds. [5]")
     ] = None,
     size: Annotated[
-        str | None, typer.Option("--size", metavar="BYTES", help="Of each text at most. [1M]")
+        str | None,
+        typer.Option(
+            "--size", metavar="BYTES", help="At most this much of each text, as 200k. [1M]"
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 rounds of 200 kB, without what is rarely asked.")
+        bool, typer.Option("--quick", help="3 rounds of 200 kB, of fewer scenarios.")
     ] = False,
     instructions: Annotated[
-        bool, typer.Option("--instructions", help="Count instructions a byte too (valgrind).")
+        bool, typer.Option("--instructions", help="Count instructions per byte too (valgrind).")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show every figure.")] = False,
     plot: PLOT = None,
+    download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Measure loading, encoding and decoding beside the libraries that read the same file.
 
-    Libraries that are installed are taken: tokenizers, transformers, gigatoken, snaptokens,
-    nanotoken, tiktoken, sentencepiece, and those that a Python file given with --peers describes.
-    Each has a process of its own; ids are compared first, and one with wrong ids has no ratio.
-    Rounds are interleaved; a ratio says how many times as fast mtkit is, the median of the rounds.
-    Times are CPU time.
+    Without --peers, those of tokenizers, transformers, gigatoken, snaptokens, nanotoken, tiktoken
+    and sentencepiece that are installed; a Python file given with --peers describes others. Each
+    runs in a process of its own. Ids are compared first: where they differ from the reference's,
+    there is no ratio. Rounds are interleaved; a ratio is mtkit's speed divided by the library's,
+    the median of the rounds. Times are CPU time. A fresh text is new to the process, again the
+    same text a second time.
 
-    Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, least, greatest.
+    Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, lowest, highest.
 
     \b
     Examples:
@@ -83,17 +94,24 @@ def bench(
     from mtkit.commands import output
     from mtkit.commands.named import load_named
     from mtkit.commands.progress import Progress
+    from mtkit.errors import UsageError
 
     if plot is not None:
         plotting.require()
+    if "-" in (tokenizers or ()):
+        hint = "save it as a file"
+        raise UsageError("a pipe cannot be read by every library", field="-t -", hint=hint)
+    names = None if peers is None else _names(peers)
+    if plot is not None and names == []:
+        raise UsageError("--plot draws ratios, and with --peers none there are none")
     plan = Plan(
         texts_of(texts or [], _bytes(size) if size else _QUICK if quick else _MOST),
-        None if peers is None else _names(peers),
+        names,
         rounds or (3 if quick else 5),
         QUICK if quick else tuple(SCENARIOS),
         instructions,
     )
-    loaded = [load_named(name) for name in (tokenizers or (None,))]
+    loaded = [load_named(name, download=download) for name in (tokenizers or (None,))]
     document = run(loaded, plan, Progress("measuring").show)
     if plot is not None:
         bench_plot.write(document, plot)
@@ -108,17 +126,27 @@ def bench(
 
 
 def _names(peers: str) -> list[str]:
+    from mtkit.errors import UsageError
+
     names = [name.strip() for name in peers.split(",") if name.strip()]
+    if not names:
+        raise UsageError("names no library", field="--peers", hint="none: mtkit alone")
+    if "none" in names and len(names) > 1:
+        raise UsageError("none stands alone", field="--peers")
     return [] if names == ["none"] else names
 
 
 def _bytes(size: str) -> int:
+    import re
+
     from mtkit.errors import UsageError
 
-    number, unit = (size[:-1], _SIZES[size[-1]]) if size[-1] in _SIZES else (size, 1)
-    if not number.isdigit() or not int(number):
-        raise UsageError(f"{size!r} is not a size: 500000, 500k or 1M", field="--size")
-    return int(number) * unit
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", size, re.ASCII | re.IGNORECASE)
+    number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    if not number:
+        what = "is not above 0" if found else "is not a size"
+        raise UsageError(f"{size!r} {what}", field="--size", hint="such as 500000, 500k or 1M")
+    return number
 
 
 def _end(differing: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
@@ -143,7 +171,7 @@ def _warn(document: Mapping[str, Any]) -> None:
 
 def _where(wrong: Mapping[str, Any]) -> str:
     ids, right = (" ".join(map(str, wrong[key])) or "nothing" for key in ("ids", "right"))
-    return f"{wrong['text']} at token {wrong['at']}: {ids} instead of {right}"
+    return f"text {wrong['text']!r}, token {wrong['at']}: {ids} instead of {right}"
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
@@ -212,7 +240,7 @@ def _verdicts(
         for wrong in state.get("wrong", ())[:1]:
             others = len(state["wrong"]) - 1
             more = f" (and {others} more texts)" if others else ""
-            yield [f"{name}: left out where ids differ: {_where(wrong)}{more}"], False
+            yield [f"{name}: no ratio where ids differ: {_where(wrong)}{more}"], False
 
 
 def _cells(row: Row, peers: Sequence[str]) -> list[object]:

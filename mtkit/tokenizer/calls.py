@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _weakref import ref  # what weakref has besides would be a twentieth of the time to start
 
-from mtkit.errors import UsageError
+from mtkit.errors import NoToken, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,44 @@ def explain(naming: Naming, error: Exception, *texts: object) -> None:
                 "parse_special True, False or None"
             ) from None
     naming.name(error)
+
+
+def explain_batch(
+    naming: Naming, error: Exception, texts: Sequence[Any], encode: Callable[[Any], object]
+) -> None:
+    """Say the same of many texts, and which one it is about.
+
+    Args:
+        naming: Of the file.
+        error: What was raised for them together.
+        texts: What they are, or pairs of them.
+        encode: Raises it for the one.
+    """
+    pairs = [each if isinstance(each, tuple) else (each,) for each in texts]
+    if isinstance(error, TypeError):
+        from mtkit.unicode.utf8 import is_text
+
+        for number, pair in enumerate(pairs):
+            for text in pair:
+                if not is_text(text):
+                    what = f"texts[{number}] is {type(text).__name__}, not str or bytes"
+                    raise TypeError(what) from None
+    elif isinstance(error, (UsageError, NoToken)):
+        refused = first_refused(pairs, encode)
+        if refused is not None:
+            error.text = f"texts[{refused}]"
+    explain(naming, error)
+
+
+def first_refused(pairs: Sequence[Sequence[Any]], encode: Callable[[Any], object]) -> int | None:
+    """Return the number of the first texts of which one cannot be encoded, None where all can."""
+    for number, pair in enumerate(pairs):
+        try:
+            for text in pair:
+                encode(text)
+        except (UsageError, NoToken):
+            return number
+    return None
 
 
 class _Method:

@@ -38,11 +38,11 @@ def load(
         overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
             of a published one.
         download: Fetch a repository that the cache lacks.
-        cache_bytes: What the words that a thread remembers may take, and again their places for
-            ``encode_offsets``; None: about 8 MB; 0: none are remembered.
+        cache_bytes: Most bytes of each thread's word cache, and again of the one for
+            ``encode_offsets``; None: about 8 MB; 0: no cache.
 
     Raises:
-        UsageError: There is no such file, or ``cache_bytes`` is below 0 or beyond 63 bits.
+        UsageError: There is no such file, or ``cache_bytes`` is below 0 or 2**63 or more.
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """

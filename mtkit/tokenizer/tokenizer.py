@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import index
 
 from mtkit.errors import Naming
-from mtkit.tokenizer.calls import Calls, check_ids, explain
+from mtkit.tokenizer.calls import Calls, check_ids, explain, explain_batch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,12 +156,15 @@ class Tokenizer:
         threads: int = 1,
         **options: Unpack[TextOptions],
     ) -> list[list[int]]:
-        """Return the ids of many texts; the options are those of ``encode_ids``."""
+        """Return the ids of many texts.
+
+        The options are those of ``encode_ids``, ``threads`` as in ``encode_batch_arrays``.
+        """
         listed = _listed(texts)
         try:
             return self.engine.encode_batch_ids(listed, threads=threads, **options)
         except Exception as error:
-            explain(self._naming, error, *listed)
+            explain_batch(self._naming, error, listed, self.engine.encode_ids)
             raise
 
     def encode_batch_arrays(
@@ -171,16 +174,16 @@ class Tokenizer:
         threads: int = 1,
         **options: Unpack[TextOptions],
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Return the ids of many texts behind each other, and where each text starts among them.
+        """Return the ids of many texts, concatenated, and where those of each text start.
 
         Args:
             texts: The texts.
-            threads: How many threads share the work at most: there is one for each 64 kB of text,
-                and no more of them than processors.
+            threads: The most threads that share the work: one for each 64 kB of text, and never
+                more than there are processors; 0 is as 1.
             options: Those of ``encode_ids``.
 
         Returns:
-            The ids, of shape (n,), and the starts, of shape (texts + 1,): those of text i are
+            The ids, of shape (n,), and the starts, of shape (texts + 1,): text i has
             ``ids[starts[i]:starts[i + 1]]``.
         """
         import numpy as np
@@ -189,7 +192,7 @@ class Tokenizer:
         try:
             ids, starts = self.engine.encode_batch_array(listed, threads=threads, **options)
         except Exception as error:
-            explain(self._naming, error, *listed)
+            explain_batch(self._naming, error, listed, self.engine.encode_ids)
             raise
         return np.asarray(ids, np.int32), np.asarray(starts, np.int64)
 
@@ -211,9 +214,9 @@ class Tokenizer:
     def encode_offsets(
         self, text: str | bytes, **options: Unpack[TextOptions]
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return the ids of a text, and start and end of each in characters.
+        """Return the ids of a text, and the start and end of each token in characters.
 
-        The options are those of ``encode_ids``, the numbers those of ``encode``.
+        The options are those of ``encode_ids``; the offsets are the same as ``encode``'s.
 
         Returns:
             The ids, of shape (n,), and the offsets, of shape (n, 2).
@@ -241,6 +244,10 @@ class Tokenizer:
             options: Those of ``encode_ids``; ``padding`` and ``truncation`` ("file": fill up and
                 cut as the file asks).
         """
+        if isinstance(text, tuple):
+            from mtkit.unicode.utf8 import check_type
+
+            check_type(text)
         try:
             return self.engine.encode(text, pair, **options)
         except Exception as error:
@@ -257,11 +264,13 @@ class Tokenizer:
         Where the ids are enough, ``encode_batch_ids`` takes a tenth of the time.
         """
         listed = _listed(texts)
+        for number, each in enumerate(listed):
+            if isinstance(each, tuple) and len(each) != 2:
+                raise TypeError(f"texts[{number}] is a tuple of {len(each)}, not a pair of texts")
         try:
             return self.engine.encode_batch(listed, **options)
         except Exception as error:
-            single = [each if isinstance(each, tuple) else (each,) for each in listed]
-            explain(self._naming, error, *(text for pair in single for text in pair))
+            explain_batch(self._naming, error, listed, self.engine.encode_ids)
             raise
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:

@@ -42,16 +42,22 @@ def to_text(data: str | bytes, rule: Rule, field: str = "text") -> str:
     return "".join(["\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text])
 
 
-def check_type(text: object) -> None:
-    """Raise TypeError for what is neither text nor bytes, with the calls that take many texts."""
+def is_text(text: object) -> bool:
+    """Whether it is text, or bytes of any kind."""
     if isinstance(text, (str, bytes)):
-        return
+        return True
     try:
         memoryview(text)  # type: ignore[arg-type]
     except TypeError:
+        return False
+    return True
+
+
+def check_type(text: object) -> None:
+    """Raise TypeError for what is neither text nor bytes, with the calls that take many texts."""
+    if not is_text(text):
         many = "; encode_batch_ids and encode_batch take many" * isinstance(text, (list, tuple))
-        what = f"a text is str or bytes, not {type(text).__name__}{many}"
-        raise TypeError(what) from None
+        raise TypeError(f"a text is str or bytes, not {type(text).__name__}{many}")
 
 
 def to_bytes(text: str) -> bytes:

@@ -100,7 +100,7 @@ def test_a_wrong_peer_is_named_and_has_no_ratio(files: dict[str, str]) -> None:
     shown = screen("bench", *options)
     assert shown.code == 0
     assert "✓ same ids: slow" in shown.text
-    assert "✗ wrong: left out where ids differ: text at token 5: 7 " in shown.text
+    assert "✗ wrong: no ratio where ids differ: text 'text', token 5: 7 " in shown.text
     assert "! broken: not measured: RuntimeError: cannot read this" in shown.text
     (head,) = [line.split() for line in shown.text.splitlines() if "mtkit  " in line]
     assert head == ["text", "mtkit", "slow"]
@@ -166,7 +166,7 @@ def test_ids_that_differ_from_the_reference_are_the_answer_no(files: dict[str, s
     done = run(*options)
     assert done.returncode == 1, done.stderr
     said = done.stderr.splitlines()
-    assert "text at token 5: " in said[-1]
+    assert "text 'text', token 5: " in said[-1]
     assert "a fault of mtkit" in said[-1]
     assert any("broken: not measured: RuntimeError" in line for line in said)
     lines = [line.split("\t") for line in done.stdout.splitlines()]
@@ -180,9 +180,14 @@ def test_ids_that_differ_from_the_reference_are_the_answer_no(files: dict[str, s
         (["--peers", "spacy"], 2, "--peers: there is no 'spacy'; there are tokenizers, "),
         (["--peers", "no-such.py"], 2, "no-such.py: --peers: "),
         (["--size", "much"], 2, "--size: 'much' is not a size"),
-        (["--size", "0k"], 2, "--size: '0k' is not a size"),
+        (["--size", "0k"], 2, "--size: '0k' is not above 0"),
+        (["--peers", ""], 2, "--peers: names no library"),
+        (["--peers", "none,tokenizers"], 2, "--peers: none stands alone"),
+        (["--plot", "x"], 2, "--plot draws ratios"),
+        (["-t", "-"], 2, "-t -: a pipe cannot be read by every library"),
         (["-t", "no/such"], 2, "no/such"),
-        (["--plot", "no-such-folder/x", "--quick", "--rounds", "1", "--size", "2k"], 2,
+        (["--plot", "no-such-folder/x", "--quick", "--rounds", "1", "--size", "2KB", "--peers",
+          "sentencepiece"], 2,
          "no-such-folder/x: --plot: No such file or directory"),
     ],
 )  # fmt: skip
@@ -209,6 +214,9 @@ def test_texts_and_peers_that_cannot_be_used(tmp_path: Path) -> None:
     done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
     assert done.returncode == 2
     assert "has no subclass" in done.stderr
+    (tmp_path / "peer.py").write_text("x = (\n", encoding="utf-8")
+    done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
+    assert (done.returncode, done.stderr.count("peer.py: --peers: SyntaxError")) == (2, 1)
 
 
 def test_a_plot_shows_every_ratio(files: dict[str, str], tmp_path: Path) -> None:

@@ -43,9 +43,20 @@ def test_encode_names_the_file_that_is_not_text(mtkit: Run, tmp_path: Path, how:
     bad.write_bytes(b"four\xff")
     done = mtkit("encode", "-f", str(good), "-f", str(bad), "-t", BBPE, *how)
     assert done.returncode == 2
-    assert f"{bad}: text at offset 4: is not valid UTF-8" in done.stderr.decode()
+    which = "line 1" if "--lines" in how else "text"
+    assert f"{bad}: {which} at offset 4: is not valid UTF-8" in done.stderr.decode()
     piped = mtkit("encode", "-t", BBPE, *how, stdin=b"four\xff")
-    assert piped.stderr.decode().startswith("mtkit: text at offset 4: is not valid UTF-8")
+    assert piped.stderr.decode().startswith(f"mtkit: {which} at offset 4: is not valid UTF-8")
+
+
+@pytest.mark.parametrize("how", [[], ["--json"], ["--count"], ["--offsets"], ["--truncate", "9"]])
+def test_encode_names_the_line_that_is_not_text(mtkit: Run, tmp_path: Path, how: list[str]) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_bytes(b"one\ntwo\n")
+    bad.write_bytes(b"fine \xe6\xbc\xa2\r\n" * 20_000 + b"four\xff\nfine\n")  # of several blocks
+    done = mtkit("encode", "--lines", "-f", str(good), "-f", str(bad), "-t", BBPE, *how)
+    said = f"mtkit: {bad}: line 20001 at offset 4: is not valid UTF-8: byte FF\n"
+    assert (done.returncode, done.stderr.decode()) == (2, said)
 
 
 def test_count_has_a_row_for_each_file_and_the_total(mtkit: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from support import shared_tokenizer
 
 from mtkit import load
 from mtkit.engine import Engine, load_engine
+from mtkit.errors import NoToken, UsageError
 from mtkit.pipeline import Pipeline
 from mtkit.spec import post_processors, replace
 from mtkit.tokenizer.tokenizer import Tokenizer
@@ -89,17 +90,29 @@ def test_what_the_core_hands_over_stands_in_its_row() -> None:
     assert engine.deferred == 4
 
 
-def test_an_error_of_one_text_is_that_of_the_batch() -> None:
-    for bad in (SURROGATE, 3, ["a"]):
-        tokenizer = Tokenizer(fixture(FILES[0]))
-        wanted = answer(tokenizer.encode_ids, bad) if isinstance(bad, str) else None
-        encoders = (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays)
-        for encode in (*encoders, tokenizer.encode_batch):
-            if wanted is None:
-                with pytest.raises(TypeError, match="a text is str or bytes"):
-                    encode(["fine", bad])
-            else:
-                assert answer(encode, ["fine", bad]) == wanted
+def test_an_error_of_a_batch_says_of_which_text() -> None:
+    tokenizer: Any = Tokenizer(fixture(FILES[0]))
+    encoders = (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays, tokenizer.encode_batch)
+    for encode in encoders:
+        with pytest.raises(UsageError, match=r"^texts\[1\]: has the lone surrogate U\+D800 at "):
+            encode(["fine", SURROGATE, SURROGATE])
+        with pytest.raises(UsageError, match=r"^texts\[2\] at offset 1: is not valid UTF-8"):
+            encode(["fine", "fine", b"x\xff"])
+        for bad in (3, ["a"], None):
+            what = rf"^texts\[1\] is {type(bad).__name__}, not str or bytes$"
+            with pytest.raises(TypeError, match=what):
+                encode(["fine", bad, "fine"])
+    with pytest.raises(UsageError, match=r"^pair at offset 0: .*, in texts\[1\]$"):
+        tokenizer.encode_batch(["fine", ("fine", b"\xff")])
+    for wrong in ((), ("a",), ("a", "b", "c")):
+        with pytest.raises(TypeError, match=rf"^texts\[1\] is a tuple of {len(wrong)}, not a pair"):
+            tokenizer.encode_batch(["fine", wrong])
+    with pytest.raises(TypeError, match=r"^a text is str or bytes, not tuple; encode_batch"):
+        tokenizer.encode(("a", "b"))
+    spec = fixture("wordpiece/tokenizer.json")
+    strict: Any = Tokenizer(replace(spec, model=replace(spec.model, unk=None)))
+    with pytest.raises(NoToken, match=r"no unknown token, in texts\[1\]$"):
+        strict.encode_batch_ids(["a", "\U0001f9ff"])
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -92,6 +92,10 @@ def test_convert_reads_corpora(tmp_path: Path, mtkit: Run) -> None:
     convert(source, tmp_path / "y.mtok", to="mtok", options=WriteOptions(values=values))
     data = (tmp_path / "y.mtok").read_bytes()
     assert data == (tmp_path / "x.mtok").read_bytes()
+    both = first.read_bytes() + second.read_bytes()
+    done = mtkit("convert", source, tmp_path / "z.mtok", "--seed-corpus", "-", stdin=both)
+    assert done.returncode == 0, done.stderr
+    assert data == (tmp_path / "z.mtok").read_bytes()
     assert b" shellfile" in data
 
 
@@ -108,7 +112,9 @@ def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, mtkit: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"", "is empty"), (b"a word\n\0", "not text")])
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "is empty"), (b"a word\n\0", "not text"), (b"\n\n", "no words")]
+)
 def test_what_is_no_text_is_refused(content: bytes, said: str, tmp_path: Path, mtkit: Run) -> None:
     corpus = tmp_path / "corpus"
     corpus.write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from itertools import chain
 
 from mtkit.commands.named import load_named
@@ -13,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from mtkit.errors import MtkitError
     from mtkit.pipeline.result import Encoding
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -48,7 +50,7 @@ def run(
     as_json: bool = False,
 ) -> None:
     """Encode what is given and print it."""
-    from mtkit.errors import UsageError
+    from mtkit.errors import NoToken, UsageError
 
     if parse_special and no_parse_special:
         raise UsageError("--parse-special and --no-parse-special exclude each other")
@@ -108,8 +110,10 @@ def run(
         printer = _Printer(source, to_encoding, form)
         for one in chain.from_iterable(groups):
             printer.print(one)
-    except UsageError as error:
-        raise error.located(texts.file) from None
+    except (UsageError, NoToken) as error:
+        if lines:
+            texts.name_line(error, partial(source.encode_ids, parse_special=special))
+        raise error.located(texts.file) if isinstance(error, UsageError) else error from None
 
 
 def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: bool) -> None:
@@ -133,6 +137,8 @@ class _Texts:
 
     Attributes:
         file: Where the last one comes from; "" for the command line and a pipe.
+        group: The lines that came last, and how many of that file there were before.
+        before: See ``group``.
     """
 
     def __init__(
@@ -148,6 +154,8 @@ class _Texts:
         self.files = files
         self.lines = lines
         self.file = ""
+        self.group: list[bytes] = []
+        self.before = 0
 
     def __iter__(self) -> Iterator[list[bytes]]:
         if self.text is not None and os.path.isfile(self.text):
@@ -156,9 +164,20 @@ class _Texts:
         for name, content in texts_of(self.text, self.prompt, self.files, hint):
             self.file = name if name != "-" else ""
             if self.lines:
-                yield from lines_of(content)
+                self.before = 0
+                for self.group in lines_of(content):
+                    yield self.group
+                    self.before += len(self.group)
             else:
                 yield [content if isinstance(content, bytes) else content.read()]
+
+    def name_line(self, error: MtkitError, encode: Callable[[bytes], object]) -> None:
+        """Say which line an error is about."""
+        from mtkit.tokenizer.calls import first_refused
+
+        number = first_refused([(line,) for line in self.group], encode)
+        if number is not None:
+            error.text = f"line {self.before + number + 1}"
 
 
 class _Printer:

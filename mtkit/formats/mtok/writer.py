@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mtkit.base.binary import standard_input
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.formats.contract import Written
 from mtkit.formats.mtok.columns import Keeper
@@ -25,6 +26,7 @@ def write_file(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file; with the extension nothing is lost.
 
     Raises:
+        UsageError: A text for seeds cannot be read, or has no words.
         UnsupportedError: A text is too long for the format's fields, or tables are insisted on
             and cannot be made.
     """
@@ -49,13 +51,17 @@ def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping
     from mtkit.engine import stored_tables
 
     try:
-        return stored_tables(spec, _texts(corpora))
+        found = stored_tables(spec, _texts(corpora))
     except (ImportError, UnsupportedError) as error:
         if choice != "yes" and not corpora:
             return {}
         if isinstance(error, UnsupportedError):
             raise
         raise UnsupportedError("tables are made by the native core, which is not here") from None
+    if corpora and "SEED" not in found:
+        what = "gives this tokenizer no words to seed the tables with"
+        raise UsageError(what, source=" ".join(corpora))
+    return found
 
 
 def _texts(paths: Sequence[str]) -> Iterator[bytes]:
@@ -63,7 +69,7 @@ def _texts(paths: Sequence[str]) -> Iterator[bytes]:
     for path in paths:
         is_empty = True
         try:
-            with open(path, "rb") as file:
+            with standard_input() if path == "-" else open(path, "rb") as file:
                 while block := file.read(_PIECE):
                     block += file.readline(_PIECE)
                     if b"\0" in block:
@@ -72,9 +78,9 @@ def _texts(paths: Sequence[str]) -> Iterator[bytes]:
                     yield block.decode(errors="replace").encode()
         except OSError as error:
             problem = error.strerror or str(error)
-            raise UsageError(problem, source=path or "the text of seeds") from None
+            raise UsageError(problem, source=path or "--seed-corpus") from None
         if is_empty:
-            raise UsageError("is empty: there are no words to know", source=path)
+            raise UsageError("is empty: it has no words to seed the tables with", source=path)
 
 
 def spec_section(spec: TokenizerSpec, keeper: Keeper) -> bytes:
