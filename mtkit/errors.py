@@ -39,7 +39,7 @@ class MtkitError(Exception):
         field: Name of the field in the format's own terms.
         offset: Byte offset of the field from the start of the file.
         hint: What the user can do about it.
-        text: Which of many texts it is about: "texts[3]", "line 4"; empty where there is but one.
+        which: Of many texts the one it is about ("texts[3]", "line 4"), else empty.
     """
 
     exit_code = 1
@@ -60,21 +60,26 @@ class MtkitError(Exception):
         self.field = shortened(field)
         self.offset = offset
         self.hint = hint
-        self.text = ""
+        self.which = ""
 
     def located(self, source: str) -> MtkitError:
         """Fill in the path, unless a lower layer already named one; returns self."""
         self.source = self.source or source
         return self
 
+    @property
+    def is_about_text(self) -> bool:
+        """Whether a text that was given is wrong, not the file or an option."""
+        return self.field in ("text", "pair")
+
     def __str__(self) -> str:
         place = f" at offset {self.offset}" if self.offset is not None else ""
-        is_of_text = self.field == "text" and self.text
-        field = self.text if is_of_text else self.field
+        stands_for_text = self.field == "text" and self.which
+        field = self.which if stands_for_text else self.field
         parts = [self.source, f"{field}{place}".strip(), self.what]
         message = ": ".join(part for part in parts if part)
-        if self.text and not is_of_text:
-            message += f", in {self.text}"
+        if self.which and not stands_for_text:
+            message += f", in {self.which}"
         return f"{message}; {self.hint}" if self.hint else message
 
 
@@ -132,6 +137,8 @@ class MissingExtra(UnsupportedError):
 
 class NoToken(UnsupportedError):
     """A text has what the tokenizer has no token for, not even an unknown one."""
+
+    is_about_text = True
 
 
 class ResourceError(MtkitError):

@@ -44,7 +44,7 @@ FIXTURES = ("bbpe-8k/tokenizer.json", "wordpiece/tokenizer.json", "spm-bpe/token
 TEXTS = ("english", "code", "cjk")
 ARTICLE = {"load .mtok": ("load", 154), "short": ("four short texts", 5.5),
            "5 KB": ("5 KB", 6.4), "decode": ("decode, token by token", 4.5)}  # fmt: skip
-"""Scenario -> what the article calls it, and how many times as fast as HuggingFace it measured."""
+"""Scenario -> what the article calls it, and its ratio to HuggingFace there."""
 NAMES = [name for name, _ in ARTICLE.values()]
 RIVALS = ("transformers", "tokenizers")
 """What the article measured, and what does the work in it."""
@@ -54,7 +54,8 @@ ARTICLES_NAME = "qwen3.5/tokenizer.json"
 INTRODUCTION = """Written by `make bench` from one interleaved run of `mtkit bench`. Each library
 runs in a process of its own. Ids are compared before anything is measured; where they
 differ from the reference's there is no ratio. A ratio is mtkit's speed divided by the
-library's: the median of the rounds, the lowest and highest in parentheses. Every
+library's (for memory, its bytes divided by mtkit's): the median of the rounds, the lowest
+and highest in parentheses. `load` includes the ids of one word. Every
 measurement runs in a fresh process that has only loaded the file. Times are CPU time,
 except those of `1 thread` and `2 threads`, which are wall-clock time.
 
@@ -69,8 +70,8 @@ call. `fresh`: the process has not seen the text; `again`: the same text a secon
 `load .mtok`, the loads of the next table and the instruction counts use the .mtok with
 tables that `mtkit convert` writes; everything else uses the file named above its table.
 Such a .mtok has nothing to compute at load and learns words as texts contain them; other
-files know the words of their vocabulary once they are loaded. So new text takes it
-longer: a .mtok of GPT-2's two to four times as long for 5 to 200 kB.
+files of GPT-2, Llama, Qwen and BERT know those of their vocabulary once loaded. So new
+text takes it longer: 5 to 200 kB take GPT-2's two to four times as long.
 """.splitlines()
 REPEATED = """## On another machine
 

@@ -119,10 +119,10 @@ def _described(path: str) -> dict[str, Library]:
         return from_file(path)
     except UsageError:
         raise
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), source=path, field="--peers") from None
-    except Exception as error:  # noqa: BLE001  it is the user's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  it is the user's code
         what = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.filename == path:
+            what = error.strerror or what
         raise UsageError(what, source=path, field="--peers") from None
 
 

@@ -1,4 +1,4 @@
-"""Bars of a run: how many times as fast as each library, a panel for each tokenizer."""
+"""Bars of a run: mtkit's speed divided by each library's, a panel for each tokenizer."""
 
 from __future__ import annotations
 

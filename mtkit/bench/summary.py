@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Ratio(Record):
-    """How many times as fast as another library mtkit is, over rounds.
+    """mtkit's speed divided by another library's, over rounds.
 
     Attributes:
         middle: Median of the rounds.

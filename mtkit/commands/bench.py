@@ -19,6 +19,8 @@ app = application()
 
 _MOST = 1_000_000
 _QUICK = 200_000
+_LIMIT = 1 << 31
+"""Of bytes of a text."""
 _UNITS = {"": 1, "k": 1000, "m": 1_000_000, "g": 1_000_000_000}
 _WIDE = 100
 """Columns from which on the spread of the ratios has room."""
@@ -54,7 +56,9 @@ def bench(
     size: Annotated[
         str | None,
         typer.Option(
-            "--size", metavar="BYTES", help="At most this much of each text, as 200k. [1M]"
+            "--size",
+            metavar="BYTES",
+            help="Read at most this much of each text, such as 200k. [1M]",
         ),
     ] = None,
     quick: Annotated[
@@ -70,12 +74,12 @@ def bench(
 ) -> None:
     """Measure loading, encoding and decoding beside the libraries that read the same file.
 
-    Without --peers, those of tokenizers, transformers, gigatoken, snaptokens, nanotoken, tiktoken
-    and sentencepiece that are installed; a Python file given with --peers describes others. Each
-    runs in a process of its own. Ids are compared first: where they differ from the reference's,
-    there is no ratio. Rounds are interleaved; a ratio is mtkit's speed divided by the library's,
-    the median of the rounds. Times are CPU time. A fresh text is new to the process, again the
-    same text a second time.
+    Without --peers, all of tokenizers, transformers, gigatoken, snaptokens, nanotoken, tiktoken and
+    sentencepiece that are installed are measured; a Python file given with --peers adds others.
+    Each runs in a process of its own. Ids are compared first: where they differ from the
+    reference's, there is no ratio. Rounds are interleaved; a ratio is mtkit's speed divided by the
+    library's (its memory by mtkit's), the median of the rounds. Times are CPU time. fresh: the
+    process has not seen the text; again: the same text a second time.
 
     Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, lowest, highest.
 
@@ -105,7 +109,10 @@ def bench(
     if plot is not None and names == []:
         raise UsageError("--plot draws ratios, and with --peers none there are none")
     plan = Plan(
-        texts_of(texts or [], _bytes(size) if size else _QUICK if quick else _MOST),
+        texts_of(
+            texts or [],
+            _MOST if size is None and not quick else _QUICK if size is None else _bytes(size),
+        ),
         names,
         rounds or (3 if quick else 5),
         QUICK if quick else tuple(SCENARIOS),
@@ -132,21 +139,22 @@ def _names(peers: str) -> list[str]:
     if not names:
         raise UsageError("names no library", field="--peers", hint="none: mtkit alone")
     if "none" in names and len(names) > 1:
-        raise UsageError("none stands alone", field="--peers")
+        raise UsageError("none cannot be combined with others", field="--peers")
     return [] if names == ["none"] else names
 
 
 def _bytes(size: str) -> int:
     import re
+    from decimal import Decimal
 
     from mtkit.errors import UsageError
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", size, re.ASCII | re.IGNORECASE)
-    number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
-    if not number:
-        what = "is not above 0" if found else "is not a size"
+    number = Decimal(found[1]) * _UNITS[found[2].lower()] if found else 0
+    if not 1 <= number < _LIMIT:
+        what = "is out of range" if found else "is not a size"
         raise UsageError(f"{size!r} {what}", field="--size", hint="such as 500000, 500k or 1M")
-    return number
+    return int(number)
 
 
 def _end(differing: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
@@ -210,7 +218,7 @@ def _show(document: Mapping[str, Any], *, everything: bool) -> None:
         screen.line()
     machine, settings = document["machine"], document["settings"]
     rounds = counted(settings["rounds"], "round")
-    remarks = [f"how many times as fast {OWN} is: median of {rounds}", machine["cpu"]]
+    remarks = [f"{OWN}'s speed divided by theirs: median of {rounds}", machine["cpu"]]
     remarks += [f"Python {machine['python']}", *["every figure: --all"] * (not everything)]
     screen.line(*joined([part("dim", remark) for remark in remarks]))
 

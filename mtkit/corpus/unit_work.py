@@ -6,7 +6,7 @@ from bisect import bisect
 
 from mtkit.corpus.documents import Block, documents, place
 from mtkit.corpus.job import Tally
-from mtkit.errors import FormatError, UsageError
+from mtkit.errors import FormatError, NoToken, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Ids:
             ids, starts = self._tokenizer.encode_batch_arrays(
                 texts, add_special_tokens=job.add_special, parse_special=job.parse_special
             )
-        except (FormatError, UsageError) as error:
+        except (FormatError, NoToken, UsageError) as error:
             if len(texts) > 1:
                 alone = [
                     self._encoded([at], [text]) for at, text in zip(places, texts, strict=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from _weakref import ref  # what weakref has besides would be a twentieth of the time to start
 
-from mtkit.errors import NoToken, UsageError
+from mtkit.errors import MtkitError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from mtkit.engine import AnyEngine
@@ -65,40 +65,45 @@ def explain(naming: Naming, error: Exception, *texts: object) -> None:
 
 
 def explain_batch(
-    naming: Naming, error: Exception, texts: Sequence[Any], encode: Callable[[Any], object]
+    naming: Naming,
+    error: Exception,
+    entries: Iterable[tuple[Any, ...]],
+    encode: Callable[[Any], object],
 ) -> None:
-    """Say the same of many texts, and which one it is about.
+    """Say of an error of a batch what ``explain`` says, and which text it is about.
 
     Args:
         naming: Of the file.
-        error: What was raised for them together.
-        texts: What they are, or pairs of them.
-        encode: Raises it for the one.
+        error: What the batch raised.
+        entries: The batch: a text each, or a pair.
+        encode: Encodes one text, with the options of the batch.
     """
-    pairs = [each if isinstance(each, tuple) else (each,) for each in texts]
     if isinstance(error, TypeError):
         from mtkit.unicode.utf8 import is_text
 
-        for number, pair in enumerate(pairs):
-            for text in pair:
+        for number, entry in enumerate(entries):
+            for text in entry:
                 if not is_text(text):
                     what = f"texts[{number}] is {type(text).__name__}, not str or bytes"
                     raise TypeError(what) from None
-    elif isinstance(error, (UsageError, NoToken)):
-        refused = first_refused(pairs, encode)
+    elif isinstance(error, MtkitError) and error.is_about_text:
+        refused = first_refused(entries, encode)
         if refused is not None:
-            error.text = f"texts[{refused}]"
+            error.which = f"texts[{refused}]"
     explain(naming, error)
 
 
-def first_refused(pairs: Sequence[Sequence[Any]], encode: Callable[[Any], object]) -> int | None:
-    """Return the number of the first texts of which one cannot be encoded, None where all can."""
-    for number, pair in enumerate(pairs):
+def first_refused(
+    entries: Iterable[tuple[Any, ...]], encode: Callable[[Any], object]
+) -> int | None:
+    """Return the index of the first entry with a text that cannot be encoded, None: all can."""
+    for number, entry in enumerate(entries):
         try:
-            for text in pair:
+            for text in entry:
                 encode(text)
-        except (UsageError, NoToken):
-            return number
+        except MtkitError as error:
+            if error.is_about_text:
+                return number
     return None
 
 

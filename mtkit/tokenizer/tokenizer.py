@@ -6,6 +6,7 @@ decoded only when somebody asks for it.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import index
 
 from mtkit.errors import Naming
@@ -164,7 +165,7 @@ class Tokenizer:
         try:
             return self.engine.encode_batch_ids(listed, threads=threads, **options)
         except Exception as error:
-            explain_batch(self._naming, error, listed, self.engine.encode_ids)
+            self._explain_batch(error, ((text,) for text in listed), options.get("parse_special"))
             raise
 
     def encode_batch_arrays(
@@ -192,7 +193,7 @@ class Tokenizer:
         try:
             ids, starts = self.engine.encode_batch_array(listed, threads=threads, **options)
         except Exception as error:
-            explain_batch(self._naming, error, listed, self.engine.encode_ids)
+            self._explain_batch(error, ((text,) for text in listed), options.get("parse_special"))
             raise
         return np.asarray(ids, np.int32), np.asarray(starts, np.int64)
 
@@ -270,8 +271,15 @@ class Tokenizer:
         try:
             return self.engine.encode_batch(listed, **options)
         except Exception as error:
-            explain_batch(self._naming, error, listed, self.engine.encode_ids)
+            entries = (each if isinstance(each, tuple) else (each,) for each in listed)
+            self._explain_batch(error, entries, options.get("parse_special"))
             raise
+
+    def _explain_batch(
+        self, error: Exception, entries: Iterable[tuple[Any, ...]], parse_special: bool | None
+    ) -> None:
+        encode = partial(self.engine.encode_ids, parse_special=parse_special)
+        explain_batch(self._naming, error, entries, encode)
 
     def surround(self, encoding: Encoding, front: list[int], back: list[int]) -> Encoding:
         """Return an encoding with ids added before and after."""

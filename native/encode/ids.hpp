@@ -323,7 +323,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     const auto page = pattern.page(c.value);
                     if (page < Pattern::MIXED && row[Pattern::BY_CLASS + page] == cell) {
                         const auto *end = at;
-                        while (end <= last && pattern.on_page(end, page)) end += 3;
+                        while (end <= last && pattern.is_of_class(end, page)) end += 3;
                         const auto size = static_cast<std::size_t>(end - word);
                         if (size > WordCache::SHORT && size <= WordCache::LONGEST && !part &&
                             engine_.cacheable_ && end <= last && ends(end, row) &&

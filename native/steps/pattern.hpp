@@ -54,10 +54,11 @@ class Pattern {
     // The class of 64 characters of at most three bytes, MIXED where they have not one.
     static constexpr std::uint8_t MIXED = 255;
     [[nodiscard]] std::uint8_t page(std::uint32_t c) const { return pages_[c >> 6]; }
-    // Whether a character of three bytes begins here, of 64 that all have this class.
-    [[nodiscard]] bool on_page(const unsigned char *at, std::uint8_t page) const {
-        const unsigned row = at[0] - 0xE0U;
-        return row < 16 && pages_[row << 6 | (at[1] & 63U)] == page;
+    // Whether a character of three bytes begins here whose page has this class, which is not MIXED.
+    // Of the text, which is UTF-8, two bytes can be read.
+    [[nodiscard]] bool is_of_class(const unsigned char *at, std::uint8_t page_class) const {
+        const unsigned lead = at[0] - 0xE0U;
+        return lead < 16 && pages_[lead << 6 | (at[1] & 63U)] == page_class;
     }
     // Whether a match ends in front of a byte of ASCII that the row goes on with.
     [[nodiscard]] bool ends_in_front(std::size_t row, unsigned char byte) const {

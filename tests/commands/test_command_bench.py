@@ -180,9 +180,12 @@ def test_ids_that_differ_from_the_reference_are_the_answer_no(files: dict[str, s
         (["--peers", "spacy"], 2, "--peers: there is no 'spacy'; there are tokenizers, "),
         (["--peers", "no-such.py"], 2, "no-such.py: --peers: "),
         (["--size", "much"], 2, "--size: 'much' is not a size"),
-        (["--size", "0k"], 2, "--size: '0k' is not above 0"),
+        (["--size", ""], 2, "--size: '' is not a size"),
+        (["--size", "0.4"], 2, "--size: '0.4' is out of range"),
+        (["--size", "9" * 100], 2, "is out of range"),
+        (["--size", "0k"], 2, "--size: '0k' is out of range"),
         (["--peers", ""], 2, "--peers: names no library"),
-        (["--peers", "none,tokenizers"], 2, "--peers: none stands alone"),
+        (["--peers", "none,tokenizers"], 2, "--peers: none cannot be combined"),
         (["--plot", "x"], 2, "--plot draws ratios"),
         (["-t", "-"], 2, "-t -: a pipe cannot be read by every library"),
         (["-t", "no/such"], 2, "no/such"),
@@ -214,9 +217,21 @@ def test_texts_and_peers_that_cannot_be_used(tmp_path: Path) -> None:
     done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
     assert done.returncode == 2
     assert "has no subclass" in done.stderr
-    (tmp_path / "peer.py").write_text("x = (\n", encoding="utf-8")
-    done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
-    assert (done.returncode, done.stderr.count("peer.py: --peers: SyntaxError")) == (2, 1)
+    for content, said in (
+        ("x = (\n", "peer.py: --peers: SyntaxError: "),
+        ("open('/nowhere')\n", "peer.py: --peers: FileNotFoundError: "),
+        ("raise SystemExit(3)\n", "peer.py: --peers: SystemExit: 3"),
+    ):
+        (tmp_path / "peer.py").write_text(content, encoding="utf-8")
+        done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_text_comes_from_a_pipe() -> None:
+    options = ["-t", HF, "-", "--quick", "--rounds", "1", "--size", "1.5k", "--peers", "none"]
+    command = [sys.executable, "-m", "mtkit", "bench", *options, "--json"]
+    done = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["texts"] == [{"name": "stdin", "bytes": 1500}]
 
 
 def test_a_plot_shows_every_ratio(files: dict[str, str], tmp_path: Path) -> None:

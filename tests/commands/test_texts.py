@@ -59,6 +59,26 @@ def test_encode_names_the_line_that_is_not_text(mtkit: Run, tmp_path: Path, how:
     assert (done.returncode, done.stderr.decode()) == (2, said)
 
 
+def test_encode_names_the_line_of_a_file_that_has_no_token(mtkit: Run, tmp_path: Path) -> None:
+    document = json.loads(WORDPIECE.read_text(encoding="utf-8"))
+    del document["model"]["vocab"][document["model"]["unk_token"]]
+    strict, one, two = (tmp_path / name for name in ("tokenizer.json", "one.txt", "two.txt"))
+    strict.write_text(json.dumps(document), encoding="utf-8")
+    one.write_bytes(b"fine\n")
+    two.write_bytes("fine\n\U0001f9ff\n".encode())
+    done = mtkit("encode", "--lines", "--no-special", "-f", str(one), "-f", str(two), "-t", strict)
+    assert done.returncode == 4
+    assert done.stderr.decode().endswith(f"no unknown token, in line 2 of {two}\n")
+
+
+def test_an_error_of_an_option_names_no_line(mtkit: Run) -> None:
+    options = "--lines", "--truncate", "1", "-t", WORDPIECE
+    done = mtkit("encode", *options, stdin=b"fine\n\xff\n")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"mtkit: --truncate 1: the 2 special tokens")
+    assert b"line" not in done.stderr
+
+
 def test_count_has_a_row_for_each_file_and_the_total(mtkit: Run, tmp_path: Path) -> None:
     tokenizer = load(str(WORDPIECE))
     texts = {"one": "a text", "two": "another one, longer", "three": ""}

@@ -17,7 +17,7 @@ from mtkit import load
 from mtkit.engine import Engine, load_engine
 from mtkit.errors import NoToken, UsageError
 from mtkit.pipeline import Pipeline
-from mtkit.spec import post_processors, replace
+from mtkit.spec import AddedToken, Truncation, post_processors, replace
 from mtkit.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -113,6 +113,29 @@ def test_an_error_of_a_batch_says_of_which_text() -> None:
     strict: Any = Tokenizer(replace(spec, model=replace(spec.model, unk=None)))
     with pytest.raises(NoToken, match=r"no unknown token, in texts\[1\]$"):
         strict.encode_batch_ids(["a", "\U0001f9ff"])
+    for encode in (tokenizer.encode_batch_ids, tokenizer.encode_batch_arrays):
+        with pytest.raises(TypeError, match=r"^texts\[1\] is tuple, not str or bytes$"):
+            encode(["fine", ("a", "b")])
+
+
+def test_a_text_is_looked_for_with_the_options_of_the_batch() -> None:
+    """A special token is one where it is recognised, and no text that cannot be encoded."""
+    spec = fixture("wordpiece/tokenizer.json")
+    added = AddedToken(len(spec.vocabulary.pieces), "\U0001f9ff".encode(), special=True)
+    tokens = replace(spec.added_tokens, tokens=(*spec.added_tokens.tokens, added))
+    spec = replace(spec, model=replace(spec.model, unk=None), added_tokens=tokens)
+    strict: Any = Tokenizer(spec)
+    assert len(strict.encode_batch_ids(["a", "\U0001f9ff"])) == 2
+    for encode in (strict.encode_batch_ids, strict.encode_batch_arrays, strict.encode_batch):
+        with pytest.raises(NoToken, match=r", in texts\[1\]$"):
+            encode(["a", "\U0001f9ff", "\U0001f9fe"], parse_special=False)
+
+
+def test_an_error_that_is_not_of_a_text_names_none() -> None:
+    spec = fixture("wordpiece/tokenizer.json")
+    tokenizer: Any = Tokenizer(replace(spec, truncation=Truncation(4, strategy="only_second")))
+    with pytest.raises(UsageError, match=r"there is one text$"):
+        tokenizer.encode_batch(["a a a a a a a a a", b"\xff"], truncation="file")
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -62,14 +62,16 @@ def convert(
     ] = None,
     tables: Annotated[
         bool | None,
-        typer.Option("--tables/--no-tables", help="mtok: ready-made tables; loads in 1 ms."),
+        typer.Option(
+            "--tables/--no-tables", help="mtok: ready-made tables, to load in about 1 ms."
+        ),
     ] = None,
     seed_corpus: Annotated[
         list[str] | None,
         typer.Option(
             "--seed-corpus",
             metavar="FILE",
-            help="mtok: a text whose most frequent words are in the tables; repeatable.",
+            help="mtok: a text whose usual words go into the tables, - for a pipe; repeatable.",
         ),
     ] = None,
     no_extension: Annotated[

@@ -113,7 +113,9 @@ def run(
     except (UsageError, NoToken) as error:
         if lines:
             texts.name_line(error, partial(source.encode_ids, parse_special=special))
-        raise error.located(texts.file) if isinstance(error, UsageError) else error from None
+        if isinstance(error, UsageError):
+            error.located(texts.file)
+        raise error from None
 
 
 def _write_numbers(texts: Iterator[Ids], *, count: bool, as_json: bool, lines: bool) -> None:
@@ -137,8 +139,8 @@ class _Texts:
 
     Attributes:
         file: Where the last one comes from; "" for the command line and a pipe.
-        group: The lines that came last, and how many of that file there were before.
-        before: See ``group``.
+        group: The lines that came last.
+        before: How many lines of the file came before them.
     """
 
     def __init__(
@@ -175,9 +177,12 @@ class _Texts:
         """Say which line an error is about."""
         from mtkit.tokenizer.calls import first_refused
 
-        number = first_refused([(line,) for line in self.group], encode)
+        if not error.is_about_text:
+            return
+        number = first_refused(((line,) for line in self.group), encode)
         if number is not None:
-            error.text = f"line {self.before + number + 1}"
+            of_file = f" of {self.file}" if error.source and self.file else ""
+            error.which = f"line {self.before + number + 1}{of_file}"
 
 
 class _Printer:

@@ -59,8 +59,8 @@ def _tables(spec: TokenizerSpec, choice: str, corpora: Sequence[str]) -> Mapping
             raise
         raise UnsupportedError("tables are made by the native core, which is not here") from None
     if corpora and "SEED" not in found:
-        what = "gives this tokenizer no words to seed the tables with"
-        raise UsageError(what, source=" ".join(corpora))
+        what = "no words of this tokenizer to seed the tables with"
+        raise UsageError(what, source=", ".join(corpora))
     return found
 
 
