@@ -108,11 +108,9 @@ def bench(
     names = None if peers is None else _names(peers)
     if plot is not None and names == []:
         raise UsageError("--plot draws ratios, and with --peers none there are none")
+    most = _bytes(size) if size is not None else _QUICK if quick else _MOST
     plan = Plan(
-        texts_of(
-            texts or [],
-            _MOST if size is None and not quick else _QUICK if size is None else _bytes(size),
-        ),
+        texts_of(texts or [], most),
         names,
         rounds or (3 if quick else 5),
         QUICK if quick else tuple(SCENARIOS),
