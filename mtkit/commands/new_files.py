@@ -36,7 +36,7 @@ class NewFile(Record):
         Raises:
             UsageError: A key or tensor cannot be written.
         """
-        size = sum(memoryview(one.data).nbytes for one in draft.tensors.values())
+        size = sum(one.n_bytes for one in draft.tensors.values())
         return NewFile(path, len(draft.tensors), size, draft.chunks())
 
 

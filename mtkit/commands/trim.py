@@ -99,7 +99,7 @@ def trim(
     texts = [text for name in corpus or [] for text in texts_of(name)]
     done = cut(file, wanted, multiple=multiple, texts=[*probes.texts(), *texts])
     sizes = [sum(tensor.n_bytes for tensor in before.tensors)]
-    sizes.append(sum(memoryview(one.data).nbytes for one in done.draft.tensors.values()))
+    sizes.append(sum(one.n_bytes for one in done.draft.tensors.values()))
     if out is not None and not dry_run:
         text = _map(done, as_json=where.endswith(".json"))
         write_ggufs({where: text.encode(), out: done.draft.chunks()}, force=force)

@@ -74,7 +74,7 @@ def _groups(
     groups: list[list[NewTensor]] = [[]]
     used = 0
     for tensor in tensors:
-        size = -(-memoryview(tensor.data).nbytes // alignment) * alignment
+        size = -(-tensor.n_bytes // alignment) * alignment
         full = max_tensors is not None and len(groups[-1]) >= max_tensors
         full = full or (max_bytes is not None and used + size > max_bytes)
         if groups[-1] and full:

@@ -22,7 +22,7 @@ from mtkit.gguf.types import ARRAY, BY_NAME, STRING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from mtkit.base.binary import Buffer
@@ -46,6 +46,18 @@ class Key(Record):
     value: Any
 
 
+class Made(Record):
+    """Bytes that are made as they are written.
+
+    Attributes:
+        n_bytes: How many they are.
+        pieces: Makes them, piece by piece.
+    """
+
+    n_bytes: int
+    pieces: Callable[[], Iterator[Buffer]]
+
+
 class NewTensor(Record):
     """A tensor to write.
 
@@ -59,7 +71,16 @@ class NewTensor(Record):
     name: str
     shape: tuple[int, ...]
     type: TensorType
-    data: Buffer
+    data: Buffer | Made
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the data."""
+        return self.data.n_bytes if isinstance(self.data, Made) else memoryview(self.data).nbytes
+
+    def pieces(self) -> Iterator[Buffer]:
+        """Give the data, piece by piece."""
+        return self.data.pieces() if isinstance(self.data, Made) else iter((self.data,))
 
 
 def write_gguf(
@@ -128,7 +149,7 @@ def header(
     head = [struct.pack("<4sIQQ", b"GGUF", version, len(tensors), len(keys)), *keys]
     offset, offsets = 0, []
     for tensor in tensors:
-        size = memoryview(tensor.data).nbytes
+        size = tensor.n_bytes
         head.append(tensor_row(tensor, offset, size))
         offsets.append(offset)
         offset += -(-size // alignment) * alignment
@@ -140,9 +161,8 @@ def header(
 def _pieces(head: list[Buffer], tensors: Sequence[NewTensor], alignment: int) -> Iterator[Buffer]:
     yield from head
     for tensor in tensors:
-        data = memoryview(tensor.data)
-        yield data
-        yield bytes(-data.nbytes % alignment)
+        yield from tensor.pieces()
+        yield bytes(-tensor.n_bytes % alignment)
 
 
 def _check_names(kind: str, names: list[str]) -> None:

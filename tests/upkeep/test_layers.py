@@ -16,7 +16,7 @@ LAYERS = [
     {"patterns"},
     {"pipeline"},
     {"engine"},
-    {"formats", "checkpoints", "chat", "memory_plan", "sources"},
+    {"architectures", "formats", "checkpoints", "chat", "memory_plan", "sources"},
     {"inspection", "settings", "tokenizer"},
     {"llama"},
     {"bench", "conversion", "corpus", "llm"},

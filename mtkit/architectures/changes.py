@@ -1,0 +1,160 @@
+"""What becomes of the values of a tensor between a HuggingFace folder and a GGUF, both ways.
+
+Arrays have the slowest axis first. What only moves values works on their bits, so that nothing is
+rounded; what computes does so in float32.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from mtkit.architectures.dims import Axes, Dims
+
+    Shape = tuple[int, ...]
+
+
+class Change:
+    """Values as they are: those of several tensors stand one behind the other.
+
+    Attributes:
+        computes: It takes and gives float32; else it moves values of any type.
+        keeps_order: The values of the sources, one tensor after the other, are those of the target.
+    """
+
+    computes = False
+    keeps_order = True
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shapes in the folder of what has these shapes in the GGUF.
+
+        Args:
+            shapes: Of the tensors of the GGUF.
+            count: How many tensors of the folder they are made of.
+            dims: Sizes in the layer.
+        """
+        return list(shapes) if count == 1 else [shapes[0][1:]] * count
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Return the arrays of the GGUF, which have the given shapes."""
+        raise NotImplementedError
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Return the arrays of the folder, which have the given shapes."""
+        raise NotImplementedError
+
+
+SAME = Change()
+
+
+class Permuted(Change):
+    """Rows of heads, whose rotary pairs are halves apart in the folder and neighbors in the GGUF.
+
+    Source: llama.cpp, conversion/llama.py (``LlamaModel.permute``).
+    """
+
+    keeps_order = False
+
+    def __init__(self, heads: str) -> None:
+        self._heads = heads
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Bring the two elements of a pair together."""
+        (array,) = arrays
+        heads = dims[self._heads]
+        halves = array.reshape(heads, 2, len(array) // heads // 2, *array.shape[1:])
+        return [halves.swapaxes(1, 2).reshape(array.shape)]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Take the two elements of a pair apart."""
+        (array,) = arrays
+        heads = dims[self._heads]
+        pairs = array.reshape(heads, len(array) // heads // 2, 2, *array.shape[1:])
+        return [pairs.swapaxes(1, 2).reshape(array.shape)]
+
+
+class Transposed(Change):
+    """A matrix with its axes exchanged, as GPT-2's Conv1D has them."""
+
+    keeps_order = False
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the last two axes exchanged."""
+        return [(*shape[:-2], shape[-1], shape[-2]) for shape in shapes]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Exchange the axes."""
+        return [array.swapaxes(-1, -2) for array in arrays]
+
+    back = forward
+
+
+class Reshaped(Change):
+    """The same values in a shape of other axes, as convolutions have one of a single element.
+
+    Attributes:
+        axes: In the folder.
+    """
+
+    def __init__(self, axes: Axes) -> None:
+        self._axes = axes
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape in the folder."""
+        return [dims.shape(self._axes)]
+
+
+class Split(Change):
+    """One tensor of the folder that is several in the GGUF, cut along an axis.
+
+    Args:
+        axis: Of the folder's tensor, from behind (-1, -2 …).
+    """
+
+    keeps_order = False
+
+    def __init__(self, axis: int) -> None:
+        self._axis = axis
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of all together."""
+        whole = list(shapes[0])
+        whole[self._axis] = sum(shape[self._axis] for shape in shapes)
+        return [tuple(whole)]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Cut."""
+        import numpy as np
+
+        ends = np.cumsum([shape[self._axis] for shape in shapes])
+        return list(np.split(arrays[0], ends[:-1], self._axis))
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Join."""
+        import numpy as np
+
+        return [np.concatenate(arrays, self._axis)]
+
+
+class Computed(Change):
+    """Values computed in float32, element by element."""
+
+    computes = True
+    keeps_order = False
+
+    def __init__(self, forward: Callable[[Any], Any], back: Callable[[Any], Any]) -> None:
+        self._forward, self._back = forward, back
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Compute the GGUF's values."""
+        return [self._forward(array) for array in arrays]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Compute the folder's values."""
+        return [self._back(array) for array in arrays]
+
+
+PLUS_ONE = Computed(lambda array: array + 1, lambda array: array - 1)
+"""The weight of a norm that the folder holds as its distance from 1."""

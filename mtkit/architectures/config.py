@@ -1,0 +1,153 @@
+"""What a model's config.json says: its fields, checked as they are asked for."""
+
+from __future__ import annotations
+
+from mtkit.base.escape import quoted, shown
+from mtkit.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_ROPE_BASE = (
+    "global_rope_theta", "rope_global_theta", "rope_theta_global", "rope_theta", "rotary_emb_base",
+)  # fmt: skip
+_ROPE_BASE_LOCAL = (
+    "local_rope_theta", "rope_local_theta", "rope_theta_local", "swa_rope_theta",
+    "rope_local_base_freq",
+)  # fmt: skip
+_MOST = (1 << 31) - 1
+"""No count of a model reaches it; what is multiplied stays far below 2^64."""
+
+
+class Config:
+    """The fields of a config.json.
+
+    Those of a ``text_config`` stand beside the others, as they do in the models that have none. A
+    field that is null counts as missing.
+
+    Attributes:
+        fields: Name -> value.
+        source: Path of the file, for messages.
+    """
+
+    def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
+        inner = document.get("text_config")
+        self.fields = {**document, **inner} if isinstance(inner, dict) else dict(document)
+        self.source = source
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
+        """Return the fields with values for those that are missing."""
+        missing = {name: value for name, value in defaults.items() if self.get(name) is None}
+        return Config({**self.fields, **missing}, self.source)
+
+    def get(self, *names: str) -> Any:
+        """Return the first of the fields that is there, unchecked; else None."""
+        return next((self.fields[n] for n in names if self.fields.get(n) is not None), None)
+
+    def count(self, *names: str) -> int:
+        """Return a whole number above 0.
+
+        Raises:
+            FormatError: There is none.
+        """
+        found = self.whole(*names)
+        if found is None:
+            raise FormatError("is missing", source=self.source, field=names[0])
+        if not found:
+            raise self.wrong("is 0", *names)
+        return found
+
+    def whole(self, *names: str) -> int | None:
+        """Return a whole number from 0 on, or None.
+
+        Raises:
+            FormatError: The field is something else.
+        """
+        value = self.get(*names)
+        if value is not None and (type(value) is not int or not 0 <= value <= _MOST):
+            raise self.wrong(f"is {_text(value)}, not a whole number from 0 on", *names)
+        return value
+
+    def number(self, *names: str) -> float | None:
+        """Return a finite number, or None.
+
+        Raises:
+            FormatError: The field is something else.
+        """
+        value = self.get(*names)
+        if value is None:
+            return None
+        is_number = type(value) is int or type(value) is float
+        if not is_number or not abs(value) < 3e38:
+            raise self.wrong(f"is {_text(value)}, not a number", *names)
+        return float(value)
+
+    def flag(self, name: str) -> bool | None:
+        """Return true or false, or None.
+
+        Raises:
+            FormatError: The field is something else.
+        """
+        value = self.get(name)
+        if value is not None and type(value) is not bool:
+            raise self.wrong(f"is {_text(value)}, not true or false", name)
+        return value
+
+    def text(self, *names: str) -> str | None:
+        """Return a text, or None.
+
+        Raises:
+            FormatError: The field is something else.
+        """
+        value = self.get(*names)
+        if value is not None and type(value) is not str:
+            raise self.wrong(f"is {_text(value)}, not a text", *names)
+        return value
+
+    def table(self, name: str) -> Config:
+        """Return an object in the config, empty where there is none.
+
+        Raises:
+            FormatError: The field is something else.
+        """
+        value = self.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(f"is {_text(value)}, not an object", name)
+        return Config(value or {}, self.source)
+
+    def rope(self, layers: str = "full_attention") -> Config:
+        """Return what is said of rotary positions, whichever way it is said.
+
+        Fields: rope_type, rope_theta, factor, original_max_position_embeddings …; transformers 5
+        has them in ``rope_parameters`` (by kind of layer where kinds differ), transformers 4 in
+        ``rope_scaling`` and in fields of the config.
+
+        Source: llama.cpp, conversion/base.py (``TextModel.__init__``).
+
+        Raises:
+            FormatError: A field is not what it should be.
+        """
+        said = self.table("rope_parameters" if self.get("rope_parameters") else "rope_scaling")
+        if said.get("full_attention", "sliding_attention") is not None:
+            return said.table(layers)
+        if layers != "full_attention":
+            return Config({"rope_theta": self.get(*_ROPE_BASE_LOCAL)}, self.source)
+        return said.with_defaults(
+            {
+                "rope_theta": self.get(*_ROPE_BASE),
+                "rope_type": said.get("type"),
+                "partial_rotary_factor": self.get("partial_rotary_factor", "rope_pct"),
+                "original_max_position_embeddings": self.get("original_max_position_embeddings"),
+            }
+        )
+
+    def wrong(self, what: str, *names: str) -> FormatError:
+        """Return an error about the first of the fields that is there."""
+        name = next((one for one in names if self.fields.get(one) is not None), names[0])
+        return FormatError(what, source=self.source, field=shown(name))
+
+
+def _text(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else shown(repr(value)[:40])

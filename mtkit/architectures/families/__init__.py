@@ -1,0 +1,1 @@
+"""The table of architectures: one module a family."""

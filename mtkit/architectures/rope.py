@@ -1,0 +1,80 @@
+"""Factors by which rotary positions turn slower, as a GGUF holds them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+_LLAMA_3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+"""What is taken where a config.json is silent."""
+
+
+def llama_3_factors(config: Config, dims: Dims) -> Any:
+    """Return Llama 3's factors: float32 of half a head; None where the model does not scale so.
+
+    Long waves are slowed by ``factor``, short ones are not, those in between are in part.
+    Source: llama.cpp, conversion/llama.py (``LlamaModel.generate_extra_tensors``).
+    """
+    import math
+
+    import numpy as np
+
+    rope = config.rope()
+    if (rope.text("rope_type") or "").lower() != "llama3":
+        return None
+    rope = rope.with_defaults({"rope_theta": 10000.0, **_LLAMA_3})
+    f32 = np.float32
+    base, factor = f32(rope.number("rope_theta")), f32(rope.number("factor"))
+    low, high = f32(rope.number("low_freq_factor")), f32(rope.number("high_freq_factor"))
+    context = f32(rope.count("original_max_position_embeddings"))
+    with np.errstate(all="ignore"):
+        axis = np.arange(0, 2 * dims["rope/2"], 2, dtype=np.float32) / f32(dims["rope"])
+        waves = f32(2 * math.pi) / (f32(1) / base**axis)
+        smooth = (context / waves - low) / (high - low)
+        between = f32(1) / ((f32(1) - smooth) / factor + smooth)
+    short, long = waves < context / high, waves > context / low
+    return np.where(short, f32(1), np.where(long, factor, between)).astype(np.float32)
+
+
+def llama_3_scaling(dims: Dims, factors: Any) -> dict[str, Any]:
+    """Return the fields of config.json that give Llama 3's factors.
+
+    The factors say how far long waves are slowed; the other fields are those of the published
+    models, with the context from which the same factors come.
+
+    Args:
+        dims: Of the model.
+        factors: As ``llama_3_factors`` gave them; None: there are none.
+
+    Raises:
+        UnsupportedError: They are not Llama 3's.
+    """
+    import numpy as np
+
+    from mtkit.architectures.config import Config
+    from mtkit.errors import UnsupportedError
+
+    if factors is None:
+        return {}
+    for context in (8192, *(1 << power for power in range(5, 21))):
+        found = {
+            **_LLAMA_3,
+            "rope_type": "llama3",
+            "factor": float(factors.max()),
+            "original_max_position_embeddings": context,
+        }
+        base = {"rope_theta": dims.keys.get("rope.freq_base")}
+        made = llama_3_factors(Config({"rope_scaling": found, **base}), dims)
+        if np.array_equal(made, factors):
+            return {"rope_scaling": found}
+    what = "no rope_scaling of a config.json gives these factors"
+    raise UnsupportedError(what, field="tensor 'rope_freqs.weight'")

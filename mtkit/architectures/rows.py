@@ -1,0 +1,49 @@
+"""Tensors that most decoders have under the same names."""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import SAME
+from mtkit.architectures.table import joined, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.architectures.changes import Change
+    from mtkit.architectures.table import Rows
+
+EMBEDDINGS = joined(
+    row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
+    row("model.norm", "output_norm", "embd"),
+)
+OUTPUT = row("lm_head", "output", "vocab embd", optional=True)
+"""Missing where the embedding serves for it."""
+NORMS = joined(
+    row("input_layernorm", "attn_norm", "embd"),
+    row("post_attention_layernorm", "ffn_norm", "embd"),
+)
+FEED_FORWARD = joined(
+    row("mlp.gate_proj", "ffn_gate", "ff embd"),
+    row("mlp.up_proj", "ffn_up", "ff embd"),
+    row("mlp.down_proj", "ffn_down", "embd ff"),
+)
+
+
+def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:
+    """Return the four projections of attention."""
+    return joined(
+        row(f"{prefix}q_proj", "attn_q", "q embd", q),
+        row(f"{prefix}k_proj", "attn_k", "k embd", k),
+        row(f"{prefix}v_proj", "attn_v", "v embd"),
+        row(f"{prefix}o_proj", "attn_output", "embd out"),
+    )
+
+
+def experts(
+    folder: str, names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+) -> Rows:
+    """Return the feed-forward parts of experts, each a tensor of its own in the folder."""
+    gate, up, down = names
+    return joined(
+        row(f"{folder}.{gate}", "ffn_gate_exps", "expert ff_exp embd", bias=False),
+        row(f"{folder}.{up}", "ffn_up_exps", "expert ff_exp embd", bias=False),
+        row(f"{folder}.{down}", "ffn_down_exps", "expert embd ff_exp", bias=False),
+    )

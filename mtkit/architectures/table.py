@@ -1,0 +1,157 @@
+"""What an architecture is: the keys of its GGUF and where each of its tensors comes from.
+
+A family is a module of ``families`` that declares one or several of these. The same declaration
+serves conversion both ways and tells ``check`` which tensors a GGUF must have.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import SAME
+from mtkit.base.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.changes import Change
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Axes, Dims
+    from mtkit.architectures.keys import KeyRow
+
+WEIGHT, BIAS = ".weight", ".bias"
+LAYER, EXPERT = "{i}", "{e}"
+"""Stand in a name for the number of a layer, of an expert."""
+
+
+class Row(Record):
+    """Tensors of a folder and the tensors of a GGUF that they become, in each layer.
+
+    Attributes:
+        folder: Names in the folder; one with ``{e}`` stands for those of all experts.
+        gguf: Names in the GGUF.
+        axes: Of each tensor of the GGUF.
+        change: What becomes of the values.
+        optional: A model can lack it.
+        layers: Whether a layer has it; None: every layer.
+    """
+
+    folder: tuple[str, ...]
+    gguf: tuple[str, ...]
+    axes: tuple[Axes, ...]
+    change: Change = SAME
+    optional: bool = False
+    layers: Callable[[Dims], bool] | None = None
+
+
+Rows = tuple[Row, ...]
+
+
+class Generated(Record):
+    """A tensor of a GGUF that no file of the folder holds: config.json says its values.
+
+    Attributes:
+        name: In the GGUF.
+        axes: Of the tensor.
+        values: Float32 values; None: the model has no such tensor.
+    """
+
+    name: str
+    axes: Axes
+    values: Callable[[Config, Dims], Any]
+
+
+class Architecture(Record):
+    """A class of models of transformers, as llama.cpp runs it.
+
+    Attributes:
+        name: Of the architecture in a GGUF.
+        classes: Names in ``architectures`` of config.json; the first is written back.
+        model_type: Of config.json.
+        keys: What its metadata say.
+        rows: Its tensors.
+        prefix: Stands in front of most names in the folder, and may be missing there.
+        defaults: Fields that a config.json need not have, as transformers fills them in.
+        drops: Ends of names in the folder that no GGUF has.
+        dims: Name of an axis -> its size, besides the usual ones.
+        generated: Tensors that are computed from config.json.
+        config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
+            tensors, which a function gives by name (None where there is none).
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    model_type: str
+    keys: tuple[KeyRow, ...]
+    rows: Rows
+    prefix: str = "model."
+    defaults: Callable[[Config], Mapping[str, Any]] | None = None
+    drops: tuple[str, ...] = ()
+    dims: Mapping[str, Callable[[Dims], int]] = {}
+    generated: tuple[Generated, ...] = ()
+    config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
+
+
+def row(
+    folder: str,
+    gguf: str,
+    axes: Axes,
+    change: Change = SAME,
+    *,
+    bias: bool | None = None,
+    optional: bool = False,
+) -> Rows:
+    """Return the rows of a weight and of its bias.
+
+    Args:
+        folder: Name in the folder, without its end; several are parted by spaces.
+        gguf: Name in the GGUF, likewise.
+        axes: Of the weight; the bias has the first. Several shapes are parted by commas.
+        change: What becomes of the values, of the bias as well.
+        bias: Whether there is one; None: there may be.
+        optional: There may be no such weight.
+    """
+    names, ours = tuple(folder.split()), tuple(gguf.split())
+    shapes = tuple(part.strip() for part in axes.split(","))
+    made = Row(_ending(names, WEIGHT), _ending(ours, WEIGHT), shapes, change, optional)
+    if bias is False:
+        return (made,)
+    # Norms and projections alike have a bias as long as what comes out of them.
+    first = tuple(shape.split()[0] for shape in shapes)
+    can_lack = bias is None or optional
+    return made, Row(_ending(names, BIAS), _ending(ours, BIAS), first, change, can_lack)
+
+
+def plain(
+    folder: str, gguf: str, axes: Axes, change: Change = SAME, *, optional: bool = False
+) -> Rows:
+    """Return the row of tensors whose names are given whole."""
+    shapes = tuple(part.strip() for part in axes.split(","))
+    return (Row(tuple(folder.split()), tuple(gguf.split()), shapes, change, optional),)
+
+
+def _ending(names: tuple[str, ...], end: str) -> tuple[str, ...]:
+    return tuple(name + end for name in names)
+
+
+def block(folder: str, *rows: Rows, gguf: str = "blk.{i}.") -> Rows:
+    """Return rows of a layer: what stands in front of their names is given once."""
+    return tuple(
+        replace(
+            one,
+            folder=tuple(folder + name for name in one.folder),
+            gguf=tuple(gguf + name for name in one.gguf),
+        )
+        for rows_of_one in rows
+        for one in rows_of_one
+    )
+
+
+def where(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
+    """Return rows that only some layers have."""
+    return tuple(replace(one, layers=layers) for group in rows for one in group)
+
+
+def joined(*rows: Rows) -> Rows:
+    """Return rows one after the other."""
+    return tuple(one for group in rows for one in group)

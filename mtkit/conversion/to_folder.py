@@ -1,0 +1,198 @@
+"""A GGUF as a HuggingFace model folder: config.json, safetensors, tokenizer files.
+
+Values go back as they came: what was rearranged is put in its old order, what was computed is
+computed back. Quantized matrices become the numbers that they stand for.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from mtkit.architectures import of_name
+from mtkit.architectures.dims import Dims
+from mtkit.architectures.matching import of_gguf
+from mtkit.base.record import Record
+from mtkit.checkpoints.safetensors_writer import NewWeight
+from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of
+from mtkit.errors import FormatError, MtkitError, UnsupportedError
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.values import F32, decoded, stored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from mtkit.architectures import Architecture
+    from mtkit.architectures.matching import Match
+    from mtkit.gguf.file import GgufFile, Metadata
+    from mtkit.gguf.types import TensorType
+
+TOKENS = "tokenizer.ggml.tokens"
+EMBEDDING = "token_embd.weight"
+_MOST_BYTES = 1 << 24
+"""Of a tensor that is looked at before it is written: a file of F32 has large ones, too."""
+_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+
+
+class FolderPlan(Record):
+    """How a GGUF becomes a folder.
+
+    Attributes:
+        file: The GGUF.
+        architecture: Of the model.
+        dims: Its sizes.
+        matches: Where the tensors go.
+        type: Of what is written: f32, f16 or bf16.
+    """
+
+    file: GgufFile
+    architecture: Architecture
+    dims: Dims
+    matches: tuple[Match, ...]
+    type: str
+
+
+def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
+    """Look at a GGUF: what becomes of everything in it; no weight is read.
+
+    Args:
+        file: The GGUF.
+        kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
+
+    Raises:
+        UnsupportedError: mtkit does not convert such a model.
+        FormatError: Metadata and tensors contradict each other.
+    """
+    name = str(file.metadata.get("general.architecture", ""))
+    known = of_name(name)
+    if not known:
+        what = f"{name!r} is an architecture that mtkit does not convert"
+        raise UnsupportedError(what, source=file.name, field="general.architecture")
+    shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
+    keys = sizes(file.metadata, name, shapes)
+    error: MtkitError | None = None
+    for architecture in known:
+        dims = Dims(keys, architecture.dims)
+        try:
+            matches = tuple(of_gguf(architecture, dims, shapes))
+        except FormatError as found:
+            error = error or found
+        else:
+            return FolderPlan(file, architecture, dims, matches, _kind(file, kind))
+    assert error is not None
+    raise error.located(file.name)
+
+
+def sizes(
+    metadata: Metadata, architecture: str, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    """Return the metadata of a model without the architecture's name in front, and its tokens."""
+    start = f"{architecture}."
+    found = {
+        name.removeprefix(start): list(value.numbers()) if isinstance(value, GgufArray) else value
+        for name, value in metadata.items()
+        if name.startswith(start)
+    }
+    tokens = metadata.get(TOKENS)
+    table = shapes.get(EMBEDDING, (0,))
+    return {**found, "vocab": len(tokens) if isinstance(tokens, GgufArray) else table[0]}
+
+
+def _kind(file: GgufFile, kind: str) -> str:
+    if kind != "auto":
+        return kind
+    names = [tensor.type.name.lower() for tensor in file.tensors if len(tensor.shape) > 1]
+    return next((name for name in names if name in _DTYPES), "bf16")
+
+
+def config_of(plan: FolderPlan) -> dict[str, Any]:
+    """Return config.json."""
+    architecture, metadata = plan.architecture, plan.file.metadata
+    found: dict[str, Any] = {
+        "architectures": [architecture.classes[0]],
+        "model_type": architecture.model_type,
+    }
+    for row in architecture.keys:
+        value = plan.dims.keys.get(row.name)
+        if value is not None:
+            _merge(found, row.fields(_short(value)))
+    for role in ("bos", "eos", "pad"):
+        name = "padding" if role == "pad" else role
+        number = metadata.get(f"tokenizer.ggml.{name}_token_id")
+        if number is not None:
+            found[f"{role}_token_id"] = number
+    names = plan.file.names
+    found["tie_word_embeddings"] = "output.weight" not in names
+    found["vocab_size"] = plan.dims["vocab"]
+    if architecture.config is not None:
+        _merge(found, architecture.config(plan.dims, lambda name: _values(plan.file, name)))
+    return {**found, "dtype": _DTYPES[plan.type]}
+
+
+def _values(file: GgufFile, name: str) -> Any:
+    """Return a tensor as float32 of one axis; None where there is none."""
+    import numpy as np
+
+    one = file.names.get(name)
+    if one is None:
+        return None
+    return decoded(np.frombuffer(file.tensor_data(one), np.uint8), one.type.name)
+
+
+def _merge(target: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(target.get(name), dict):
+            target[name].update(value)
+        else:
+            target[name] = value
+
+
+def _short(value: Any) -> Any:
+    """Return a number of 32 bits with the fewest digits that give it."""
+    import numpy as np
+
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    return float(str(np.float32(value))) if type(value) is float else value
+
+
+def new_weights(
+    plan: FolderPlan, done: Callable[[int], object] = lambda _: None
+) -> Iterator[NewWeight]:
+    """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
+    wanted = TYPES[plan.type]
+    for match in plan.matches:
+        found = (plan.file.names[name] for name in match.gguf)
+        sources = [
+            Values(plan.file.tensor_data(one), one.type.name, tuple(reversed(one.shape)))
+            for one in found
+        ]
+        change, count = match.row.change, len(match.folder)
+        for number, (name, shape) in enumerate(zip(match.folder, match.folder_shapes, strict=True)):
+            mine = sources
+            if change.keeps_order and count > 1:  # those of experts, one behind the other
+                (whole,) = sources
+                size = len(whole.data) // count
+                part = whole.data[number * size : (number + 1) * size]
+                mine = [Values(part, whole.type, shape)]
+            exact = wanted if wanted is F32 else _exact(mine, match, number, wanted)
+            pieces = made_of(mine, change, match.back, number, exact, done)
+            yield NewWeight(name, exact.name, shape, prod(shape) * exact.block_bytes, pieces)
+
+
+def _exact(sources: list[Values], match: Match, number: int, wanted: TensorType) -> TensorType:
+    """Return the type in which a tensor is written: F32 where a shorter one would round.
+
+    A GGUF has norms and the like in F32, whatever they were before.
+    """
+    import numpy as np
+
+    small = sum(len(one.data) for one in sources) <= _MOST_BYTES
+    if not small or any(one.type != "F32" for one in sources):
+        return wanted
+    arrays = [array_of(one, floating=True) for one in sources]
+    array = arrays[0] if match.row.change.keeps_order else match.back(arrays)[number]
+    flat = np.ascontiguousarray(array).reshape(-1)
+    same = np.array_equal(decoded(stored(flat, wanted), wanted.name), flat, equal_nan=True)
+    return wanted if same else F32
