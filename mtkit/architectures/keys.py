@@ -23,7 +23,7 @@ class KeyRow(Record):
     """A key of a GGUF.
 
     Attributes:
-        name: Behind the architecture's name and a dot.
+        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
         type: As ``Key`` has it.
         value: From a config to the key's value; None: the key is not written.
         field: Of config.json, which is written from the key as it is; empty: ``back`` writes it.
@@ -88,7 +88,8 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            yield Key(f"{architecture}.{name}", kind, value)
+            is_whole = name.startswith("tokenizer.")
+            yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
 def head_dim(config: Config) -> int:
