@@ -17,6 +17,7 @@ from mtkit.architectures.matching import of_folder
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder
 from mtkit.conversion import model_keys
+from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
 from mtkit.conversion.model_vocabulary import model_vocabulary
 from mtkit.conversion.targets import make_folder
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.matching import Match
     from mtkit.checkpoints.model_folder import ModelFolder
     from mtkit.conversion.model_vocabulary import ModelVocabulary
-    from mtkit.conversion.verify import Verified
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
 
 NAME = "general.name"
 
@@ -106,34 +106,6 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
     return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
 
 
-class ModelConversion(Record):
-    """What the conversion of a model did.
-
-    Attributes:
-        path: The file written; the first of several.
-        paths: All of them.
-        architecture: Of the model, as a GGUF calls it.
-        type: Of its matrices.
-        tensors: How many it has.
-        parameters: Elements of all of them.
-        n_bytes: Of all files.
-        losses: What the GGUF does not hold of the tokenizer's files.
-        assumptions: What was supplied.
-        verified: How the tokenizer compares with its source.
-    """
-
-    path: str
-    paths: tuple[str, ...]
-    architecture: str
-    type: str
-    tensors: int
-    parameters: int
-    n_bytes: int
-    losses: tuple[Loss, ...]
-    assumptions: tuple[str, ...]
-    verified: tuple[Verified, ...]
-
-
 def convert_model(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str] | None = None,
@@ -144,7 +116,7 @@ def convert_model(
     options: WriteOptions | None = None,
     force: bool = False,
     progress: Callable[[int, int], object] = lambda *_: None,
-) -> ModelConversion:
+) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
     Args:
@@ -177,24 +149,23 @@ def convert_model(
     total = sum(one.n_bytes for one in tensors)
     draft, vocabulary = draft_of(plan, tensors, options, allow_loss)
     drafts = [draft] if max_bytes is None else cut(draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
-    target = _target(path, plan.type, dst)
+    target = target_of(path, plan.type, dst)
     names = [target] if max_bytes is None else numbered(target, len(drafts))
     make_folder(dst, target)
     # A set is looked for by its first file.
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
     progress(total, total)
-    return ModelConversion(
+    parameters = sum(prod(one.shape) for one in tensors)
+    return Conversion(
         names[0],
         tuple(names),
-        plan.architecture.name,
-        plan.type,
-        len(tensors),
-        sum(prod(one.shape) for one in tensors),
-        sum(map(os.path.getsize, names)),
+        "gguf",
         vocabulary.losses,
         vocabulary.assumptions,
         vocabulary.verified,
+        (("total", sum(map(os.path.getsize, names))),),
+        Model(plan.architecture.name, plan.type.upper(), len(tensors), parameters),
     )
 
 
@@ -222,7 +193,8 @@ def draft_of(
     return Draft([architecture, *named, *plan.keys, *vocabulary.keys], tensors), vocabulary
 
 
-def _target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
+def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
+    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it."""
     stem = os.path.basename(os.path.abspath(path))
     folder = path
     if hub.holds(path):
