@@ -97,6 +97,11 @@ def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     return tuple(row for row in rows if row.name not in names)
 
 
+def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of the given keys alone."""
+    return tuple(row for row in rows if row.name in names)
+
+
 def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
     """Return rows with others in place of those of the same keys."""
     return (*without(rows, *(one.name for one in new)), *new)
