@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Architecture, Row
 
+_BUFFERS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Ends of names of what older checkpoints hold though it is computed.
+
+Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 _NAMED = 3
 """How many tensors a message names."""
 
@@ -162,7 +166,7 @@ def _contradiction(name: str, shape: Shape, wanted: Shape, said: str) -> FormatE
 
 
 def _refuse_left(left: Iterable[str], architecture: Architecture) -> None:
-    names = [name for name in left if not name.endswith(architecture.drops)]
+    names = [name for name in left if not name.endswith((*_BUFFERS, *architecture.drops))]
     if names:
         what = f"{architecture.classes[0]} has no tensor {_listed(names)}"
         raise FormatError(what, hint="the folder is of another architecture than it says")

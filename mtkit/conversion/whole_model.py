@@ -91,7 +91,11 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         config = Config(folder.config, source)
         if architecture.defaults is not None:
             config = config.with_defaults(architecture.defaults(config))
-        shapes = {name: one.weight.shape for name, one in folder.tensors.items()}
+        shapes = {
+            name: one.weight.shape
+            for name, one in folder.tensors.items()
+            if architecture.skips is None or not architecture.skips(name, config)
+        }
         if kind == "auto":
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
