@@ -192,7 +192,9 @@ def draft_of(
     vocabulary = model_vocabulary(
         plan.folder.path, plan.config, plan.vocab, replace(options, name=name), allow_loss
     )
-    named = [Key(NAME, "string", vocabulary.name) if key.name == NAME else key for key in about]
+    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
+    name = vocabulary.name or name
+    named = [Key(NAME, "string", name) if key.name == NAME else key for key in about]
     architecture = Key("general.architecture", "string", plan.architecture.name)
     return Draft([architecture, *named, *plan.keys, *vocabulary.keys], tensors), vocabulary
 
