@@ -251,3 +251,30 @@ SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
 """As most families of experts call it in config.json."""
 EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
+
+
+def layer_types(slides: Callable[[int], bool]) -> KeyRow:
+    """Return the row that says which layers see a window alone.
+
+    Args:
+        slides: Whether a layer does where config.json is silent.
+    """
+
+    def value(config: Config) -> list[bool] | None:
+        said = config.get("layer_types")
+        if said is None:
+            layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
+            return [slides(layer) for layer in range(layers)]
+        if not isinstance(said, list):
+            raise config.wrong("is not a list", "layer_types")
+        return [kind == "sliding_attention" for kind in said]
+
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
+
+
+def _layer_types(value: Any) -> dict[str, Any]:
+    return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
+
+
+_KINDS = ("full_attention", "sliding_attention")
+_MOST_LAYERS = 1 << 16
