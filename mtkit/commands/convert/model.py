@@ -7,6 +7,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mtkit.conversion.convert import Conversion
     from mtkit.formats.contract import WriteOptions
@@ -50,36 +51,30 @@ def to_gguf(
     from mtkit.base.whole_files import WholeFiles
     from mtkit.commands.progress import Progress
     from mtkit.conversion.model_tensors import TYPES
-    from mtkit.conversion.whole_model import convert_model, target_of
+    from mtkit.conversion.whole_model import convert_model, prepare, target_of
     from mtkit.errors import UsageError
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.llm.quantization import file_type, quantize
 
-    def converted(path: str | None, kind: str, *, force: bool) -> Conversion:
-        return convert_model(
-            folder, path, kind=kind, max_bytes=max_bytes, allow_loss=allow_loss, options=options,
-            force=force, progress=told("convert"),
-        )  # fmt: skip
-
+    choices: dict[str, Any] = {"allow_loss": allow_loss, "options": options}
+    choices["progress"] = told("convert")
     if kind.lower() in ("auto", *TYPES):
-        return converted(target, kind.lower(), force=force)
+        return convert_model(
+            folder, target, kind=kind.lower(), max_bytes=max_bytes, force=force, **choices
+        )
     number = file_type(kind)
     if max_bytes is not None:
         hint = f"mtkit split cuts the file; {', '.join(TYPES)} are written in parts at once"
         raise UsageError(f"--split-max-size does not go with --type {kind}", hint=hint)
     path = target_of(folder, FILE_TYPES[number], target)
     with WholeFiles([path], force=force) as new:
-        whole = new.part(f"{path}.whole")
-        done = converted(whole, "auto", force=True)
+        made = prepare(folder, **choices)
+        whole = new.write(f"{path}.whole", made.draft.chunks())
+        choices["progress"](1, 1)
         quantize(whole, path, number, force=force, progress=Progress(f"quantize {kind}").show)
+    done = made.conversion([path])
     assert done.model is not None
-    return replace(
-        done,
-        path=path,
-        paths=(path,),
-        sizes=(("total", os.path.getsize(path)),),
-        model=replace(done.model, type=FILE_TYPES[number]),
-    )
+    return replace(done, model=replace(done.model, type=FILE_TYPES[number]))
 
 
 def to_folder(
