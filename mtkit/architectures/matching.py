@@ -6,7 +6,7 @@ shape is the one that the metadata say: else it is an error that names the tenso
 
 from __future__ import annotations
 
-from mtkit.architectures.table import EXPERT, LAYER
+from mtkit.architectures.table import COUNTS, LAYER
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, counted
@@ -65,12 +65,17 @@ def of_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape
     """
     place = {name: number for number, name in enumerate(shapes)}
     prefix = architecture.prefix
-    names = {name: name for name in shapes}
+    names: dict[str, str] = {}
+    for name in shapes:
+        names.setdefault(architecture.renamed(name) if architecture.renamed else name, name)
     # A model without its head is published without the name of the part that it is.
     names.update({prefix + name: name for name in shapes if prefix and prefix + name not in shapes})
-    layers = _bounded(dims, "block_count", len(shapes))
+    layers = _layers(dims, len(shapes))
+    dims = dims.among({name: shapes[one] for name, one in names.items()})
     found: list[Match] = []
-    used: set[str] = set()
+    used = _held(architecture, layers)
+    if not used <= shapes.keys():
+        raise _missing(sorted(used - shapes.keys()))
     for match in _matches(architecture, dims, layers, len(shapes)):
         there = tuple(names[name] for name in match.folder if name in names)
         if not there and match.row.optional:
@@ -92,7 +97,8 @@ def of_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape])
     Raises:
         FormatError: A tensor is missing, has another shape, or belongs to none of the rows.
     """
-    layers = _bounded(dims, "block_count", len(shapes))
+    layers = _layers(dims, len(shapes))
+    dims = dims.among(shapes)
     found: list[Match] = []
     used: set[str] = set()
     for match in _matches(
@@ -126,18 +132,38 @@ def _matches(architecture: Architecture, dims: Dims, layers: int, most: int) -> 
 
 
 def _match(row: Row, dims: Dims, layer: int, most: int) -> Match:
-    experts = 1
-    if any(EXPERT in name for name in row.folder):
-        experts = _bounded(dims, "expert_count", most)
     folder = tuple(
-        name.replace(LAYER, str(layer)).replace(EXPERT, str(expert))
-        for name in row.folder
-        for expert in range(experts if EXPERT in name else 1)
+        name.replace(LAYER, str(layer))
+        for pattern in row.folder
+        for name in _each(pattern, dims, most)
     )
     gguf = tuple(name.replace(LAYER, str(layer)) for name in row.gguf)
     shapes = tuple(dims.shape(axes) for axes in row.axes)
     sources = row.change.sources(shapes, len(folder), dims)
     return Match(row, dims, folder, gguf, tuple(sources), shapes)
+
+
+def _each(name: str, dims: Dims, most: int) -> list[str]:
+    """Return the names of all experts, or heads, where a name stands for several."""
+    for part, key in COUNTS.items():
+        if part in name:
+            return [name.replace(part, str(one)) for one in range(_bounded(dims, key, most))]
+    return [name]
+
+
+def _layers(dims: Dims, most: int) -> int:
+    """Return how many layers there are; a decoder beside an encoder has a number of its own."""
+    decoder = "decoder_block_count"
+    layers = _bounded(dims, "block_count", most)
+    return max(layers, _bounded(dims, decoder, most)) if decoder in dims.keys else layers
+
+
+def _held(architecture: Architecture, layers: int) -> set[str]:
+    return {
+        one.folder.replace(LAYER, str(layer))
+        for one in architecture.held
+        for layer in range(layers)
+    }
 
 
 def _rest(match: Match) -> tuple[tuple[str, ...], tuple[Shape, ...], tuple[Shape, ...]]:
@@ -162,7 +188,7 @@ def _contradiction(name: str, shape: Shape, wanted: Shape, said: str) -> FormatE
 
 
 def _refuse_left(left: Iterable[str], architecture: Architecture) -> None:
-    names = [name for name in left if not name.endswith(architecture.drops)]
+    names = [name for name in left if not name.endswith(architecture.drops + architecture.zeros)]
     if names:
         what = f"{architecture.classes[0]} has no tensor {_listed(names)}"
         raise FormatError(what, hint="the folder is of another architecture than it says")
