@@ -13,11 +13,12 @@ from mtkit.architectures import of_class
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
 from mtkit.architectures.matching import of_folder
+from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import model_folder
-from mtkit.conversion import model_keys
+from mtkit.conversion import held, model_keys
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.gguf.values import F32, stored
 from mtkit.gguf.writer import Key, NewTensor
 
@@ -85,6 +86,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
+        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
     return Plan(folder, architecture, config, keys, generated, matches, kind)
@@ -95,6 +98,15 @@ def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Di
     start = f"{architecture.name}."
     found = {key.name.removeprefix(start): key.value for key in keys if key.name.startswith(start)}
     return Dims({**found, "vocab": vocab}, architecture.dims)
+
+
+def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
+    import numpy as np
+
+    for name, one in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+            what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
+            raise UnsupportedError(what, field=f"tensor {quoted(name)}")
 
 
 def _generated(architecture: Architecture, config: Config, dims: Dims) -> Iterator[NewTensor]:
