@@ -8,7 +8,9 @@ Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 
 from __future__ import annotations
 
+from mtkit.base.escape import shown
 from mtkit.base.record import Record, replace
+from mtkit.errors import UnsupportedError
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -23,7 +25,7 @@ class KeyRow(Record):
     """A key of a GGUF.
 
     Attributes:
-        name: Behind the architecture's name and a dot.
+        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
         type: As ``Key`` has it.
         value: From a config to the key's value; None: the key is not written.
         field: Of config.json, which is written from the key as it is; empty: ``back`` writes it.
@@ -73,6 +75,23 @@ def always(name: str, kind: str, value: object) -> KeyRow:
     return KeyRow(name, kind, lambda _: value)
 
 
+def only(field: str, *values: object) -> KeyRow:
+    """Return the row of a field that has no key: llama.cpp runs what these values say, alone.
+
+    Args:
+        field: Of config.json; missing, it is as one of the values.
+        values: What it may be.
+    """
+
+    def value(config: Config) -> None:
+        said = config.get(field)
+        if said is not None and said not in values:
+            what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
+            raise UnsupportedError(what, source=config.source, field=field)
+
+    return KeyRow("", "", value)
+
+
 def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     """Return rows but for those of the given keys."""
     return tuple(row for row in rows if row.name not in names)
@@ -91,6 +110,16 @@ def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
     )
 
 
+def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of the given keys alone."""
+    return tuple(row for row in rows if row.name in names)
+
+
+def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
+    """Return rows with others in place of those of the same keys."""
+    return (*without(rows, *(one.name for one in new)), *new)
+
+
 def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iterator[Key]:
     """Yield the keys that a config gives; a later row of a name counts.
 
@@ -101,7 +130,8 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            yield Key(f"{architecture}.{name}", kind, value)
+            is_whole = name.startswith("tokenizer.")
+            yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
 def head_dim(config: Config) -> int:
@@ -259,3 +289,35 @@ DECODER = (
     u32("attention.value_length", "head_dim"),
 )  # fmt: skip
 """What ``TextModel`` writes for every model that does not say otherwise."""
+
+SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
+EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
+"""As most families of experts call it in config.json."""
+EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
+
+
+def layer_types(slides: Callable[[int], bool]) -> KeyRow:
+    """Return the row that says which layers see a window alone.
+
+    Args:
+        slides: Whether a layer does where config.json is silent.
+    """
+
+    def value(config: Config) -> list[bool] | None:
+        said = config.get("layer_types")
+        if said is None:
+            layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
+            return [slides(layer) for layer in range(layers)]
+        if not isinstance(said, list):
+            raise config.wrong("is not a list", "layer_types")
+        return [kind == "sliding_attention" for kind in said]
+
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
+
+
+def _layer_types(value: Any) -> dict[str, Any]:
+    return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
+
+
+_KINDS = ("full_attention", "sliding_attention")
+_MOST_LAYERS = 1 << 16
