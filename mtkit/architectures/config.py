@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.escape import quoted, shown
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,18 +155,6 @@ class Config:
         if is_list and all(isinstance(kind, str) for kind in found):
             return list(found)
         raise self.wrong(f"is not a list of names for {layers} layers", "layer_types")
-
-    def only(self, name: str, *values: object) -> None:
-        """Refuse a model whose field has another value than those; a missing one is fine.
-
-        Raises:
-            UnsupportedError: It has.
-        """
-        found = self.get(name)
-        if found is not None and found not in values:
-            runs = " or ".join(_text(value) for value in values)
-            what = f"is {_text(found)}; llama.cpp runs {runs}"
-            raise UnsupportedError(what, source=self.source, field=name)
 
     def wrong(self, what: str, *names: str) -> FormatError:
         """Return an error about the first of the fields that is there."""

@@ -6,18 +6,12 @@ Source: llama.cpp, conversion/bloom.py (``BloomModel``); transformers, models/bl
 from __future__ import annotations
 
 from mtkit.architectures.changes import GroupedQkv
-from mtkit.architectures.keys import DECODER, computed, named, u32, without
+from mtkit.architectures.keys import DECODER, computed, named, only, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from mtkit.architectures.config import Config
-
 KEYS = (
+    only("apply_residual_connection_post_layernorm", False),
     *named(
         without(DECODER, "context_length", "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -29,12 +23,6 @@ KEYS = (
     computed("feed_forward_length", "u32", lambda c: 4 * c.count("hidden_size", "n_embed")),
     computed("attention.head_count_kv", "u32", lambda c: c.count("n_head", "num_attention_heads")),
 )
-
-
-def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
-    config.only("apply_residual_connection_post_layernorm", False)
-    return {"layer_norm_epsilon": 1e-5}
 
 
 BLOOM = Architecture(
@@ -58,5 +46,5 @@ BLOOM = Architecture(
         ),
     ),
     prefix="transformer.",
-    defaults=defaults,
+    defaults=lambda config: {"layer_norm_epsilon": 1e-5},
 )

@@ -6,7 +6,18 @@ models/cohere, models/cohere2.
 
 from __future__ import annotations
 
-from mtkit.architectures.keys import DECODER, always, computed, f32, rotary_dim, u32, without
+from mtkit.architectures.config import silent
+from mtkit.architectures.keys import (
+    DECODER,
+    SLIDING_WINDOW,
+    always,
+    computed,
+    f32,
+    only,
+    replaced,
+    rotary_dim,
+    u32,
+)
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, attention
 from mtkit.architectures.table import Architecture, block, joined, row
 
@@ -15,31 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
 
 LAYER = "model.layers.{i}."
 NORM = row("input_layernorm", "attn_norm", "embd")
-KEYS = (
-    *without(DECODER, "rope.scaling.type"),
+KEYS = replaced(
+    DECODER,
     f32("logit_scale", "logit_scale"),
     always("rope.scaling.type", "string", "none"),
 )
+SILENT = {"logit_scale": 0.0625, "layer_norm_eps": 1e-5, "rms_norm_eps": None}
 PERIOD = 4
 """The last of so many layers attends to everything, in every Cohere2 that llama.cpp runs."""
-
-
-def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
-    config.only("_sliding_window_pattern", PERIOD)
-    config.only("sliding_window_pattern", PERIOD)
-    return {
-        "max_position_embeddings": 8192,
-        "num_key_value_heads": config.get("num_attention_heads"),
-        "logit_scale": 0.0625,
-        "layer_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-    }
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -68,8 +66,8 @@ COHERE = Architecture(
     "command-r",
     ("CohereForCausalLM",),
     "cohere",
-    (
-        *without(KEYS, "context_length"),
+    replaced(
+        KEYS,
         u32(
             "context_length",
             "model_max_length",
@@ -88,7 +86,7 @@ COHERE = Architecture(
             FEED_FORWARD,
         ),
     ),
-    defaults=defaults,
+    defaults=silent(8192, **SILENT),
     config=config,
 )
 COHERE_2 = Architecture(
@@ -97,12 +95,14 @@ COHERE_2 = Architecture(
     "cohere2",
     (
         *KEYS,
-        u32("attention.sliding_window", "sliding_window"),
+        only("_sliding_window_pattern", PERIOD),
+        only("sliding_window_pattern", PERIOD),
+        SLIDING_WINDOW,
         u32("vocab_size", "vocab_size"),
         computed("rope.dimension_count", "u32", rotary_dim(1.0)),
     ),
     joined(EMBEDDINGS, block(LAYER, NORM, attention(), FEED_FORWARD)),
-    defaults=lambda config: {**defaults(config), "sliding_window": 4096},
+    defaults=silent(8192, sliding_window=4096, **SILENT),
     zeros=(".bias",),
     config=config_2,
 )

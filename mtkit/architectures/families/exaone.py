@@ -5,8 +5,9 @@ Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models
 
 from __future__ import annotations
 
+from mtkit.architectures.config import silent
 from mtkit.architectures.families.llama import LLAMA_3, VOCAB_SIZE
-from mtkit.architectures.keys import DECODER, computed, u32
+from mtkit.architectures.keys import DECODER, SLIDING_WINDOW, KeyRow, layer_types
 from mtkit.architectures.rope import llama_3_scaling
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, row
@@ -19,46 +20,37 @@ if TYPE_CHECKING:
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
 
-_PATTERN = "attention.sliding_window_pattern"
-_KINDS = ("full_attention", "sliding_attention")
+PATTERN = "attention.sliding_window_pattern"
 
 
 def _sliding(config: Config) -> list[bool] | None:
-    if config.whole("sliding_window") is None:
-        return None
-    if config.get("layer_types") is not None:
-        return [kind == _KINDS[1] for kind in config.kinds_of_layers()]
     period = config.get("sliding_window_pattern")
-    layers = range(min(config.count("num_hidden_layers"), 1 << 16))
     if isinstance(period, str) and period:
-        return [period[layer % len(period)] == "L" for layer in layers]
-    period = config.whole("sliding_window_pattern")
-    return [bool((layer + 1) % period) for layer in layers] if period else None
+        row = layer_types(lambda layer: period[layer % len(period)] == "L")
+    else:
+        number = config.whole("sliding_window_pattern") or 1
+        row = layer_types(lambda layer: bool((layer + 1) % number))
+    found: list[bool] | None = row.value(config)
+    return found if config.whole("sliding_window") is not None else None
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
+    # One that is null says that there is no window.
     window = {} if "sliding_window" in config.fields else {"sliding_window": 4096}
-    return {
-        **window,
-        "sliding_window_pattern": 4,
-        "max_position_embeddings": 2048,
-        "num_key_value_heads": 32,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-    }
+    fields = {"sliding_window_pattern": 4, "rms_norm_eps": 1e-5, "num_key_value_heads": 32}
+    return silent(2048, **fields, **window)(config)
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    layers = range(dims.key("block_count"))
-    kinds = [_KINDS[dims.at(layer).key(_PATTERN, 0) > 0] for layer in layers]
-    sliding = "attention.sliding_window" in dims.keys
-    period = next((n + 1 for n, kind in enumerate(kinds) if kind == _KINDS[0]), len(kinds))
+    slides = [bool(one) for one in dims.keys.get(PATTERN) or ()]
+    period = slides.index(False) + 1 if False in slides else None
+    whole = ["full_attention"] * (0 if slides else dims.key("block_count"))
     return {
         "hidden_act": "silu",
-        "layer_types": kinds,
-        **({"sliding_window_pattern": period} if sliding else {"sliding_window": None}),
+        "sliding_window_pattern": period,
+        **({"layer_types": whole, "sliding_window": None} if whole else {}),
         **llama_3_scaling(dims, tensor("rope_freqs.weight")),
     }
 
@@ -70,8 +62,8 @@ EXAONE_4 = Architecture(
     (
         *DECODER,
         VOCAB_SIZE,
-        u32("attention.sliding_window", "sliding_window"),
-        computed(_PATTERN, "bool[]", _sliding),
+        SLIDING_WINDOW,
+        KeyRow(PATTERN, "bool[]", _sliding, back=layer_types(bool).back),
     ),
     joined(
         EMBEDDINGS,

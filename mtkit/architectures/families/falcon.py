@@ -15,6 +15,7 @@ from mtkit.architectures.keys import (
     always,
     computed,
     named,
+    only,
     rope_base_unless,
     without,
 )
@@ -44,8 +45,6 @@ def _two_norms(dims: Dims) -> bool:
 
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
-    config.only("alibi", False)
-    config.only("parallel_attn", True)
     return {
         "max_position_embeddings": 2048,
         "layer_norm_epsilon": 1e-5,
@@ -79,6 +78,8 @@ FALCON = Architecture(
             without(DECODER, "feed_forward_length", "rope.freq_base"),
             attention__layer_norm_epsilon="layer_norm_epsilon",
         ),
+        only("alibi", False),
+        only("parallel_attn", True),
         always("tensor_data_layout", "string", "jploski"),
         computed(
             "feed_forward_length",
@@ -109,6 +110,5 @@ FALCON = Architecture(
     ),
     prefix="transformer.",
     defaults=defaults,
-    drops=(".rotary_emb.inv_freq",),
     config=config,
 )

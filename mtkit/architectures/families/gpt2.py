@@ -7,7 +7,7 @@ Source: llama.cpp, conversion/gpt2.py (``GPT2Model``), conversion/starcoder.py
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
-from mtkit.architectures.keys import DECODER, always, computed, named, without
+from mtkit.architectures.keys import DECODER, always, computed, named, only, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
@@ -42,8 +42,6 @@ def rows(change: Change) -> Rows:
 
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
-    config.only("scale_attn_by_inverse_layer_idx", False)
-    config.only("multi_query", True)
     return {
         "n_positions": 1024,
         "n_embd": 768,
@@ -54,6 +52,7 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 
 KEYS = (
+    only("scale_attn_by_inverse_layer_idx", False),
     *named(
         without(DECODER, "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -84,7 +83,7 @@ GPT_BIGCODE = Architecture(
     "starcoder",
     ("GPTBigCodeForCausalLM",),
     "gpt_bigcode",
-    (*KEYS, always("attention.head_count_kv", "u32", 1)),
+    (*KEYS, only("multi_query", True), always("attention.head_count_kv", "u32", 1)),
     rows(SAME),
     prefix="transformer.",
     defaults=defaults,

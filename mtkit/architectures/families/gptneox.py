@@ -69,6 +69,5 @@ GPT_NEOX = Architecture(
         "use_parallel_residual": True,
         "rope_theta": 10000.0,
     },
-    drops=(".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"),
     config=config,
 )

@@ -5,6 +5,7 @@ Source: llama.cpp, conversion/olmo.py (``SeedOssModel``); transformers, models/s
 
 from __future__ import annotations
 
+from mtkit.architectures.config import silent
 from mtkit.architectures.keys import DECODER
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, row
@@ -43,12 +44,6 @@ SEED_OSS = Architecture(
             FEED_FORWARD,
         ),
     ),
-    defaults=lambda config: {
-        "max_position_embeddings": 524288,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 10000.0,
-    },
+    defaults=silent(524288, num_key_value_heads=8, head_dim=128),
     config=config,
 )

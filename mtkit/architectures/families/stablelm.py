@@ -92,6 +92,5 @@ STABLELM = Architecture(
         ),
     ),
     defaults=defaults,
-    drops=(".rotary_emb.inv_freq",),
     config=config,
 )

@@ -6,7 +6,7 @@ models/mt5, models/umt5.
 
 from __future__ import annotations
 
-from mtkit.architectures.keys import KeyRow, f32, u32, without
+from mtkit.architectures.keys import KeyRow, f32, only, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
@@ -79,6 +79,8 @@ def _stack(name: str, gguf: str, count: str, feed_forward: int, *more: Rows) -> 
 
 
 KEYS: tuple[KeyRow, ...] = (
+    only("feed_forward_proj", "relu", "gated-gelu"),
+    only("relative_attention_max_distance", 128),
     u32("context_length", "n_positions"),
     u32("embedding_length", "d_model"),
     u32("feed_forward_length", "d_ff"),
@@ -96,8 +98,6 @@ KEYS: tuple[KeyRow, ...] = (
 
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
-    config.only("feed_forward_proj", "relu", "gated-gelu")
-    config.only("relative_attention_max_distance", 128)
     return {
         "n_positions": 512,
         "d_kv": 64,
