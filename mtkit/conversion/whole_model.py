@@ -17,7 +17,7 @@ from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder
-from mtkit.conversion import model_keys
+from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
 from mtkit.conversion.model_vocabulary import model_vocabulary
@@ -107,6 +107,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
         _refuse_types(folder.tensors[name] for match in matches for name in match.folder)
+        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
     return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
@@ -253,6 +255,15 @@ def _refuse_types(tensors: Iterable[Stored]) -> None:
             hint = "take the model in BF16, F16 or F32"
             field = f"tensor {quoted(one.weight.name)}"
             raise UnsupportedError(what, source=one.path, field=field, hint=hint)
+
+
+def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
+    import numpy as np
+
+    for name, one in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+            what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
+            raise UnsupportedError(what, field=f"tensor {quoted(name)}")
 
 
 def _generated(architecture: Architecture, config: Config, dims: Dims) -> Iterator[NewTensor]:
