@@ -155,6 +155,8 @@ def prepare(
     from mtkit.formats.contract import WriteOptions
 
     plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
 
     def told(size: int) -> None:
         done[0] += size
