@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mtkit.architectures.config import Config
 
 
+TOKENIZER = "tokenizer."
+"""Keys that begin with it have no architecture's name in front."""
+
+
 class KeyRow(Record):
     """A key of a GGUF.
 
@@ -130,7 +134,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            is_whole = name.startswith("tokenizer.")
+            is_whole = name.startswith(TOKENIZER)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
@@ -290,6 +294,23 @@ DECODER = (
 )  # fmt: skip
 """What ``TextModel`` writes for every model that does not say otherwise."""
 
+_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
+"""Source: gguf-py/gguf/constants.py (``PoolingType``)."""
+
+
+def _pooling(config: Config) -> int | None:
+    said = config.text(SENTENCE_POOLING)
+    if said is None:
+        return None
+    if said not in _POOLING:
+        what = f"is {shown(said)}; llama.cpp pools by {', '.join(_POOLING)}"
+        raise UnsupportedError(what, field=SENTENCE_POOLING)
+    return _POOLING[said]
+
+
+SENTENCE_POOLING = "sentence_pooling"
+"""What sentence-transformers' files beside config.json say, as if it stood in there."""
+POOLING = KeyRow("pooling_type", "u32", _pooling)
 SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
 """As most families of experts call it in config.json."""

@@ -13,10 +13,11 @@ from math import prod
 from mtkit.architectures import of_class
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
+from mtkit.architectures.keys import SENTENCE_POOLING, TOKENIZER
 from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import model_folder
+from mtkit.checkpoints import model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
@@ -89,7 +90,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
-        config = Config(folder.config, source)
+        pooling = sentence_pooling.of_folder(path)
+        config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
             config = config.with_defaults(architecture.defaults(config))
         shapes = {
@@ -241,7 +243,11 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
 def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Dims:
     """Return the sizes of a model."""
     start = f"{architecture.name}."
-    found = {key.name.removeprefix(start): key.value for key in keys if key.name.startswith(start)}
+    found = {
+        key.name.removeprefix(start): key.value
+        for key in keys
+        if key.name.startswith((start, TOKENIZER))
+    }
     return Dims({**found, "vocab": vocab}, architecture.dims)
 
 

@@ -6,7 +6,7 @@ Source: llama.cpp, conversion/llama.py (``ArceeModel``); transformers, models/ar
 from __future__ import annotations
 
 from mtkit.architectures.families import llama
-from mtkit.architectures.keys import head_dim
+from mtkit.architectures.keys import POOLING, head_dim
 from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, UP_AND_DOWN
 from mtkit.architectures.table import Architecture, block, joined
 
@@ -14,7 +14,7 @@ ARCEE = Architecture(
     "arcee",
     ("ArceeForCausalLM",),
     "arcee",
-    llama.KEYS,
+    (*llama.KEYS, POOLING),
     joined(EMBEDDINGS, OUTPUT, block(llama.LAYER, NORMS, llama.ATTENTION, UP_AND_DOWN)),
     defaults=lambda config: {
         **llama.defaults(config),
