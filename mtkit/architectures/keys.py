@@ -8,7 +8,7 @@ Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ class KeyRow(Record):
     """A key of a GGUF.
 
     Attributes:
-        name: Behind the architecture's name and a dot.
+        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
         type: As ``Key`` has it.
         value: From a config to the key's value; None: the key is not written.
         field: Of config.json, which is written from the key as it is; empty: ``back`` writes it.
@@ -78,6 +78,19 @@ def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     return tuple(row for row in rows if row.name not in names)
 
 
+def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
+    """Return rows of which some are written to other fields of config.json.
+
+    Args:
+        rows: The rows.
+        fields: Key, with two underscores for each dot -> the field.
+    """
+    new = {name.replace("__", "."): field for name, field in fields.items()}
+    return tuple(
+        replace(row, field=new[row.name], back=None) if row.name in new else row for row in rows
+    )
+
+
 def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     """Return the rows of the given keys alone."""
     return tuple(row for row in rows if row.name in names)
@@ -98,13 +111,44 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            yield Key(f"{architecture}.{name}", kind, value)
+            is_whole = name.startswith("tokenizer.")
+            yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
 def head_dim(config: Config) -> int:
     """Return the width of a head of attention."""
     heads = config.count("num_attention_heads", "n_head", "n_heads")
     return config.whole("head_dim") or config.count("hidden_size", "n_embd", "dim") // heads
+
+
+def rotary_dim(default: float) -> Callable[[Config], int]:
+    """Return what gives the part of a head that is rotated.
+
+    Args:
+        default: Part of a head where a config.json does not say it.
+    """
+
+    def value(config: Config) -> int:
+        part = config.rope().number("partial_rotary_factor")
+        if part is not None and not 0 <= part <= 1:
+            raise config.wrong(f"is {part}, not from 0 to 1", "partial_rotary_factor")
+        heads = config.count("num_attention_heads")
+        return int((default if part is None else part) * (config.count("hidden_size") // heads))
+
+    return value
+
+
+def rope_base_unless(usual: float) -> KeyRow:
+    """Return the row of rotary positions' base for a family whose converter does not write it.
+
+    llama.cpp takes 10000 where there is none.
+    """
+
+    def value(config: Config) -> float | None:
+        base = config.rope().number("rope_theta")
+        return None if base == usual else base
+
+    return computed("rope.freq_base", "f32", value, lambda value: {"rope_theta": value})
 
 
 _SCALING = {"linear": "linear", "yarn": "yarn", "su": "longrope", "longrope": "longrope"}

@@ -13,6 +13,7 @@ from mtkit.architectures.dims import Dims
 from mtkit.architectures.matching import of_gguf
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
+from mtkit.conversion import held
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
@@ -164,6 +165,7 @@ def new_weights(
 ) -> Iterator[NewWeight]:
     """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
     wanted = TYPES[plan.type]
+    yield from held.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
     for match in plan.matches:
         found = (plan.file.names[name] for name in match.gguf)
         sources = [
