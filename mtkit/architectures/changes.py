@@ -243,6 +243,33 @@ class Interleaved(Change):
         return [np.stack(list(parts), -1).reshape(shapes[0])]
 
 
+class Widening(Change):
+    """Rows of all heads: of each those of its keys, then of its values; the keys' are transposed.
+
+    Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model.modify_tensors``).
+    """
+
+    keeps_order = False
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of all heads together."""
+        (heads, rank, keys), (_, values, _) = shapes
+        return [(heads * (keys + values), rank)]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Part keys and values."""
+        (heads, rank, keys), (_, values, _) = shapes
+        both = arrays[0].reshape(heads, keys + values, rank)
+        return [both[:, :keys].swapaxes(1, 2), both[:, keys:]]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Join keys and values."""
+        import numpy as np
+
+        keys, values = arrays
+        return [np.concatenate([keys.swapaxes(1, 2), values], 1).reshape(shapes[0])]
+
+
 class Computed(Change):
     """Values computed in float32, element by element."""
 

@@ -11,9 +11,10 @@ import os
 from math import prod
 
 from mtkit.architectures import of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
-from mtkit.architectures.keys import SENTENCE_POOLING, TOKENIZER
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace

@@ -6,7 +6,8 @@ models/mt5, models/umt5.
 
 from __future__ import annotations
 
-from mtkit.architectures.keys import KeyRow, f32, only, u32, without
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.keys import KeyRow, f32, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
