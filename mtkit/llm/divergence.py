@@ -13,6 +13,7 @@ from array import array
 
 from mtkit.base.record import Record
 from mtkit.errors import UsageError
+from mtkit.gguf import GgufArray
 from mtkit.llm.perplexity import check_size
 from mtkit.llm.windows import batches, scored
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 QUANTILES = (0.999, 0.99, 0.95, 0.9, 0.5, 0.1, 0.05, 0.01)
 _FEW = 10
 """Tokens of which no error is told, as there."""
+_LEAST = math.exp(-16)
+"""Probability up to which a token of the base does not count, as there."""
 _BINS = 16
 
 
@@ -92,19 +95,22 @@ def check_same_vocabulary(model: Runner, base: Runner) -> None:
     Raises:
         UsageError: They do not.
     """
-    tokens, others = (
-        one.header.file.metadata.get("tokenizer.ggml.tokens") for one in (model, base)
-    )
-    if model.model.n_vocab != base.model.n_vocab:
-        why = f"it has {base.model.n_vocab} tokens, {model.model.path} {model.model.n_vocab}"
-    elif (tokens is None) != (others is None) or (tokens is not None and list(tokens) != list(others)):
-        why = f"its tokens are not those of {model.model.path}"
+    path, own, others = model.model.path, model.model.n_vocab, base.model.n_vocab
+    if own != others:
+        why = f"{others} tokens, {path} has {own}"
+    elif _tokens(model) != _tokens(base):
+        why = f"its tokens are not those of {path}"
     else:
         return
     raise UsageError(
         f"has another vocabulary: {why}", source=base.model.path,
         hint="compare a model with the one that it was quantized from",
     )  # fmt: skip
+
+
+def _tokens(runner: Runner) -> bytes:
+    found = runner.header.file.metadata.get("tokenizer.ggml.tokens")
+    return found.raw_bytes() if isinstance(found, GgufArray) else b""
 
 
 def divergence(
@@ -142,7 +148,7 @@ def divergence(
 
 
 class _Rows:
-    """What is kept of each token: 17 bytes."""
+    """What is kept of each token: 13 bytes."""
 
     def __init__(self, n_vocab: int) -> None:
         import numpy as np
@@ -162,13 +168,15 @@ class _Rows:
         log_sum = math.log(powers.sum())
         np.subtract(base, base[base_top], out=base_shifted)
         np.exp(base_shifted, out=powers)
-        base_sum = float(powers.sum())
+        total = float(powers.sum())
+        base_log_sum = math.log(total)
         self._losses.append(log_sum - float(shifted[target]))
-        self._base_losses.append(math.log(base_sum) - float(base_shifted[target]))
+        self._base_losses.append(base_log_sum - float(base_shifted[target]))
+        np.putmask(powers, powers <= total * _LEAST, 0)
         base_shifted -= shifted
+        base_shifted += log_sum - base_log_sum
         base_shifted *= powers
-        mean = float(base_shifted.sum()) / base_sum
-        self._divergences.append(mean + log_sum - math.log(base_sum))
+        self._divergences.append(float(base_shifted.sum()) / total)
         self._same.append(top == base_top)
 
     def statistics(self, windows: int, n_ctx: int, start: float) -> Divergence:

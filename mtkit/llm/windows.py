@@ -45,13 +45,15 @@ def open_windows(
     return made
 
 
-def token_ids(model: Model, text: bytes, size: int) -> list[int]:
+def token_ids(
+    model: Model, text: bytes, size: int, *, parse_special: bool = False
+) -> list[int]:
     """Return the ids of a text; a line feed at its very end is no part of it.
 
     Raises:
         UsageError: They do not fill one window.
     """
-    ids = model.tokenize(text.removesuffix(b"\n"), parse_special=False)
+    ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
     if len(ids) < size:
         what = f"the text has {counted(len(ids), 'token')}, fewer than a window of {size}"
         raise UsageError(what, hint="take a longer text or a smaller --ctx")
