@@ -34,7 +34,9 @@ def _document(found: Divergence) -> dict[str, object]:
         if isinstance(value, Estimate):
             value = {"value": value.value, "error": value.error}
         values[name] = value
-    values["quantiles"] = [{"part": part, "value": value} for part, value in found.quantiles.items()]
+    values["quantiles"] = [
+        {"part": part, "value": value} for part, value in found.quantiles.items()
+    ]
     bins = (dict(zip(("from", "to", "count"), row, strict=True)) for row in found.histogram)
     return {**values, "histogram": list(bins)}
 

@@ -9,7 +9,7 @@ import typer
 from mtkit.commands.named import model_named
 from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
 from mtkit.commands.setting_options import command
-from mtkit.commands.texts import texts_of
+from mtkit.commands.texts import whole_texts
 from mtkit.settings import TextSettings
 
 app = application()
@@ -53,7 +53,9 @@ def imatrix(
     ] = None,
     save_every: Annotated[
         int,
-        typer.Option("--save-every", metavar="N", min=0, help="Save after N windows; 0: at the end."),
+        typer.Option(
+            "--save-every", metavar="N", min=0, help="Save after N windows; 0: at the end."
+        ),
     ] = 10,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the run that wrote the file was ended.")
@@ -82,10 +84,7 @@ def imatrix(
 
     if names and files:
         raise UsageError("give the files as arguments or with --file")
-    given = texts_of(None, prompt, names or files, "mtkit imatrix FILE -m MODEL -o GGUF")
-    texts = [
-        (name, content if isinstance(content, bytes) else content.read()) for name, content in given
-    ]
+    texts = whole_texts(prompt, names or files, "mtkit imatrix FILE -m MODEL -o GGUF")
     log.is_shown = verbose
     settings = replace(settings, model=model_named(settings.model))
     made = importance_matrix(
@@ -102,7 +101,8 @@ def imatrix(
     elif output.is_terminal():
         from mtkit.commands.terminal import Screen, count, joined, part
 
-        sums = joined([count(len(made.entries), "matrix"), count(made.chunks, "window")])
+        matrices = f"{output.grouped(len(made.entries))} matrices"
+        sums = joined([matrices, count(made.chunks, "window")])
         Screen().verdict(part("name", out), output.Escaped(" · "), *sums, good=True)
     else:
         output.write_rows([(out, *numbers.values())])

@@ -10,7 +10,7 @@ from mtkit.commands.arguments import number
 from mtkit.commands.named import model_named
 from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
 from mtkit.commands.setting_options import command
-from mtkit.commands.texts import texts_of
+from mtkit.commands.texts import whole_texts
 from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
@@ -73,10 +73,7 @@ def perplexity(
         raise UsageError("give the files as arguments or with --file")
     if against is not None and stride is not None:
         raise UsageError("--against compares whole windows: it takes no --stride")
-    given = texts_of(None, prompt, names or files, "mtkit perplexity FILE -m MODEL")
-    texts = [
-        (name, content if isinstance(content, bytes) else content.read()) for name, content in given
-    ]
+    texts = whole_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
     log.is_shown = verbose
     settings = replace(settings, model=model_named(settings.model))
     if against is None:
@@ -93,9 +90,7 @@ def _open(settings: TextSettings) -> Runner:
     return open_model(settings, Progress("loading").show, n_ctx=WINDOW)
 
 
-def _perplexity(
-    texts: Texts, settings: TextSettings, stride: int | None, *, as_json: bool
-) -> None:
+def _perplexity(texts: Texts, settings: TextSettings, stride: int | None, *, as_json: bool) -> None:
     from mtkit.commands import output
     from mtkit.commands.progress import Progress
     from mtkit.errors import MtkitError

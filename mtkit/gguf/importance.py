@@ -69,10 +69,11 @@ def read_importance(path: str) -> Importance:
     known = file.metadata
     chunks, size = (known.get(key) for key in (_CHUNKS, _SIZE))
     datasets = known.get(_DATASETS)
-    is_list = isinstance(datasets, GgufArray) and datasets.element is STRING
+    if not isinstance(datasets, GgufArray) or datasets.element is not STRING:
+        datasets = ()
     return Importance(
         entries,
-        tuple(datasets) if is_list else (),
+        tuple(datasets),
         chunks if type(chunks) is int else 0,
         size if type(size) is int else 0,
     )

@@ -48,9 +48,7 @@ class Context(Memory):
         n_past: Tokens in the memory.
     """
 
-    def __init__(
-        self, model: Model, settings: ContextSettings, *, watched_by: Any = None
-    ) -> None:
+    def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
         """Make a context.
 
         Args:

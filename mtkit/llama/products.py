@@ -34,7 +34,8 @@ class _Tensor(ctypes.Structure):
         ("type", ctypes.c_int), ("buffer", ctypes.c_void_p),
         ("ne", ctypes.c_int64 * 4), ("nb", ctypes.c_size_t * 4),
         ("op", ctypes.c_int), ("op_params", ctypes.c_int32 * 16), ("flags", ctypes.c_int32),
-        ("src", ctypes.c_void_p * 10), ("view_src", ctypes.c_void_p), ("view_offs", ctypes.c_size_t),
+        ("src", ctypes.c_void_p * 10),
+        ("view_src", ctypes.c_void_p), ("view_offs", ctypes.c_size_t),
         ("data", ctypes.c_void_p), ("name", ctypes.c_char * 64), ("extra", ctypes.c_void_p),
         ("padding", ctypes.c_char * 8),
     )  # fmt: skip
@@ -137,5 +138,5 @@ def _number(op_name: Any, name: bytes) -> int:
 
 def _name(node: _Tensor) -> str:
     """Return the name of the matrix of a product, without a device: CUDA0#NAME#0."""
-    name = _Tensor.from_address(node.src[0]).name.decode("utf-8", "surrogateescape")
+    name: str = _Tensor.from_address(node.src[0]).name.decode("utf-8", "surrogateescape")
     return name.split("#")[1] if "#" in name else name

@@ -33,9 +33,7 @@ class SlotContext(Context):
         n_slot: Tokens that fit each.
     """
 
-    def __init__(
-        self, model: Model, settings: ContextSettings, *, watched_by: Any = None
-    ) -> None:
+    def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
         """Make a context; as ``Context``.
 
         Raises:

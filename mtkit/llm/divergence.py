@@ -245,6 +245,4 @@ def _histogram(values: Any) -> tuple[tuple[float, float, int], ...]:
     edges = np.geomspace(low, high, _BINS + 1)
     places = np.clip(np.searchsorted(edges, values) - 1, 0, _BINS - 1)
     counts = np.bincount(places, minlength=_BINS)
-    return tuple(
-        (float(edges[at]), float(edges[at + 1]), int(counts[at])) for at in range(_BINS)
-    )
+    return tuple((float(edges[at]), float(edges[at + 1]), int(counts[at])) for at in range(_BINS))

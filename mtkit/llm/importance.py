@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.importance import Importance
     from mtkit.llama import Model
 
-    Progress = Callable[[float], object]
+    Progress = Callable[[float], None]
 
 
 def importance_matrix(

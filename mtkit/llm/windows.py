@@ -24,9 +24,7 @@ WINDOW = 512
 """Tokens, where neither the settings nor the model say less."""
 
 
-def open_windows(
-    runner: Runner, kind: Callable[..., SlotContext] = SlotContext
-) -> SlotContext:
+def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext) -> SlotContext:
     """Make a context with a slot for each window that fits one batch.
 
     Raises:
@@ -45,9 +43,7 @@ def open_windows(
     return made
 
 
-def token_ids(
-    model: Model, text: bytes, size: int, *, parse_special: bool = False
-) -> list[int]:
+def token_ids(model: Model, text: bytes, size: int, *, parse_special: bool = False) -> list[int]:
     """Return the ids of a text; a line feed at its very end is no part of it.
 
     Raises:
