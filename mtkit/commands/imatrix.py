@@ -68,7 +68,8 @@ def imatrix(
 
     As llama-imatrix does: whole windows of --ctx tokens go through the model, and the squares of
     what enters each matrix are added up by column. The file is saved now and then; if the run is
-    ended, the same command with --resume goes on. In a pipe: path, matrices, windows.
+    ended, the same command with --resume goes on. --in-file without a text adds matrices up. In a
+    pipe: path, matrices, windows.
 
     \b
     Examples:
@@ -84,7 +85,9 @@ def imatrix(
 
     if names and files:
         raise UsageError("give the files as arguments or with --file")
-    texts = whole_texts(prompt, names or files, "mtkit imatrix FILE -m MODEL -o GGUF")
+    hint = "mtkit imatrix FILE -m MODEL -o GGUF"
+    is_sum = in_files and not names and not files and prompt is None
+    texts = [] if is_sum else whole_texts(prompt, names or files, hint)
     log.is_shown = verbose
     settings = replace(settings, model=model_named(settings.model))
     made = importance_matrix(

@@ -52,7 +52,8 @@ def importance_matrix(
 
     Args:
         settings: The model, the size of a window, how many tokens are computed in one batch.
-        texts: Name and content of each; a name that is empty or "-" is not told in the file.
+        texts: Name and content of each; a name that is empty or "-" is not told in the file. If
+            there are none, ``in_files`` are added up alone.
         target: Where to write.
         chunks: Windows to compute at most.
         skip: Windows to leave out at the beginning.
@@ -72,10 +73,13 @@ def importance_matrix(
         UnsupportedError: The model cannot be computed so.
         ResourceError: There is not enough memory, or the disk is full.
     """
-    check_target(target, force=force or resume)
-    sums, before = Sums(), 0
+    force = force or resume
+    check_target(target, force=force)
+    sums, size = Sums(), settings.context.n_ctx or WINDOW
     for path in in_files:
         sums.add(read_importance(path), path)
+    if not texts:
+        return sums.write(target, size, force=force)
     datasets = [*sums.datasets, *(name for name, _ in texts if name not in ("", "-"))]
     with open_model(settings, loading, n_ctx=WINDOW) as runner:
         size = runner.n_ctx
@@ -104,10 +108,10 @@ def importance_matrix(
             unsaved += len(windows)
             progress(1 - left / total)
             if unsaved >= save_every > 0 and left:
-                sums.write(target, size, force=True)
-                unsaved = 0
+                sums.write(target, size, force=force)
+                force, unsaved = True, 0
         progress(1.0)
-    return sums.write(target, size, force=force or resume)
+    return sums.write(target, size, force=force)
 
 
 def _begun(target: str, size: int, datasets: Sequence[str]) -> Sums:

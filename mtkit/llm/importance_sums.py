@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.importance import Importance, write_importance
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class Sums:
         for name, (sums, counts) in other.entries.items():
             try:
                 own, own_counts = self._entry(name, *sums.shape)
-            except UsageError as error:
+            except MtkitError as error:
                 raise error.located(path) from None
             own += sums
             own_counts += counts
@@ -82,7 +82,8 @@ class Sums:
         sums, counts = found
         if sums.shape != (experts, width):
             if sums.size != experts * width or (counts != counts[0]).any():
-                raise UsageError("is of another model: a matrix has another width", field=name)
+                what = f"has {sums.shape[1]} columns in the matrix to add to, {width} in this model"
+                raise UsageError(what, field=name, hint="--in-file takes one of the same model")
             found = sums.reshape(experts, width), np.resize(counts, experts)
         self._entries[name] = found
         return found
