@@ -78,16 +78,17 @@ def importance_matrix(
     sums, size = Sums(), settings.context.n_ctx or WINDOW
     for path in in_files:
         sums.add(read_importance(path), path)
+    sums.chunks = sums.counted(size)
     if not texts:
         return sums.write(target, size, force=force)
     datasets = [*sums.datasets, *(name for name, _ in texts if name not in ("", "-"))]
     with open_model(settings, loading, n_ctx=WINDOW) as runner:
         size = runner.n_ctx
-        before = sums.chunks(size)
+        before = sums.chunks = sums.counted(size)
         if resume and os.path.exists(target):
             sums = _begun(target, size, datasets)
         sums.datasets = datasets
-        done = sums.chunks(size) - before
+        done = sums.chunks - before
         products = Products(sums.take, with_output=with_output)
         context = open_windows(
             runner, lambda *given: SlotContext(*given, watched_by=products.callback)
@@ -104,6 +105,7 @@ def importance_matrix(
             for _ in compute(context, windows, 0):
                 if products.error is not None:
                     raise products.error
+            sums.chunks += len(windows)
             left -= len(windows)
             unsaved += len(windows)
             progress(1 - left / total)
@@ -129,6 +131,7 @@ def _begun(target: str, size: int, datasets: Sequence[str]) -> Sums:
         )  # fmt: skip
     sums = Sums()
     sums.add(found, target)
+    sums.chunks = found.chunks
     return sums
 
 

@@ -18,17 +18,19 @@ class Sums:
 
     Attributes:
         datasets: Names of the texts.
+        chunks: Windows that have entered.
     """
 
     def __init__(self) -> None:
         import numpy as np
 
+        self.chunks = 0
         self.datasets: list[str] = []
         self._entries: dict[str, tuple[Any, Any]] = {}
         self._scratch = np.empty(0, np.float32)
 
-    def chunks(self, size: int) -> int:
-        """Return how many windows of that size have entered."""
+    def counted(self, size: int) -> int:
+        """Return how many windows of that size have entered, by their counts."""
         return max((int(counts.max()) for _, counts in self._entries.values()), default=0) // size
 
     def add(self, other: Importance, path: str) -> None:
@@ -117,6 +119,6 @@ class Sums:
             if not np.isfinite(sums).all():
                 what = "the model computes values that are not finite numbers"
                 raise UnsupportedError(what, field=name, source=path)
-        made = Importance(self._entries, tuple(self.datasets), self.chunks(size), size)
+        made = Importance(self._entries, tuple(self.datasets), self.chunks, size)
         write_importance(path, made, force=force)
         return made
