@@ -68,7 +68,7 @@ def quantize(
     Examples:
       mtkit quantize model-f16.gguf --type Q4_K_M -o model-q4.gguf
       mtkit quantize model-bf16.gguf --type IQ3_XXS --imatrix imatrix.gguf -o small.gguf --report
-      mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o small.gguf
+      mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o model-iq4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
     """
     from mtkit.commands.progress import Progress
