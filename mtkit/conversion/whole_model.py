@@ -152,7 +152,7 @@ def prepare(
     *,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Prepared:
     """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
     from mtkit.formats.contract import WriteOptions
@@ -163,7 +163,8 @@ def prepare(
 
     def told(size: int) -> None:
         done[0] += size
-        progress(done[0], total)
+        if progress is not None:
+            progress(done[0], total)
 
     tensors = plan.tensors(told)
     total = sum(one.n_bytes for one in tensors)
@@ -189,7 +190,7 @@ def convert_model(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
@@ -222,7 +223,8 @@ def convert_model(
     # A set is looked for by its first file.
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
-    progress(1, 1)
+    if progress is not None:
+        progress(1, 1)
     return made.conversion(names)
 
 

@@ -218,7 +218,11 @@ def _model(
     if folder is None:
         given = {"--type": kind != "auto", "--split-max-size": most is not None}
         for option in (name for name, is_given in given.items() if is_given):
-            raise UsageError("is of a model folder that becomes a GGUF", field=option)
+            if source is not None and not os.path.exists(source):
+                raise UsageError(
+                    "no such folder", source=source, hint="--download fetches ORG/NAME"
+                )
+            raise UsageError("is for a model folder that becomes a GGUF", field=option)
         return None
     return model.to_gguf(
         folder, target, kind, max_bytes=most, allow_loss=allow_loss, options=options, force=force
