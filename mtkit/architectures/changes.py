@@ -153,6 +153,34 @@ class Reshaped(Change):
         return [dims.shape(self._axes)]
 
 
+class Behind(Change):
+    """The rows behind the first few, which no model looks up: they come back as zeros.
+
+    Args:
+        rows: How many they are.
+    """
+
+    keeps_order = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape with the first rows."""
+        return [(shape[0] + self._rows, *shape[1:]) for shape in shapes]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Leave the first rows out."""
+        return [array[self._rows :] for array in arrays]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Put zeros in front."""
+        import numpy as np
+
+        padding = ((self._rows, 0), (0, 0))
+        return [np.pad(array, padding) for array in arrays]
+
+
 class Split(Change):
     """One tensor of the folder that is several in the GGUF, cut along an axis.
 

@@ -59,3 +59,22 @@ def only(field: str, *values: object) -> KeyRow:
             raise UnsupportedError(what, source=config.source, field=field)
 
     return KeyRow("", "", value)
+
+
+_POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
+"""Source: gguf-py/gguf/constants.py (``PoolingType``)."""
+
+
+def _pooling(config: Config) -> int | None:
+    said = config.text(SENTENCE_POOLING)
+    if said is None:
+        return None
+    if said not in _POOLING:
+        what = f"is {shown(said)}; llama.cpp pools by {', '.join(_POOLING)}"
+        raise UnsupportedError(what, field=SENTENCE_POOLING)
+    return _POOLING[said]
+
+
+SENTENCE_POOLING = "sentence_pooling"
+"""What sentence-transformers' files beside config.json say, as if it stood in there."""
+POOLING = KeyRow("pooling_type", "u32", _pooling)

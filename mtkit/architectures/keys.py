@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from mtkit.architectures.config import Config
 
 
+TOKENIZER = "tokenizer."
+"""Keys that begin with it have no architecture's name in front."""
+
+
 class KeyRow(Record):
     """A key of a GGUF.
 
@@ -111,7 +115,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            is_whole = name.startswith("tokenizer.")
+            is_whole = name.startswith(TOKENIZER)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 

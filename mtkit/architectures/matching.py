@@ -129,7 +129,8 @@ def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Sh
     for name in shapes:
         names.setdefault(architecture.renamed(name) if architecture.renamed else name, name)
     # A model without its head is published without the name of the part that it is.
-    names.update({prefix + name: name for name in shapes if prefix and prefix + name not in shapes})
+    if prefix:
+        names.update({prefix + n: one for n, one in names.items() if prefix + n not in names})
     dims = dims.among({name: shapes[one] for name, one in names.items()})
     found = _Found(shapes)
     found.used.update(_held(architecture, _layers(dims, len(shapes))))

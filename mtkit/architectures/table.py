@@ -103,6 +103,7 @@ class Architecture(Record):
         held: Tensors whose values the metadata have.
         renamed: From a name in a folder to the one that the rows have: what older files call it.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
+        adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
             tensors, which a function gives by name (None where there is none).
     """
@@ -123,6 +124,7 @@ class Architecture(Record):
     held: tuple[Held, ...] = ()
     renamed: Callable[[str], str] | None = None
     zeros: tuple[str, ...] = ()
+    adds_eos: bool = False
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
 
 

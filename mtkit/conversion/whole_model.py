@@ -11,12 +11,14 @@ import os
 from math import prod
 
 from mtkit.architectures import architectures, of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import model_folder
+from mtkit.checkpoints import model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import (
@@ -98,7 +100,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         is_packed = model_folder.quantization(folder.config) == model_folder.MXFP4
         if is_packed:
             architecture = replace(architecture, rows=architecture.packed)
-        config = Config(folder.config, source)
+        pooling = sentence_pooling.of_folder(path)
+        config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
             config = config.with_defaults(architecture.defaults(config))
         shapes = {
@@ -167,6 +170,8 @@ def prepare(
     from mtkit.formats.contract import WriteOptions
 
     plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
 
     def told(size: int) -> None:
         done[0] += size
@@ -251,7 +256,11 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
 def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Dims:
     """Return the sizes of a model."""
     start = f"{architecture.name}."
-    found = {key.name.removeprefix(start): key.value for key in keys if key.name.startswith(start)}
+    found = {
+        key.name.removeprefix(start): key.value
+        for key in keys
+        if key.name.startswith((start, TOKENIZER))
+    }
     return Dims({**found, "vocab": vocab}, architecture.dims)
 
 

@@ -5,6 +5,7 @@ Source: llama.cpp, conversion/llama.py (``ArceeModel``); transformers, models/ar
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import POOLING
 from mtkit.architectures.families import llama
 from mtkit.architectures.keys import head_dim
 from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, UP_AND_DOWN
@@ -14,7 +15,7 @@ ARCEE = Architecture(
     "arcee",
     ("ArceeForCausalLM",),
     "arcee",
-    llama.KEYS,
+    (*llama.KEYS, POOLING),
     joined(EMBEDDINGS, OUTPUT, block(llama.LAYER, NORMS, llama.ATTENTION, UP_AND_DOWN)),
     defaults=lambda config: {
         **llama.defaults(config),

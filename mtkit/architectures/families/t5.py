@@ -165,6 +165,7 @@ T5 = Architecture(
     drops=SHARED,
     dims=DIMS,
     renamed=lambda name: SHARED[0] if name in SHARED else name,
+    adds_eos=True,
     config=config,
 )
 T5_ENCODER = Architecture(
@@ -178,5 +179,6 @@ T5_ENCODER = Architecture(
     drops=SHARED,
     dims=DIMS,
     renamed=T5.renamed,
+    adds_eos=True,
     config=config,
 )
