@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import of_class
+from mtkit.architectures import architectures, of_class
 from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
@@ -21,7 +21,13 @@ from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
-from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
+from mtkit.conversion.model_tensors import (
+    FILE_TYPES,
+    PACKED_FILE_TYPES,
+    TYPES,
+    new_tensors,
+    usual_type,
+)
 from mtkit.conversion.model_vocabulary import model_vocabulary
 from mtkit.conversion.targets import make_folder
 from mtkit.errors import MtkitError, UnsupportedError
@@ -87,10 +93,13 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit does not convert such a model.
     """
-    folder = model_folder.read(path)
+    folder = model_folder.read(path, [key for key, one in architectures().items() if one.packed])
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
+        is_packed = model_folder.quantization(folder.config) == model_folder.MXFP4
+        if is_packed:
+            architecture = replace(architecture, rows=architecture.packed)
         pooling = sentence_pooling.of_folder(path)
         config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
@@ -104,12 +113,15 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
             )
-        keys = tuple(model_keys.of_model(architecture, config, FILE_TYPES[kind]))
+        types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
+        keys = tuple(model_keys.of_model(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = dims_of(architecture, keys, vocab)
         generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
-        _refuse_types(folder.tensors[name] for match in matches for name in match.folder)
+        for match in matches:
+            known = ("U8",) if match.row.change.stores else DTYPES
+            _refuse_types((folder.tensors[name] for name in match.folder), known)
         keys = (*held.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
@@ -254,14 +266,14 @@ def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Di
     return Dims({**found, "vocab": vocab}, architecture.dims)
 
 
-def _refuse_types(tensors: Iterable[Stored]) -> None:
+def _refuse_types(tensors: Iterable[Stored], known: Collection[str]) -> None:
     """Refuse numbers that only the program which wrote them understands.
 
     Raises:
         UnsupportedError: There are some.
     """
     for one in tensors:
-        if one.weight.type not in DTYPES:
+        if one.weight.type not in known:
             what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
             hint = "take the model in BF16, F16 or F32"
             field = f"tensor {quoted(one.weight.name)}"
