@@ -57,6 +57,10 @@ def _rank(config: Config) -> int:
     return config.count("time_step_rank", "dt_rank")
 
 
+def _skips(name: str, config: Config) -> bool:
+    return name == "lm_head.weight" and config.flag("tie_word_embeddings") is not False
+
+
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
     return {"state_size": config.get("d_state") or 16, "conv_kernel": config.get("d_conv") or 4}
@@ -122,6 +126,7 @@ MAMBA = Architecture(
         "state": lambda dims: dims.key("ssm.state_size"),
         "x": lambda dims: dims.key("ssm.time_step_rank") + 2 * dims.key("ssm.state_size"),
     },
+    skips=_skips,
     renamed=lambda name: name.replace("backbone.embedding.", "backbone.embeddings."),
     config=config,
 )
