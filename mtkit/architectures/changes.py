@@ -25,11 +25,13 @@ class Change:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
+        slack: By how many units in the last place another library computes otherwise.
     """
 
     computes = False
     keeps_order = True
     stores = ""
+    slack = 0
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of what has these shapes in the GGUF.
@@ -317,8 +319,11 @@ class Computed(Change):
     computes = True
     keeps_order = False
 
-    def __init__(self, forward: Callable[[Any], Any], back: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, forward: Callable[[Any], Any], back: Callable[[Any], Any], slack: int = 0
+    ) -> None:
         self._forward, self._back = forward, back
+        self.slack = slack
 
     def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
         """Compute the GGUF's values."""

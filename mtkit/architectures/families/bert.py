@@ -1,7 +1,9 @@
 """BERT, RoBERTa, XLM-RoBERTa, DistilBERT: encoders for embeddings, and with a classifier on top.
 
-A GGUF has no pooler and no head that predicts tokens. RoBERTa's first two positions stand for
-padding and stay out, too: they come back as zeros.
+A GGUF has no head that predicts tokens, and a pooler only below a classifier, where it is what
+llama.cpp calls ``cls``; the converter leaves it out there, too, and the names of two classes that
+have none of their own. RoBERTa's first two positions stand for padding and stay out: they come
+back as zeros.
 
 Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert, models/roberta.
 """
@@ -19,7 +21,7 @@ from mtkit.architectures.keys import (
     u32,
     without,
 )
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +70,9 @@ def _labels(config: Config) -> list[str] | None:
     names = [name for name in ordered if isinstance(name, str)]
     if len(names) < len(found):
         raise config.wrong("is not a name for each number from 0 on", "id2label")
-    # Two of these are what transformers gives a model that has none.
-    return None if len(names) == 2 and names[0] == "LABEL_0" else names
+    # Two of these are what transformers gives a model without a classifier as well.
+    is_usual = len(names) == 2 and names[0] == "LABEL_0"
+    return None if is_usual and "Classification" not in str(config.get("architectures")) else names
 
 
 def _of_labels(names: list[str]) -> dict[str, Any]:
@@ -140,11 +143,9 @@ def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, A
 
 
 ACTIVATION = {"hidden_act": "gelu"}
+TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
+"""What transformers takes where a config.json does not say it."""
 LABELED = {"labels": lambda dims: len(dims.keys.get(LABELS) or ())}
-CLASSIFIER = joined(
-    where(lambda dims: bool(dims.keys.get(LABELS)), row("classifier", "cls.output", "labels embd")),
-    where(lambda dims: not dims.keys.get(LABELS), row("classifier", "cls", "2 embd")),
-)
 ROBERTA_CLASSIFIER = Architecture(
     "bert",
     ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
@@ -156,7 +157,7 @@ ROBERTA_CLASSIFIER = Architecture(
         row("classifier.out_proj", "cls.output", "labels embd"),
     ),
     prefix="roberta.",
-    defaults=defaults,
+    defaults=lambda config: {**defaults(config), **TWO},
     skips=_skips,
     told=_is_roberta,
     dims={**DIMS, **LABELED},
@@ -181,10 +182,13 @@ BERT_CLASSIFIER = Architecture(
     ("BertForSequenceClassification",),
     "bert",
     KEYS,
-    joined(block("bert.", BODY, gguf=""), CLASSIFIER),
+    joined(
+        block("bert.", BODY, row("pooler.dense", "cls", "embd embd"), gguf=""),
+        row("classifier", "cls.output", "labels embd"),
+    ),
     prefix="bert.",
-    defaults=defaults,
-    skips=_skips,
+    defaults=lambda config: {**defaults(config), **TWO},
+    skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
     dims={**DIMS, **LABELED},
     renamed=_renamed_norm,
     config=lambda dims, tensor: ACTIVATION,

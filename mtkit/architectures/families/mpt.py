@@ -41,7 +41,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 MPT = Architecture(
     "mpt",
-    ("MPTForCausalLM",),
+    ("MPTForCausalLM", "MptForCausalLM"),
     "mpt",
     (
         u32("block_count", "n_layers"),
