@@ -8,7 +8,9 @@ Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 
 from __future__ import annotations
 
+from mtkit.base.escape import shown
 from mtkit.base.record import Record
+from mtkit.errors import UnsupportedError
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -73,9 +75,31 @@ def always(name: str, kind: str, value: object) -> KeyRow:
     return KeyRow(name, kind, lambda _: value)
 
 
+def only(field: str, *values: object) -> KeyRow:
+    """Return the row of a field that has no key: llama.cpp runs what these values say, alone.
+
+    Args:
+        field: Of config.json; missing, it is as one of the values.
+        values: What it may be.
+    """
+
+    def value(config: Config) -> None:
+        said = config.get(field)
+        if said is not None and said not in values:
+            what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
+            raise UnsupportedError(what, source=config.source, field=field)
+
+    return KeyRow("", "", value)
+
+
 def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     """Return rows but for those of the given keys."""
     return tuple(row for row in rows if row.name not in names)
+
+
+def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
+    """Return rows with others in place of those of the same keys."""
+    return (*without(rows, *(one.name for one in new)), *new)
 
 
 def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iterator[Key]:
@@ -216,3 +240,8 @@ DECODER = (
     u32("attention.value_length", "head_dim"),
 )  # fmt: skip
 """What ``TextModel`` writes for every model that does not say otherwise."""
+
+SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
+EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
+"""As most families of experts call it in config.json."""
+EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")

@@ -20,6 +20,11 @@ NORMS = joined(
     row("input_layernorm", "attn_norm", "embd"),
     row("post_attention_layernorm", "ffn_norm", "embd"),
 )
+HEAD_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
+)
+"""Of queries and keys, head by head."""
 FEED_FORWARD = joined(
     row("mlp.gate_proj", "ffn_gate", "ff embd"),
     row("mlp.up_proj", "ffn_up", "ff embd"),
