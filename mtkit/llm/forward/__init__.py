@@ -6,5 +6,6 @@ them: a mistake there shows. Everything is float32, a block of rows of one tenso
 * ``weights``   tensors of a folder, read as they are multiplied with
 * ``rotary``    frequencies of rotary positions
 * ``families``  what each class of transformers computes
+* ``rounding``  how llama.cpp rounds, which is done alike to compare with it
 * ``decoder``   the computation
 """

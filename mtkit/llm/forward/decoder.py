@@ -13,6 +13,7 @@ from mtkit.checkpoints.model_folder import CONFIG
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.llm.forward.families import family_of, window
 from mtkit.llm.forward.rotary import frequencies, turned
+from mtkit.llm.forward.rounding import Rounded, gelu, looked_up_gelu
 from mtkit.llm.forward.weights import Weights
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.checkpoints.model_folder import ModelFolder
+    from mtkit.gguf.types import TensorType
 
 _EMBEDDING = "model.embed_tokens"
 _DROPPED = ".rotary_emb.inv_freq"
@@ -35,8 +37,12 @@ class Decoder:
         vocab: Number of its ids.
     """
 
-    def __init__(self, folder: ModelFolder) -> None:
+    def __init__(self, folder: ModelFolder, kind: TensorType | None = None) -> None:
         """Read its config.
+
+        Args:
+            folder: The model.
+            kind: Round as llama.cpp does with matrices of this type; None: no rounding.
 
         Raises:
             UnsupportedError: It computes what is not known here.
@@ -45,7 +51,9 @@ class Decoder:
         self.family = family = family_of(folder.architecture)
         source = os.path.join(folder.path, CONFIG)
         self.config = config = Config(folder.config, source).with_defaults(family.defaults)
-        self.weights = Weights(folder.tensors)
+        tensors = folder.tensors
+        self.weights = Weights(tensors) if kind is None else Rounded(tensors, kind)
+        self._gelu = gelu if kind is None else looked_up_gelu
         said = config.text("hidden_activation", "hidden_act") or family.activation
         if said != family.activation and not (family.plus_one and said == "gelu"):
             raise UnsupportedError(
@@ -166,8 +174,7 @@ class Decoder:
         if self.family.activation == "silu":
             gate = gate / (1 + np.exp(-gate))
         else:
-            inside = np.float32((2 / np.pi) ** 0.5) * (gate + np.float32(0.044715) * gate**3)
-            gate = gate / 2 * (1 + np.tanh(inside))
+            gate = self._gelu(gate)
         h = gate * self.weights.product(h, f"{name}up_proj", self.inner)
         return self.weights.product(h, f"{name}down_proj", self.size)
 

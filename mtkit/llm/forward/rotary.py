@@ -60,9 +60,7 @@ def _llama_3(rope: Config, plain: Any, factor: float, context: int) -> Any:
     return plain * (part + (1 - part) / factor)
 
 
-def _yarn(
-    rope: Config, plain: Any, base: float, factor: float, context: int
-) -> tuple[Any, float]:
+def _yarn(rope: Config, plain: Any, base: float, factor: float, context: int) -> tuple[Any, float]:
     import numpy as np
 
     half = len(plain)
@@ -89,8 +87,9 @@ def turned(x: Any, positions: Any, speeds: Any, scale: float) -> Any:
     import numpy as np
 
     angles = positions[:, None, None] * speeds
-    cos, sin = (scale * np.cos(angles)).astype(np.float32), (scale * np.sin(angles)).astype(
-        np.float32
+    cos, sin = (
+        (scale * np.cos(angles)).astype(np.float32),
+        (scale * np.sin(angles)).astype(np.float32),
     )
     low, high = np.split(x, 2, axis=-1)
     return np.concatenate((low * cos - high * sin, high * cos + low * sin), axis=-1)
