@@ -11,9 +11,10 @@ from mtkit.architectures.config import Config
 from mtkit.base.escape import quoted
 from mtkit.checkpoints.model_folder import CONFIG
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.llm.forward.activations import gelu, looked_up_gelu, silu
 from mtkit.llm.forward.families import family_of, window
 from mtkit.llm.forward.rotary import frequencies, turned
-from mtkit.llm.forward.rounding import Rounded, gelu, looked_up_gelu
+from mtkit.llm.forward.rounding import Rounded
 from mtkit.llm.forward.weights import Weights
 
 TYPE_CHECKING = False
@@ -53,7 +54,9 @@ class Decoder:
         self.config = config = Config(folder.config, source).with_defaults(family.defaults)
         tensors = folder.tensors
         self.weights = Weights(tensors) if kind is None else Rounded(tensors, kind)
-        self._gelu = gelu if kind is None else looked_up_gelu
+        self._activation = silu
+        if family.activation != "silu":
+            self._activation = gelu if kind is None else looked_up_gelu
         said = config.text("hidden_activation", "hidden_act") or family.activation
         if said != family.activation and not (family.plus_one and said == "gelu"):
             raise UnsupportedError(
@@ -86,8 +89,9 @@ class Decoder:
             raise UsageError(f"ids are 0 to {self.vocab - 1}, and a prompt has one at least")
         ends = np.cumsum([len(prompt) for prompt in prompts])
         try:
-            with np.errstate(over="ignore", under="ignore"):
-                x = self._computed(ids, [slice(e - len(p), e) for e, p in zip(ends, prompts)])
+            with np.errstate(all="ignore"):
+                starts = [0, *ends[:-1]]
+                x = self._computed(ids, list(map(slice, starts, ends)))
                 logits = self._head(self._norm(x[ends - 1], "model.norm"))
         except MtkitError as error:
             raise error.located(self.config.source) from None
@@ -168,14 +172,8 @@ class Decoder:
         return np.einsum("hqk,khd->qhd", shares, v).reshape(count, -1)
 
     def _feed_forward(self, h: Any, name: str) -> Any:
-        import numpy as np
-
         gate = self.weights.product(h, f"{name}gate_proj", self.inner)
-        if self.family.activation == "silu":
-            gate = gate / (1 + np.exp(-gate))
-        else:
-            gate = self._gelu(gate)
-        h = gate * self.weights.product(h, f"{name}up_proj", self.inner)
+        h = self._activation(gate) * self.weights.product(h, f"{name}up_proj", self.inner)
         return self.weights.product(h, f"{name}down_proj", self.size)
 
     def _head(self, x: Any) -> Any:

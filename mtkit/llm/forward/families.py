@@ -60,12 +60,15 @@ _GEMMA_3 = Family(
     },
     plus_one=True, scales_embeddings=True, head_norms=True, four_norms=True, windows="some",
 )  # fmt: skip
+_QWEN = {"num_key_value_heads": 32, "sliding_window": 4096, "max_window_layers": 28}
 FAMILIES = {
     "LlamaForCausalLM": Family(),
     "LLaMAForCausalLM": Family(),
-    "MistralForCausalLM": Family(windows="all"),
-    "Qwen2ForCausalLM": Family(windows="asked"),
-    "Qwen3ForCausalLM": Family(defaults={"head_dim": 128}, head_norms=True, windows="asked"),
+    "MistralForCausalLM": Family(defaults={"num_key_value_heads": 8}, windows="all"),
+    "Qwen2ForCausalLM": Family(defaults=_QWEN, windows="asked"),
+    "Qwen3ForCausalLM": Family(
+        defaults={**_QWEN, "head_dim": 128}, head_norms=True, windows="asked"
+    ),
     "GemmaForCausalLM": _GEMMA,
     "Gemma2ForCausalLM": _GEMMA_2,
     "Gemma3ForCausalLM": _GEMMA_3,

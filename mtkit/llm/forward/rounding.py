@@ -1,6 +1,6 @@
-"""How llama.cpp rounds on a CPU: weights to the type of the file, and what they are multiplied with.
+"""How llama.cpp rounds on a CPU: weights to the type of the file, what meets them likewise.
 
-Source: ggml-cpu.c (``type_traits_cpu``: the type of the other factor), vec.h (``ggml_vec_gelu_f32``).
+Source: ggml-cpu.c (``type_traits_cpu``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from mtkit.checkpoints.model_folder import Stored
     from mtkit.gguf.types import TensorType
-
-_GELU_MOST = 10
-"""From there on llama.cpp looks nothing up."""
 
 
 class Rounded(Weights):
@@ -51,19 +48,3 @@ def rounded(values: Any, kind: TensorType) -> Any:
     blocks = data.reshape(-1, kind.block_bytes)  # a scale in F16, and 32 whole numbers
     scales = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
     return (blocks[:, 2:].view(np.int8) * scales).reshape(values.shape)
-
-
-def gelu(x: Any) -> Any:
-    """Return the activation ``gelu_pytorch_tanh``."""
-    import numpy as np
-
-    inside = np.float32((2 / np.pi) ** 0.5) * (x + np.float32(0.044715) * x**3)
-    return x / 2 * (1 + np.tanh(inside))
-
-
-def looked_up_gelu(x: Any) -> Any:
-    """Return it as llama.cpp looks it up: from a number in F16 to a number in F16."""
-    import numpy as np
-
-    found = rounded(gelu(rounded(x, F16)), F16)
-    return np.where(x <= -_GELU_MOST, 0, np.where(x >= _GELU_MOST, x, found)).astype(np.float32)
