@@ -138,6 +138,38 @@ class Split(Change):
         return [np.concatenate(arrays, self._axis)]
 
 
+class Interleaved(Change):
+    """One tensor of the folder whose last axis has elements of two of the GGUF in turn.
+
+    Args:
+        transposed: The last two axes are exchanged, too.
+    """
+
+    keeps_order = False
+
+    def __init__(self, *, transposed: bool = False) -> None:
+        self._transposed = transposed
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of both together."""
+        first = shapes[0]
+        if self._transposed:
+            first = (*first[:-2], first[-1], first[-2])
+        return [(*first[:-1], 2 * first[-1])]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Take every other element."""
+        parts = [arrays[0][..., number::2] for number in range(2)]
+        return [part.swapaxes(-1, -2) for part in parts] if self._transposed else parts
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Put the elements in turn."""
+        import numpy as np
+
+        parts = [array.swapaxes(-1, -2) for array in arrays] if self._transposed else arrays
+        return [np.stack(list(parts), -1).reshape(shapes[0])]
+
+
 class Computed(Change):
     """Values computed in float32, element by element."""
 

@@ -25,7 +25,7 @@ class KeyRow(Record):
     """A key of a GGUF.
 
     Attributes:
-        name: Behind the architecture's name and a dot.
+        name: Behind the architecture's name and a dot; whole where it begins with ``tokenizer.``.
         type: As ``Key`` has it.
         value: From a config to the key's value; None: the key is not written.
         field: Of config.json, which is written from the key as it is; empty: ``back`` writes it.
@@ -97,6 +97,11 @@ def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     return tuple(row for row in rows if row.name not in names)
 
 
+def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of the given keys alone."""
+    return tuple(row for row in rows if row.name in names)
+
+
 def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
     """Return rows with others in place of those of the same keys."""
     return (*without(rows, *(one.name for one in new)), *new)
@@ -112,7 +117,8 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            yield Key(f"{architecture}.{name}", kind, value)
+            is_whole = name.startswith("tokenizer.")
+            yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
 def head_dim(config: Config) -> int:
@@ -245,3 +251,30 @@ SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
 """As most families of experts call it in config.json."""
 EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
+
+
+def layer_types(slides: Callable[[int], bool]) -> KeyRow:
+    """Return the row that says which layers see a window alone.
+
+    Args:
+        slides: Whether a layer does where config.json is silent.
+    """
+
+    def value(config: Config) -> list[bool] | None:
+        said = config.get("layer_types")
+        if said is None:
+            layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
+            return [slides(layer) for layer in range(layers)]
+        if not isinstance(said, list):
+            raise config.wrong("is not a list", "layer_types")
+        return [kind == "sliding_attention" for kind in said]
+
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
+
+
+def _layer_types(value: Any) -> dict[str, Any]:
+    return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
+
+
+_KINDS = ("full_attention", "sliding_attention")
+_MOST_LAYERS = 1 << 16

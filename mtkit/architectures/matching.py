@@ -13,15 +13,22 @@ from mtkit.errors import FormatError, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Literal
 
     from mtkit.architectures.changes import Shape
     from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Architecture, Row
 
+_BUFFERS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Ends of names of what older checkpoints hold though it is computed.
+
+Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 _NAMED = 3
 """How many tensors a message names."""
+_MOST = 1 << 16
+_MOST_FAULTS = 1000
+"""A file of garbage lacks tensors in every layer that it claims to have."""
 
 
 class Match(Record):
@@ -52,6 +59,35 @@ class Match(Record):
         return self.row.change.back(arrays, self.folder_shapes, self.dims)
 
 
+class Fault(Record):
+    """What is wrong with the tensors of a model.
+
+    Attributes:
+        kind: Tensors of a row are missing, one has another shape than the metadata say, or those
+            that are there belong to no row.
+        names: Of the tensors.
+        shape: Of the one with another shape, slowest axis first.
+        wanted: The shape that it should have.
+    """
+
+    kind: Literal["missing", "shape", "unknown"]
+    names: tuple[str, ...]
+    shape: Shape = ()
+    wanted: Shape = ()
+
+
+class Matched(Record):
+    """What belongs together, and what is wrong.
+
+    Attributes:
+        matches: Rows whose tensors are all there, with the shapes that they should have.
+        faults: In the order of the rows, unknown tensors last; where there are very many, not all.
+    """
+
+    matches: tuple[Match, ...]
+    faults: tuple[Fault, ...]
+
+
 def of_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> list[Match]:
     """Return what becomes of the tensors of a folder, in their order there.
 
@@ -63,27 +99,11 @@ def of_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape
     Raises:
         FormatError: A tensor is missing, has another shape, or belongs to none of the rows.
     """
+    found = match_folder(architecture, dims, shapes)
+    for fault in found.faults:
+        raise _error(fault, architecture, "config.json says")
     place = {name: number for number, name in enumerate(shapes)}
-    prefix = architecture.prefix
-    names = {name: name for name in shapes}
-    # A model without its head is published without the name of the part that it is.
-    names.update({prefix + name: name for name in shapes if prefix and prefix + name not in shapes})
-    layers = _bounded(dims, "block_count", len(shapes))
-    found: list[Match] = []
-    used: set[str] = set()
-    for match in _matches(architecture, dims, layers, len(shapes)):
-        there = tuple(names[name] for name in match.folder if name in names)
-        if not there and match.row.optional:
-            continue
-        if len(there) < len(match.folder):
-            raise _missing([name for name in match.folder if name not in names])
-        for name, wanted in zip(there, match.folder_shapes, strict=True):
-            if shapes[name] != wanted:
-                raise _contradiction(name, shapes[name], wanted, "config.json says")
-        used.update(there)
-        found.append(Match(match.row, match.dims, there, *_rest(match)))
-    _refuse_left([name for name in shapes if name not in used], architecture)
-    return sorted(found, key=lambda one: max(place[name] for name in one.folder))
+    return sorted(found.matches, key=lambda one: max(place[name] for name in one.folder))
 
 
 def of_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> list[Match]:
@@ -92,37 +112,111 @@ def of_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape])
     Raises:
         FormatError: A tensor is missing, has another shape, or belongs to none of the rows.
     """
-    layers = _bounded(dims, "block_count", len(shapes))
-    found: list[Match] = []
-    used: set[str] = set()
-    for match in _matches(
-        architecture,
-        dims,
-        layers,
-        max((max(shape, default=0) for shape in shapes.values()), default=0),
-    ):
+    found = match_gguf(architecture, dims, shapes)
+    for fault in found.faults:
+        raise _error(fault, architecture, "the metadata say")
+    return list(found.matches)
+
+
+def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:
+    """Return what becomes of the tensors of a folder, in the order of the rows, and all faults.
+
+    Raises:
+        FormatError: The metadata do not say the sizes.
+    """
+    prefix = architecture.prefix
+    names = {name: name for name in shapes}
+    # A model without its head is published without the name of the part that it is.
+    names.update({prefix + name: name for name in shapes if prefix and prefix + name not in shapes})
+    found = _Found(shapes)
+    for match in found.until_too_many(every_match(architecture, dims, len(shapes), len(shapes))):
+        there = tuple(names[name] for name in match.folder if name in names)
+        if there or not match.row.optional:
+            missing = tuple(name for name in match.folder if name not in names)
+            if not found.has_faults(missing, zip(there, match.folder_shapes, strict=False)):
+                found.matches.append(Match(match.row, match.dims, there, *_rest(match)))
+    return found.matched(architecture.drops)
+
+
+def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:
+    """Return where the tensors of a GGUF come from, in the order of the rows, and all faults.
+
+    Raises:
+        FormatError: The metadata do not say the sizes.
+    """
+    found = _Found(shapes)
+    found.used.update(one.name for one in architecture.generated)
+    longest = max((max(shape, default=0) for shape in shapes.values()), default=0)
+    for match in found.until_too_many(every_match(architecture, dims, len(shapes), longest)):
         there = [name for name in match.gguf if name in shapes]
-        if not there and match.row.optional:
-            continue
-        if len(there) < len(match.gguf):
-            raise _missing([name for name in match.gguf if name not in shapes])
-        for name, wanted in zip(match.gguf, match.gguf_shapes, strict=True):
-            if shapes[name] != wanted:
-                raise _contradiction(name, shapes[name], wanted, "the metadata say")
-        used.update(there)
-        found.append(match)
-    used.update(one.name for one in architecture.generated)
-    _refuse_left([name for name in shapes if name not in used], architecture)
-    return found
+        if there or not match.row.optional:
+            missing = tuple(name for name in match.gguf if name not in shapes)
+            pairs = zip(match.gguf, match.gguf_shapes, strict=True)
+            if not found.has_faults(missing, pairs):
+                found.matches.append(match)
+    return found.matched(architecture.drops)
 
 
-def _matches(architecture: Architecture, dims: Dims, layers: int, most: int) -> Iterator[Match]:
+class _Found:
+    """What was found so far in the tensors of a model."""
+
+    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+        self.matches: list[Match] = []
+        self.used: set[str] = set()
+        self._shapes = shapes
+        self._faults: list[Fault] = []
+
+    def until_too_many(self, matches: Iterable[Match]) -> Iterator[Match]:
+        """Yield matches as long as there are not very many faults."""
+        for match in matches:
+            if len(self._faults) >= _MOST_FAULTS:
+                return
+            yield match
+
+    def has_faults(self, missing: tuple[str, ...], wanted: Iterable[tuple[str, Shape]]) -> bool:
+        """Keep what is wrong with the tensors of a row."""
+        before = len(self._faults)
+        if missing:
+            self._faults.append(Fault("missing", missing))
+        for name, shape in wanted:
+            self.used.add(name)
+            is_there = name in self._shapes
+            # Of what is not whole, a folder does not say which shape belongs to which name.
+            if is_there and not missing and self._shapes[name] != shape:
+                self._faults.append(Fault("shape", (name,), self._shapes[name], shape))
+        return len(self._faults) > before
+
+    def matched(self, drops: tuple[str, ...]) -> Matched:
+        """Return what was found; tensors that belong to no row are a fault, too."""
+        if len(self._faults) >= _MOST_FAULTS:
+            return Matched(tuple(self.matches), tuple(self._faults))
+        left = (name for name in self._shapes if name not in self.used)
+        unknown = tuple(name for name in left if not name.endswith((*_BUFFERS, *drops)))
+        faults = (*self._faults, *(Fault("unknown", unknown),) * bool(unknown))
+        return Matched(tuple(self.matches), faults)
+
+
+def every_match(
+    architecture: Architecture, dims: Dims, most_layers: int = _MOST, most_experts: int = _MOST
+) -> Iterator[Match]:
+    """Yield the rows of an architecture in each layer, the optional ones as well.
+
+    Args:
+        architecture: Of the model.
+        dims: Its sizes.
+        most_layers: A model with more cannot be meant.
+        most_experts: Likewise.
+
+    Raises:
+        FormatError: The metadata do not say the sizes, or say one that cannot be meant.
+    """
+    layers = _bounded(dims, "block_count", most_layers)
     for row in architecture.rows:
         is_of_layer = any(LAYER in name for name in row.gguf)
         for layer in range(layers if is_of_layer else 1):
             at = dims.at(layer)
             if row.layers is None or row.layers(at):
-                yield _match(row, at, layer, most)
+                yield _match(row, at, layer, most_experts)
 
 
 def _match(row: Row, dims: Dims, layer: int, most: int) -> Match:
@@ -152,22 +246,17 @@ def _bounded(dims: Dims, key: str, most: int) -> int:
     return count
 
 
-def _missing(names: list[str]) -> FormatError:
-    return FormatError(f"there is no tensor {_listed(names)}")
+def _error(fault: Fault, architecture: Architecture, said: str) -> FormatError:
+    if fault.kind == "missing":
+        return FormatError(f"there is no tensor {listed(fault.names)}")
+    if fault.kind == "shape":
+        what = f"has the shape {list(fault.shape)}, {said} {list(fault.wanted)}"
+        return FormatError(what, field=f"tensor {quoted(fault.names[0])}")
+    what = f"{architecture.classes[0]} has no tensor {listed(fault.names)}"
+    return FormatError(what, hint="the folder is of another architecture than it says")
 
 
-def _contradiction(name: str, shape: Shape, wanted: Shape, said: str) -> FormatError:
-    what = f"has the shape {list(shape)}, {said} {list(wanted)}"
-    return FormatError(what, field=f"tensor {quoted(name)}")
-
-
-def _refuse_left(left: Iterable[str], architecture: Architecture) -> None:
-    names = [name for name in left if not name.endswith(architecture.drops)]
-    if names:
-        what = f"{architecture.classes[0]} has no tensor {_listed(names)}"
-        raise FormatError(what, hint="the folder is of another architecture than it says")
-
-
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
     text = ", ".join(quoted(name) for name in names[:_NAMED])
     return text + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -25,6 +25,11 @@ HEAD_NORMS = joined(
     row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
 )
 """Of queries and keys, head by head."""
+WIDE_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "q", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "k", bias=False),
+)
+"""Of all queries, of all keys."""
 FEED_FORWARD = joined(
     row("mlp.gate_proj", "ffn_gate", "ff embd"),
     row("mlp.up_proj", "ffn_up", "ff embd"),

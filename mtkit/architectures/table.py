@@ -73,6 +73,8 @@ class Architecture(Record):
         prefix: Stands in front of most names in the folder, and may be missing there.
         defaults: Fields that a config.json need not have, as transformers fills them in.
         drops: Ends of names in the folder that no GGUF has.
+        skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
+        told: Whether metadata are of this class, where one behind it has the same tensors.
         dims: Name of an axis -> its size, besides the usual ones.
         generated: Tensors that are computed from config.json.
         config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
@@ -87,6 +89,8 @@ class Architecture(Record):
     prefix: str = "model."
     defaults: Callable[[Config], Mapping[str, Any]] | None = None
     drops: tuple[str, ...] = ()
+    skips: Callable[[str, Config], bool] | None = None
+    told: Callable[[Dims], bool] | None = None
     dims: Mapping[str, Callable[[Dims], int]] = {}
     generated: tuple[Generated, ...] = ()
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
@@ -155,3 +159,16 @@ def where(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
 def joined(*rows: Rows) -> Rows:
     """Return rows one after the other."""
     return tuple(one for group in rows for one in group)
+
+
+def tied_head(name: str, config: Config) -> bool:
+    """Tell whether a tensor is a head that is the embedding once more."""
+    return name.endswith("lm_head.weight") and config.flag("tie_word_embeddings") is True
+
+
+def beyond_layers(name: str, config: Config) -> bool:
+    """Tell whether a tensor is of a layer behind the last one, which predicts further tokens."""
+    parts = name.split(".")
+    number = parts[2] if parts[:2] == ["model", "layers"] and len(parts) > 2 else ""
+    is_number = number.isdecimal() and len(number) < 10
+    return is_number and int(number) >= config.count("num_hidden_layers")

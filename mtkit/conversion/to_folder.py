@@ -75,6 +75,8 @@ def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
     for architecture in known:
         dims = Dims(keys, architecture.dims)
         try:
+            if architecture.told is not None and not architecture.told(dims):
+                continue
             matches = tuple(of_gguf(architecture, dims, shapes))
         except FormatError as found:
             error = error or found

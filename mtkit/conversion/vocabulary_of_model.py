@@ -66,7 +66,7 @@ def replace_vocabulary(
         for name, value in made.items()
         if name.startswith(PREFIX)
     }
-    _fill(new, _ids(file), file.name)
+    fill(new, _ids(file), file.name)
     draft.keys = _merged(draft.keys, new)
     architecture = str(file.metadata.get("general.architecture", ""))
     said = f"{architecture}.vocab_size"
@@ -85,8 +85,17 @@ def _ids(file: GgufFile) -> int:
     return len(tokens) if isinstance(tokens, GgufArray) else 0
 
 
-def _fill(new: dict[str, Key], wanted: int, source: str) -> None:
-    """Add unused tokens up to the number of ids."""
+def fill(new: dict[str, Key], wanted: int, source: str) -> None:
+    """Add unused tokens up to the number of ids of a model.
+
+    Args:
+        new: The keys of a tokenizer by name, changed in place.
+        wanted: The number.
+        source: Of the model, for a message.
+
+    Raises:
+        UsageError: There are more tokens than that.
+    """
     tokens = list(new[TOKENS].value)
     if len(tokens) > wanted:
         raise UsageError(

@@ -51,7 +51,29 @@ def split(
         )
     if not whole.tensors:
         raise UsageError("holds no tensors: there is nothing to split", source=file.name)
-    groups = _groups(list(whole.tensors.values()), file.alignment, max_bytes, max_tensors)
+    return cut(
+        whole,
+        file.alignment,
+        max_bytes=max_bytes,
+        max_tensors=max_tensors,
+        first_without_tensors=first_without_tensors,
+    )
+
+
+def cut(
+    whole: Draft,
+    alignment: int,
+    *,
+    max_bytes: int | None = None,
+    max_tensors: int | None = None,
+    first_without_tensors: bool = False,
+) -> list[Draft]:
+    """Cut what is to be one file into several; as ``split``.
+
+    Raises:
+        UsageError: It makes too many files.
+    """
+    groups = _groups(list(whole.tensors.values()), alignment, max_bytes, max_tensors)
     if first_without_tensors:
         groups.insert(0, [])
     if len(groups) > MAX_COUNT:

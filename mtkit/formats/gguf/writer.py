@@ -35,11 +35,11 @@ Source: ggml-org/llama.cpp, gguf-py/gguf/constants.py (``Keys.Tokenizer.CHAT_TEM
 """
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtkit.formats.contract import WriteOptions
     from mtkit.formats.gguf.plan import Plan
-    from mtkit.spec import TokenizerSpec
+    from mtkit.spec import ChatTemplate, TokenizerSpec
 
 
 def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
@@ -72,12 +72,7 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
         number = extras_of(spec).get(name)
         if isinstance(number, int):
             keys.append(Key(PREFIX + name, "u32", number))
-    names = sorted({one.name for one in spec.chat_templates} - {"default"})
-    if names:
-        keys.append(Key(TEMPLATES, "string[]", names))
-    for template in spec.chat_templates:
-        suffix = "" if template.name == "default" else f".{template.name}"
-        keys.append(Key(TEMPLATE + suffix, "string", template.text))
+    keys += template_keys(spec.chat_templates)
     data = gguf_bytes(keys)
     try:
         back = read_spec(Keys(open_gguf(Source(".gguf", data)), {}))
@@ -86,6 +81,16 @@ def write_spec(spec: TokenizerSpec, options: WriteOptions) -> Written:
     return Written(
         {".gguf": data}, losses_of(spec, back, plan), assumptions=tuple(_assumed(spec, plan))
     )
+
+
+def template_keys(templates: Sequence[ChatTemplate]) -> Iterator[Key]:
+    """Yield the keys of chat templates."""
+    names = sorted({one.name for one in templates} - {"default"})
+    if names:
+        yield Key(TEMPLATES, "string[]", names)
+    for template in templates:
+        suffix = "" if template.name == "default" else f".{template.name}"
+        yield Key(TEMPLATE + suffix, "string", template.text)
 
 
 def _assumed(spec: TokenizerSpec, plan: Plan) -> Iterator[str]:

@@ -1,0 +1,130 @@
+"""Small HuggingFace model folders with random weights, of any architecture of the table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from support import FIXTURES
+
+import mtkit
+from mtkit.architectures import of_class
+from mtkit.architectures.config import Config
+from mtkit.architectures.keys import keys_of
+from mtkit.architectures.matching import every_match
+from mtkit.checkpoints.model_folder import CONFIG, INDEX, WEIGHTS
+from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
+from mtkit.conversion.whole_model import dims_of
+from mtkit.gguf.types import TENSOR_TYPES
+from mtkit.gguf.values import stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    Shapes = dict[str, tuple[int, ...]]
+    """Name of a tensor -> its shape, slowest axis first; in the order of the files."""
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+    "torch_dtype": "bfloat16",
+}
+"""Fields of config.json that most classes of transformers ask for."""
+TYPES = {one.name: one for one in TENSOR_TYPES.values()}
+
+
+def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head",)) -> Shapes:
+    """Return the tensors of a model, without the optional ones but for those that are wanted."""
+    architecture = of_class(config["architectures"][0])
+    known = Config(config)
+    if architecture.defaults is not None:
+        known = known.with_defaults(architecture.defaults(known))
+    keys = list(keys_of(architecture.name, architecture.keys, known))
+    dims = dims_of(architecture, keys, known.count("vocab_size"))
+    return {
+        name: shape
+        for match in every_match(architecture, dims)
+        if not match.row.optional or any(part in match.folder[0] for part in wanted)
+        for name, shape in zip(match.folder, match.folder_shapes, strict=True)
+    }
+
+
+def values(name: str, shape: Sequence[int]) -> Any:
+    """Return float32 values that depend on name and shape alone; those of norms lie around 1."""
+    seed = int.from_bytes(sha256(f"{name}{shape}".encode()).digest()[:8], "little")
+    found = np.random.default_rng(seed).normal(size=shape) / np.sqrt(max(shape[-1:] or [1]))
+    return (found + (len(shape) == 1 and "norm" in name)).astype(np.float32)
+
+
+def write_weights(path: Path, shapes: Mapping[str, Sequence[int]], kind: str = "BF16") -> None:
+    """Write a safetensors file."""
+
+    def weight(name: str, shape: Sequence[int]) -> NewWeight:
+        data = stored(values(name, shape), TYPES[kind]).tobytes()
+        return NewWeight(name, kind, tuple(shape), len(data), lambda: iter((data,)))
+
+    path.write_bytes(b"".join(chunks([weight(name, shape) for name, shape in shapes.items()])))
+
+
+def write_folder(
+    path: Path,
+    architecture: str = "LlamaForCausalLM",
+    *,
+    config: Mapping[str, Any] | None = None,
+    change: Callable[[Shapes], object] = lambda _: None,
+    optional: Sequence[str] = ("lm_head",),
+    kind: str = "BF16",
+    files: int = 1,
+    tokenizer: str = "spm-bpe",
+) -> Path:
+    """Write a model folder as it is published.
+
+    Args:
+        path: The folder, which is made.
+        architecture: Class of transformers, one of the table.
+        config: Fields of config.json that are others than ``SIZES`` has.
+        change: Is given the tensors to change them.
+        optional: Parts of the names of tensors that a model can lack and this one has.
+        kind: Type of the weights: F32, F16 or BF16.
+        files: Number of files of weights; several have an index.
+        tokenizer: Folder of ``tests/fixtures``; empty: there is none.
+
+    Returns:
+        The folder.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    vocab = 128
+    if tokenizer:
+        vocab = mtkit.load(FIXTURES / tokenizer).vocab_size
+        for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt"):
+            if (FIXTURES / tokenizer / name).exists():
+                shutil.copyfile(FIXTURES / tokenizer / name, path / name)
+    fields = {"architectures": [architecture], "vocab_size": vocab, **SIZES, **(config or {})}
+    (path / CONFIG).write_text(json.dumps(fields, indent=2))
+    shapes = tensors_of(fields, optional)
+    change(shapes)
+    if files == 1:
+        write_weights(path / WEIGHTS, shapes, kind)
+        return path
+    weight_map = {}
+    for number in range(files):
+        name = f"model-{number + 1:05d}-of-{files:05d}.safetensors"
+        part = dict(list(shapes.items())[number::files])
+        write_weights(path / name, part, kind)
+        weight_map.update(dict.fromkeys(part, name))
+    total = sum(int(np.prod(shape)) for shape in shapes.values()) * TYPES[kind].block_bytes
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (path / INDEX).write_text(json.dumps(index, indent=2))
+    return path
