@@ -22,10 +22,12 @@ class Change:
     Attributes:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
+        moves_rows: It moves whole rows of one matrix, whatever is in them.
     """
 
     computes = False
     keeps_order = True
+    moves_rows = False
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of what has these shapes in the GGUF.
@@ -56,6 +58,7 @@ class Permuted(Change):
     """
 
     keeps_order = False
+    moves_rows = True
 
     def __init__(self, heads: str) -> None:
         self._heads = heads
@@ -117,6 +120,7 @@ class Split(Change):
 
     def __init__(self, axis: int) -> None:
         self._axis = axis
+        self.moves_rows = axis == -2
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shape of all together."""
