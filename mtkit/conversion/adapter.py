@@ -188,7 +188,7 @@ def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
         FormatError: The shapes are not those of the base model.
     """
     name, change = match.folder[0], match.row.change
-    is_linear = all(len(shape) == 2 for shape in match.folder_shapes)  # noqa: PLR2004
+    is_linear = all(len(shape) == 2 for shape in match.folder_shapes)
     is_known = change.keeps_order and not change.computes and _is_whole(match)
     is_known = is_known or change.moves_rows or isinstance(change, Transposed)
     if not is_linear or not is_known or match.gguf[0] == "token_embd.weight":
