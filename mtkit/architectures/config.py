@@ -17,6 +17,7 @@ _ROPE_BASE_LOCAL = (
     "local_rope_theta", "rope_local_theta", "rope_theta_local", "swa_rope_theta",
     "rope_local_base_freq",
 )  # fmt: skip
+_PARTIAL = ("partial_rotary_factor", "rope_pct", "rope_percent", "rotary_pct")
 _MOST = (1 << 31) - 1
 """No count of a model reaches it; what is multiplied stays far below 2^64."""
 
@@ -138,10 +139,22 @@ class Config:
             {
                 "rope_theta": self.get(*_ROPE_BASE),
                 "rope_type": said.get("type"),
-                "partial_rotary_factor": self.get("partial_rotary_factor", "rope_pct"),
+                "partial_rotary_factor": self.get(*_PARTIAL),
                 "original_max_position_embeddings": self.get("original_max_position_embeddings"),
             }
         )
+
+    def kinds_of_layers(self) -> list[str]:
+        """Return what ``layer_types`` says of each layer.
+
+        Raises:
+            FormatError: It is missing, or not a list of a name for each layer.
+        """
+        found, layers = self.get("layer_types"), self.count("num_hidden_layers")
+        is_list = isinstance(found, list) and len(found) == layers
+        if is_list and all(isinstance(kind, str) for kind in found):
+            return list(found)
+        raise self.wrong(f"is not a list of names for {layers} layers", "layer_types")
 
     def wrong(self, what: str, *names: str) -> FormatError:
         """Return an error about the first of the fields that is there."""

@@ -8,9 +8,7 @@ Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 
 from __future__ import annotations
 
-from mtkit.base.escape import shown
-from mtkit.base.record import Record
-from mtkit.errors import UnsupportedError
+from mtkit.base.record import Record, replace
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -19,6 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
+
+
+TOKENIZER = "tokenizer."
+"""Keys that begin with it have no architecture's name in front."""
 
 
 class KeyRow(Record):
@@ -75,26 +77,22 @@ def always(name: str, kind: str, value: object) -> KeyRow:
     return KeyRow(name, kind, lambda _: value)
 
 
-def only(field: str, *values: object) -> KeyRow:
-    """Return the row of a field that has no key: llama.cpp runs what these values say, alone.
-
-    Args:
-        field: Of config.json; missing, it is as one of the values.
-        values: What it may be.
-    """
-
-    def value(config: Config) -> None:
-        said = config.get(field)
-        if said is not None and said not in values:
-            what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
-            raise UnsupportedError(what, source=config.source, field=field)
-
-    return KeyRow("", "", value)
-
-
 def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     """Return rows but for those of the given keys."""
     return tuple(row for row in rows if row.name not in names)
+
+
+def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
+    """Return rows of which some are written to other fields of config.json.
+
+    Args:
+        rows: The rows.
+        fields: Key, with two underscores for each dot -> the field.
+    """
+    new = {name.replace("__", "."): field for name, field in fields.items()}
+    return tuple(
+        replace(row, field=new[row.name], back=None) if row.name in new else row for row in rows
+    )
 
 
 def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
@@ -117,7 +115,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            is_whole = name.startswith("tokenizer.")
+            is_whole = name.startswith(TOKENIZER)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
@@ -125,6 +123,36 @@ def head_dim(config: Config) -> int:
     """Return the width of a head of attention."""
     heads = config.count("num_attention_heads", "n_head", "n_heads")
     return config.whole("head_dim") or config.count("hidden_size", "n_embd", "dim") // heads
+
+
+def rotary_dim(default: float) -> Callable[[Config], int]:
+    """Return what gives the part of a head that is rotated.
+
+    Args:
+        default: Part of a head where a config.json does not say it.
+    """
+
+    def value(config: Config) -> int:
+        part = config.rope().number("partial_rotary_factor")
+        if part is not None and not 0 <= part <= 1:
+            raise config.wrong(f"is {part}, not from 0 to 1", "partial_rotary_factor")
+        heads = config.count("num_attention_heads")
+        return int((default if part is None else part) * (config.count("hidden_size") // heads))
+
+    return value
+
+
+def rope_base_unless(usual: float) -> KeyRow:
+    """Return the row of rotary positions' base for a family whose converter does not write it.
+
+    llama.cpp takes 10000 where there is none.
+    """
+
+    def value(config: Config) -> float | None:
+        base = config.rope().number("rope_theta")
+        return None if base == usual else base
+
+    return computed("rope.freq_base", "f32", value, lambda value: {"rope_theta": value})
 
 
 _SCALING = {"linear": "linear", "yarn": "yarn", "su": "longrope", "longrope": "longrope"}
@@ -246,35 +274,3 @@ DECODER = (
     u32("attention.value_length", "head_dim"),
 )  # fmt: skip
 """What ``TextModel`` writes for every model that does not say otherwise."""
-
-SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
-EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
-"""As most families of experts call it in config.json."""
-EXPERT_FEED_FORWARD = u32("expert_feed_forward_length", "moe_intermediate_size")
-
-
-def layer_types(slides: Callable[[int], bool]) -> KeyRow:
-    """Return the row that says which layers see a window alone.
-
-    Args:
-        slides: Whether a layer does where config.json is silent.
-    """
-
-    def value(config: Config) -> list[bool] | None:
-        said = config.get("layer_types")
-        if said is None:
-            layers = min(config.count("num_hidden_layers"), _MOST_LAYERS)
-            return [slides(layer) for layer in range(layers)]
-        if not isinstance(said, list):
-            raise config.wrong("is not a list", "layer_types")
-        return [kind == "sliding_attention" for kind in said]
-
-    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
-
-
-def _layer_types(value: Any) -> dict[str, Any]:
-    return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
-
-
-_KINDS = ("full_attention", "sliding_attention")
-_MOST_LAYERS = 1 << 16

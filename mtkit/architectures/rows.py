@@ -35,6 +35,8 @@ FEED_FORWARD = joined(
     row("mlp.up_proj", "ffn_up", "ff embd"),
     row("mlp.down_proj", "ffn_down", "embd ff"),
 )
+UP_AND_DOWN = FEED_FORWARD[2:]
+"""A feed-forward part without a gate."""
 
 
 def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 WEIGHT, BIAS = ".weight", ".bias"
 LAYER, EXPERT = "{i}", "{e}"
 """Stand in a name for the number of a layer, of an expert."""
+COUNTS = {
+    EXPERT: "expert_count",
+    "{h}": "attention.head_count",
+    "{k}": "attention.head_count_kv",
+}
+"""What stands in a name for each of several tensors that are one in a GGUF -> the key of their
+number."""
 
 
 class Row(Record):
     """Tensors of a folder and the tensors of a GGUF that they become, in each layer.
 
     Attributes:
-        folder: Names in the folder; one with ``{e}`` stands for those of all experts.
+        folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
         gguf: Names in the GGUF.
         axes: Of each tensor of the GGUF.
         change: What becomes of the values.
@@ -61,6 +68,20 @@ class Generated(Record):
     values: Callable[[Config, Dims], Any]
 
 
+class Held(Record):
+    """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
+
+    Attributes:
+        key: Its whole name.
+        folder: Name of the tensors.
+        axes: Of a tensor: "1", or "" for a scalar.
+    """
+
+    key: str
+    folder: str
+    axes: Axes
+
+
 class Architecture(Record):
     """A class of models of transformers, as llama.cpp runs it.
 
@@ -77,6 +98,10 @@ class Architecture(Record):
         told: Whether metadata are of this class, where one behind it has the same tensors.
         dims: Name of an axis -> its size, besides the usual ones.
         generated: Tensors that are computed from config.json.
+        held: Tensors whose values the metadata have.
+        renamed: From a name in a folder to the one that the rows have: what older files call it.
+        zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
+        adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
             tensors, which a function gives by name (None where there is none).
     """
@@ -93,6 +118,10 @@ class Architecture(Record):
     told: Callable[[Dims], bool] | None = None
     dims: Mapping[str, Callable[[Dims], int]] = {}
     generated: tuple[Generated, ...] = ()
+    held: tuple[Held, ...] = ()
+    renamed: Callable[[str], str] | None = None
+    zeros: tuple[str, ...] = ()
+    adds_eos: bool = False
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
 
 

@@ -11,13 +11,15 @@ import os
 from math import prod
 
 from mtkit.architectures import of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import model_folder
-from mtkit.conversion import model_keys
+from mtkit.checkpoints import model_folder, sentence_pooling
+from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
 from mtkit.conversion.model_vocabulary import model_vocabulary
@@ -89,7 +91,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
-        config = Config(folder.config, source)
+        pooling = sentence_pooling.of_folder(path)
+        config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
             config = config.with_defaults(architecture.defaults(config))
         shapes = {
@@ -107,6 +110,8 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
         _refuse_types(folder.tensors[name] for match in matches for name in match.folder)
+        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
     return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
@@ -153,6 +158,8 @@ def prepare(
     from mtkit.formats.contract import WriteOptions
 
     plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
 
     def told(size: int) -> None:
         done[0] += size
@@ -237,7 +244,11 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
 def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Dims:
     """Return the sizes of a model."""
     start = f"{architecture.name}."
-    found = {key.name.removeprefix(start): key.value for key in keys if key.name.startswith(start)}
+    found = {
+        key.name.removeprefix(start): key.value
+        for key in keys
+        if key.name.startswith((start, TOKENIZER))
+    }
     return Dims({**found, "vocab": vocab}, architecture.dims)
 
 
@@ -253,6 +264,15 @@ def _refuse_types(tensors: Iterable[Stored]) -> None:
             hint = "take the model in BF16, F16 or F32"
             field = f"tensor {quoted(one.weight.name)}"
             raise UnsupportedError(what, source=one.path, field=field, hint=hint)
+
+
+def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
+    import numpy as np
+
+    for name, one in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+            what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
+            raise UnsupportedError(what, field=f"tensor {quoted(name)}")
 
 
 def _generated(architecture: Architecture, config: Config, dims: Dims) -> Iterator[NewTensor]:

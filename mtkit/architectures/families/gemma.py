@@ -9,8 +9,9 @@ scale of attention src/models/gemma2.cpp, gemma3.cpp; transformers, models/gemma
 from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
+from mtkit.architectures.common_keys import SLIDING_WINDOW, only
 from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, SLIDING_WINDOW, KeyRow, f32, only
+from mtkit.architectures.keys import DECODER, KeyRow, f32
 from mtkit.architectures.rows import FEED_FORWARD, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, row
 

@@ -6,8 +6,9 @@ Source: llama.cpp, conversion/gpt_oss.py (``GptOssModel``); transformers, models
 from __future__ import annotations
 
 from mtkit.architectures.changes import Interleaved, Transposed
+from mtkit.architectures.common_keys import SLIDING_WINDOW
 from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, SLIDING_WINDOW, computed, replaced, u32
+from mtkit.architectures.keys import DECODER, computed, replaced, u32
 from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, plain, row
 

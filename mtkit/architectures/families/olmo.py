@@ -6,17 +6,10 @@ models/olmo3, models/olmoe.
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import EXPERT_COUNT, SLIDING_WINDOW, layer_types, only
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.qwen2 import EXPERTS
-from mtkit.architectures.keys import (
-    DECODER,
-    EXPERT_COUNT,
-    SLIDING_WINDOW,
-    always,
-    layer_types,
-    only,
-    replaced,
-)
+from mtkit.architectures.keys import DECODER, always, replaced
 from mtkit.architectures.rows import (
     EMBEDDINGS,
     FEED_FORWARD,
