@@ -26,12 +26,14 @@ class Change:
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
         slack: By how many units in the last place another library computes otherwise.
+        moves_rows: It moves whole rows of one matrix, whatever is in them.
     """
 
     computes = False
     keeps_order = True
     stores = ""
     slack = 0
+    moves_rows = False
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of what has these shapes in the GGUF.
@@ -62,6 +64,7 @@ class Permuted(Change):
     """
 
     keeps_order = False
+    moves_rows = True
 
     def __init__(self, heads: str) -> None:
         self._heads = heads
@@ -107,6 +110,7 @@ class GroupedQkv(Change):
     """
 
     keeps_order = False
+    moves_rows = True
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the same shapes.
@@ -194,6 +198,7 @@ class Split(Change):
 
     def __init__(self, axis: int) -> None:
         self._axis = axis
+        self.moves_rows = axis == -2
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shape of all together."""

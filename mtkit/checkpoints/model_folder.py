@@ -100,7 +100,7 @@ def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
         raise _without_weights(path)
     tensors: dict[str, Stored] = {}
     for name in names:
-        for stored in _stored(os.path.join(path, name)):
+        for stored in tensors_of(os.path.join(path, name)):
             if stored.weight.name in tensors:
                 what = f"has {quoted(stored.weight.name)}, which another file has, too"
                 raise FormatError(what, source=stored.path)
@@ -190,7 +190,13 @@ def _indexed(path: str) -> list[str]:
     return list(index.files)
 
 
-def _stored(path: str) -> Iterator[Stored]:
+def tensors_of(path: str) -> Iterator[Stored]:
+    """Yield the tensors of a file, in the order of their data.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is damaged.
+    """
     source = Source.open(path)
     try:
         header = safetensors.read(source)
