@@ -72,11 +72,13 @@ class ModelFolder(Record):
 
 def sniff(path: str) -> bool:
     """Tell by a config.json with weights beside it."""
-    return (
-        os.path.isdir(path)
-        and os.path.isfile(os.path.join(path, CONFIG))
-        and any(_weights(path) or _pickles(path))
-    )
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return CONFIG in names and (INDEX in names or any(map(is_weights, names)))
+
+
+def is_weights(name: str) -> bool:
+    """Tell by its name whether a file holds weights of a model, as safetensors or as a pickle."""
+    return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
 
 
 def read(path: str) -> ModelFolder:

@@ -13,6 +13,7 @@ from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mtkit.base.binary import Source
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
 
@@ -27,15 +28,15 @@ class ModelHeader:
         tensors: Of all its shards.
     """
 
-    def __init__(self, path: str) -> None:
-        """Read a model file's head.
+    def __init__(self, model: str | Source) -> None:
+        """Read the head of a model's file, by its path or where it is open.
 
         Raises:
             FormatError: It is damaged, or shards are missing.
             UnsupportedError: It holds no model that can run.
         """
-        self.path = path
-        self.file = open_gguf(path)
+        self.file = open_gguf(model)
+        self.path = path = self.file.name
         self.files = _all_files(self.file)
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
