@@ -6,6 +6,7 @@ finds its row. Nothing is read or written: ``checkpoints`` has the folder, ``ggu
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from mtkit.architectures.table import Architecture
@@ -13,6 +14,9 @@ from mtkit.base.escape import quoted
 from mtkit.errors import UnsupportedError
 
 __all__ = ["Architecture", "architectures", "of_class", "of_name"]
+
+_ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
+"""Of a class's name: what says how it is used, not what it is."""
 
 
 @cache
@@ -42,8 +46,9 @@ def of_class(name: str) -> Architecture:
 
     known = architectures()
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"the nearest that are known: {', '.join(near)}" if near else ""
+        families = {_ENDS.sub("", one): one for one in known}
+        near = get_close_matches(_ENDS.sub("", name), families, n=3)
+        hint = f"the nearest that are known: {', '.join(families[n] for n in near)}" if near else ""
         what = f"{quoted(name)} is an architecture that mtkit does not convert"
         raise UnsupportedError(what, field="architectures", hint=hint)
     return known[name]

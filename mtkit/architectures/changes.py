@@ -6,6 +6,8 @@ rounded; what computes does so in float32.
 
 from __future__ import annotations
 
+from mtkit.errors import FormatError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,19 +78,62 @@ class Permuted(Change):
 
 
 class Transposed(Change):
-    """A matrix with its axes exchanged, as GPT-2's Conv1D has them."""
+    """A matrix with its axes exchanged, as GPT-2's Conv1D has them; a vector as it is."""
 
     keeps_order = False
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the last two axes exchanged."""
-        return [(*shape[:-2], shape[-1], shape[-2]) for shape in shapes]
+        return [
+            shape if len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2]) for shape in shapes
+        ]
 
     def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
         """Exchange the axes."""
-        return [array.swapaxes(-1, -2) for array in arrays]
+        return [array if array.ndim < 2 else array.swapaxes(-1, -2) for array in arrays]
 
     back = forward
+
+
+class GroupedQkv(Change):
+    """Rows of query, key and value: group by group in the folder, each part whole in the GGUF.
+
+    A group is the heads of the query that share a head of key and value, and these two.
+    Source: llama.cpp, conversion/falcon.py, conversion/bloom.py.
+    """
+
+    keeps_order = False
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the same shapes.
+
+        Raises:
+            FormatError: Heads do not fall into groups.
+        """
+        heads, groups = dims["head"], dims["head_kv"]
+        if not groups or heads % groups or not dims["key"]:
+            what = f"is {groups}, which does not divide {heads} heads"
+            raise FormatError(what, field="attention.head_count_kv")
+        return list(shapes)
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Bring together what is of one kind."""
+        import numpy as np
+
+        (array,) = arrays
+        groups = array.reshape(dims["head_kv"], -1, dims["key"], *array.shape[1:])
+        parts = (groups[:, :-2], groups[:, -2], groups[:, -1])
+        return [np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Bring together what is of one group."""
+        import numpy as np
+
+        (array,) = arrays
+        parts = np.split(array, (dims["q"], dims["q"] + dims["k"]))
+        lead = dims["head_kv"]
+        groups = [part.reshape(lead, -1, dims["key"], *array.shape[1:]) for part in parts]
+        return [np.concatenate(groups, 1).reshape(array.shape)]
 
 
 class Reshaped(Change):
@@ -104,6 +149,34 @@ class Reshaped(Change):
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shape in the folder."""
         return [dims.shape(self._axes)]
+
+
+class Behind(Change):
+    """The rows behind the first few, which no model looks up: they come back as zeros.
+
+    Args:
+        rows: How many they are.
+    """
+
+    keeps_order = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape with the first rows."""
+        return [(shape[0] + self._rows, *shape[1:]) for shape in shapes]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Leave the first rows out."""
+        return [array[self._rows :] for array in arrays]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Put zeros in front."""
+        import numpy as np
+
+        padding = ((self._rows, 0), (0, 0))
+        return [np.pad(array, padding) for array in arrays]
 
 
 class Split(Change):
@@ -136,6 +209,65 @@ class Split(Change):
         import numpy as np
 
         return [np.concatenate(arrays, self._axis)]
+
+
+class Interleaved(Change):
+    """One tensor of the folder whose last axis has elements of two of the GGUF in turn.
+
+    Args:
+        transposed: The last two axes are exchanged, too.
+    """
+
+    keeps_order = False
+
+    def __init__(self, *, transposed: bool = False) -> None:
+        self._transposed = transposed
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of both together."""
+        first = shapes[0]
+        if self._transposed:
+            first = (*first[:-2], first[-1], first[-2])
+        return [(*first[:-1], 2 * first[-1])]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Take every other element."""
+        parts = [arrays[0][..., number::2] for number in range(2)]
+        return [part.swapaxes(-1, -2) for part in parts] if self._transposed else parts
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Put the elements in turn."""
+        import numpy as np
+
+        parts = [array.swapaxes(-1, -2) for array in arrays] if self._transposed else arrays
+        return [np.stack(list(parts), -1).reshape(shapes[0])]
+
+
+class Widening(Change):
+    """Rows of all heads: of each those of its keys, then of its values; the keys' are transposed.
+
+    Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model.modify_tensors``).
+    """
+
+    keeps_order = False
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shape of all heads together."""
+        (heads, rank, keys), (_, values, _) = shapes
+        return [(heads * (keys + values), rank)]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Part keys and values."""
+        (heads, rank, keys), (_, values, _) = shapes
+        both = arrays[0].reshape(heads, keys + values, rank)
+        return [both[:, :keys].swapaxes(1, 2), both[:, keys:]]
+
+    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Join keys and values."""
+        import numpy as np
+
+        keys, values = arrays
+        return [np.concatenate([keys.swapaxes(1, 2), values], 1).reshape(shapes[0])]
 
 
 class Computed(Change):

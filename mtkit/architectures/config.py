@@ -7,7 +7,7 @@ from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _ROPE_BASE = (
@@ -17,6 +17,7 @@ _ROPE_BASE_LOCAL = (
     "local_rope_theta", "rope_local_theta", "rope_theta_local", "swa_rope_theta",
     "rope_local_base_freq",
 )  # fmt: skip
+_PARTIAL = ("partial_rotary_factor", "rope_pct", "rope_percent", "rotary_pct")
 _MOST = (1 << 31) - 1
 """No count of a model reaches it; what is multiplied stays far below 2^64."""
 
@@ -138,15 +139,47 @@ class Config:
             {
                 "rope_theta": self.get(*_ROPE_BASE),
                 "rope_type": said.get("type"),
-                "partial_rotary_factor": self.get("partial_rotary_factor", "rope_pct"),
+                "partial_rotary_factor": self.get(*_PARTIAL),
                 "original_max_position_embeddings": self.get("original_max_position_embeddings"),
             }
         )
+
+    def kinds_of_layers(self) -> list[str]:
+        """Return what ``layer_types`` says of each layer.
+
+        Raises:
+            FormatError: It is missing, or not a list of a name for each layer.
+        """
+        found, layers = self.get("layer_types"), self.count("num_hidden_layers")
+        is_list = isinstance(found, list) and len(found) == layers
+        if is_list and all(isinstance(kind, str) for kind in found):
+            return list(found)
+        raise self.wrong(f"is not a list of names for {layers} layers", "layer_types")
 
     def wrong(self, what: str, *names: str) -> FormatError:
         """Return an error about the first of the fields that is there."""
         name = next((one for one in names if self.fields.get(one) is not None), names[0])
         return FormatError(what, source=self.source, field=shown(name))
+
+
+def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
+    """Return what transformers takes where a config.json is silent, as most decoders have it.
+
+    Args:
+        context: The most positions.
+        fields: What else, and what is not as usual.
+    """
+
+    def found(config: Config) -> Mapping[str, Any]:
+        return {
+            "max_position_embeddings": context,
+            "num_key_value_heads": config.get("num_attention_heads"),
+            "rope_theta": 10000.0,
+            "rms_norm_eps": 1e-6,
+            **fields,
+        }
+
+    return found
 
 
 def _text(value: object) -> str:

@@ -26,18 +26,37 @@ class Dims:
         keys: Metadata without the architecture's name in front, such as ``embedding_length``;
             ``vocab`` is the number of tokens.
         layer: Where a key has a value for each layer, that of this one counts.
+        shapes: Of the tensors that are there, in the folder or in the GGUF, by name; empty while
+            they are not known.
     """
 
     def __init__(
-        self, keys: Mapping[str, Any], own: Mapping[str, Callable[[Dims], int]], layer: int = 0
+        self,
+        keys: Mapping[str, Any],
+        own: Mapping[str, Callable[[Dims], int]],
+        layer: int = 0,
+        shapes: Mapping[str, tuple[int, ...]] = {},
     ) -> None:
         self.keys = keys
         self._own = own
         self.layer = layer
+        self.shapes = shapes
 
     def at(self, layer: int) -> Dims:
         """Return the sizes in another layer."""
-        return Dims(self.keys, self._own, layer)
+        return Dims(self.keys, self._own, layer, self.shapes)
+
+    def among(self, shapes: Mapping[str, tuple[int, ...]]) -> Dims:
+        """Return the sizes with the tensors that are there."""
+        return Dims(self.keys, self._own, self.layer, shapes)
+
+    def has(self, *names: str) -> bool:
+        """Tell whether a tensor of one of the names is there."""
+        return any(name in self.shapes for name in names)
+
+    def rows(self, *names: str) -> int:
+        """Return the first size of the first of the tensors that is there: no key says it."""
+        return next((self.shapes[one][0] for one in names if self.shapes.get(one)), 0)
 
     def key(self, name: str, default: int | None = None) -> int:
         """Return the value of a key.

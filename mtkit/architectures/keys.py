@@ -8,7 +8,7 @@ Source: llama.cpp, conversion/base.py (``TextModel.set_gguf_parameters``).
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
+
+
+TOKENIZER = "tokenizer."
+"""Keys that begin with it have no architecture's name in front."""
 
 
 class KeyRow(Record):
@@ -78,6 +82,29 @@ def without(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
     return tuple(row for row in rows if row.name not in names)
 
 
+def named(rows: tuple[KeyRow, ...], **fields: str) -> tuple[KeyRow, ...]:
+    """Return rows of which some are written to other fields of config.json.
+
+    Args:
+        rows: The rows.
+        fields: Key, with two underscores for each dot -> the field.
+    """
+    new = {name.replace("__", "."): field for name, field in fields.items()}
+    return tuple(
+        replace(row, field=new[row.name], back=None) if row.name in new else row for row in rows
+    )
+
+
+def picked(rows: tuple[KeyRow, ...], *names: str) -> tuple[KeyRow, ...]:
+    """Return the rows of the given keys alone."""
+    return tuple(row for row in rows if row.name in names)
+
+
+def replaced(rows: tuple[KeyRow, ...], *new: KeyRow) -> tuple[KeyRow, ...]:
+    """Return rows with others in place of those of the same keys."""
+    return (*without(rows, *(one.name for one in new)), *new)
+
+
 def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iterator[Key]:
     """Yield the keys that a config gives; a later row of a name counts.
 
@@ -88,7 +115,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():
         if value is not None:
-            is_whole = name.startswith("tokenizer.")
+            is_whole = name.startswith(TOKENIZER)
             yield Key(name if is_whole else f"{architecture}.{name}", kind, value)
 
 
@@ -96,6 +123,36 @@ def head_dim(config: Config) -> int:
     """Return the width of a head of attention."""
     heads = config.count("num_attention_heads", "n_head", "n_heads")
     return config.whole("head_dim") or config.count("hidden_size", "n_embd", "dim") // heads
+
+
+def rotary_dim(default: float) -> Callable[[Config], int]:
+    """Return what gives the part of a head that is rotated.
+
+    Args:
+        default: Part of a head where a config.json does not say it.
+    """
+
+    def value(config: Config) -> int:
+        part = config.rope().number("partial_rotary_factor")
+        if part is not None and not 0 <= part <= 1:
+            raise config.wrong(f"is {part}, not from 0 to 1", "partial_rotary_factor")
+        heads = config.count("num_attention_heads")
+        return int((default if part is None else part) * (config.count("hidden_size") // heads))
+
+    return value
+
+
+def rope_base_unless(usual: float) -> KeyRow:
+    """Return the row of rotary positions' base for a family whose converter does not write it.
+
+    llama.cpp takes 10000 where there is none.
+    """
+
+    def value(config: Config) -> float | None:
+        base = config.rope().number("rope_theta")
+        return None if base == usual else base
+
+    return computed("rope.freq_base", "f32", value, lambda value: {"rope_theta": value})
 
 
 _SCALING = {"linear": "linear", "yarn": "yarn", "su": "longrope", "longrope": "longrope"}

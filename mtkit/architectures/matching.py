@@ -6,7 +6,7 @@ shape is the one that the metadata say: else it is an error that names the tenso
 
 from __future__ import annotations
 
-from mtkit.architectures.table import EXPERT, LAYER
+from mtkit.architectures.table import COUNTS, LAYER
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, counted
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Architecture, Row
 
+_BUFFERS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+"""Ends of names of what older checkpoints hold though it is computed.
+
+Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 _NAMED = 3
 """How many tensors a message names."""
 _MOST = 1 << 16
@@ -121,17 +125,23 @@ def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Sh
         FormatError: The metadata do not say the sizes.
     """
     prefix = architecture.prefix
-    names = {name: name for name in shapes}
+    names: dict[str, str] = {}
+    for name in shapes:
+        names.setdefault(architecture.renamed(name) if architecture.renamed else name, name)
     # A model without its head is published without the name of the part that it is.
-    names.update({prefix + name: name for name in shapes if prefix and prefix + name not in shapes})
+    if prefix:
+        names.update({prefix + n: one for n, one in names.items() if prefix + n not in names})
+    dims = dims.among({name: shapes[one] for name, one in names.items()})
     found = _Found(shapes)
+    found.used.update(_held(architecture, _layers(dims, len(shapes))))
+    found.has_faults(tuple(sorted(found.used - shapes.keys())), ())
     for match in found.until_too_many(every_match(architecture, dims, len(shapes), len(shapes))):
         there = tuple(names[name] for name in match.folder if name in names)
         if there or not match.row.optional:
             missing = tuple(name for name in match.folder if name not in names)
             if not found.has_faults(missing, zip(there, match.folder_shapes, strict=False)):
                 found.matches.append(Match(match.row, match.dims, there, *_rest(match)))
-    return found.matched(architecture.drops)
+    return found.matched(architecture.drops + architecture.zeros)
 
 
 def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:
@@ -140,6 +150,7 @@ def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shap
     Raises:
         FormatError: The metadata do not say the sizes.
     """
+    dims = dims.among(shapes)
     found = _Found(shapes)
     found.used.update(one.name for one in architecture.generated)
     longest = max((max(shape, default=0) for shape in shapes.values()), default=0)
@@ -187,7 +198,7 @@ class _Found:
         if len(self._faults) >= _MOST_FAULTS:
             return Matched(tuple(self.matches), tuple(self._faults))
         left = (name for name in self._shapes if name not in self.used)
-        unknown = tuple(name for name in left if not name.endswith(drops))
+        unknown = tuple(name for name in left if not name.endswith((*_BUFFERS, *drops)))
         faults = (*self._faults, *(Fault("unknown", unknown),) * bool(unknown))
         return Matched(tuple(self.matches), faults)
 
@@ -206,7 +217,7 @@ def every_match(
     Raises:
         FormatError: The metadata do not say the sizes, or say one that cannot be meant.
     """
-    layers = _bounded(dims, "block_count", most_layers)
+    layers = _layers(dims, most_layers)
     for row in architecture.rows:
         is_of_layer = any(LAYER in name for name in row.gguf)
         for layer in range(layers if is_of_layer else 1):
@@ -216,18 +227,38 @@ def every_match(
 
 
 def _match(row: Row, dims: Dims, layer: int, most: int) -> Match:
-    experts = 1
-    if any(EXPERT in name for name in row.folder):
-        experts = _bounded(dims, "expert_count", most)
     folder = tuple(
-        name.replace(LAYER, str(layer)).replace(EXPERT, str(expert))
-        for name in row.folder
-        for expert in range(experts if EXPERT in name else 1)
+        name.replace(LAYER, str(layer))
+        for pattern in row.folder
+        for name in _each(pattern, dims, most)
     )
     gguf = tuple(name.replace(LAYER, str(layer)) for name in row.gguf)
     shapes = tuple(dims.shape(axes) for axes in row.axes)
     sources = row.change.sources(shapes, len(folder), dims)
     return Match(row, dims, folder, gguf, tuple(sources), shapes)
+
+
+def _each(name: str, dims: Dims, most: int) -> list[str]:
+    """Return the names of all experts, or heads, where a name stands for several."""
+    for part, key in COUNTS.items():
+        if part in name:
+            return [name.replace(part, str(one)) for one in range(_bounded(dims, key, most))]
+    return [name]
+
+
+def _layers(dims: Dims, most: int) -> int:
+    """Return how many layers there are; a decoder beside an encoder has a number of its own."""
+    decoder = "decoder_block_count"
+    layers = _bounded(dims, "block_count", most)
+    return max(layers, _bounded(dims, decoder, most)) if decoder in dims.keys else layers
+
+
+def _held(architecture: Architecture, layers: int) -> set[str]:
+    return {
+        one.folder.replace(LAYER, str(layer))
+        for one in architecture.held
+        for layer in range(layers)
+    }
 
 
 def _rest(match: Match) -> tuple[tuple[str, ...], tuple[Shape, ...], tuple[Shape, ...]]:

@@ -38,8 +38,9 @@ def llama_3_factors(config: Config, dims: Dims) -> Any:
     context = f32(rope.count("original_max_position_embeddings"))
     with np.errstate(all="ignore"):
         axis = np.arange(0, 2 * dims["rope/2"], 2, dtype=np.float32) / f32(dims["rope"])
-        waves = f32(2 * math.pi) / (f32(1) / base**axis)
-        smooth = (context / waves - low) / (high - low)
+        # torch divides a number by a tensor as it multiplies by the reciprocal.
+        waves = f32(2 * math.pi) * (f32(1) / (f32(1) / base**axis))
+        smooth = (context * (f32(1) / waves) - low) / (high - low)
         between = f32(1) / ((f32(1) - smooth) / factor + smooth)
     short, long = waves < context / high, waves > context / low
     return np.where(short, f32(1), np.where(long, factor, between)).astype(np.float32)

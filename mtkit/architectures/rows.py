@@ -20,11 +20,23 @@ NORMS = joined(
     row("input_layernorm", "attn_norm", "embd"),
     row("post_attention_layernorm", "ffn_norm", "embd"),
 )
+HEAD_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
+)
+"""Of queries and keys, head by head."""
+WIDE_NORMS = joined(
+    row("self_attn.q_norm", "attn_q_norm", "q", bias=False),
+    row("self_attn.k_norm", "attn_k_norm", "k", bias=False),
+)
+"""Of all queries, of all keys."""
 FEED_FORWARD = joined(
     row("mlp.gate_proj", "ffn_gate", "ff embd"),
     row("mlp.up_proj", "ffn_up", "ff embd"),
     row("mlp.down_proj", "ffn_down", "embd ff"),
 )
+UP_AND_DOWN = FEED_FORWARD[2:]
+"""A feed-forward part without a gate."""
 
 
 def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:

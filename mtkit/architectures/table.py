@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 WEIGHT, BIAS = ".weight", ".bias"
 LAYER, EXPERT = "{i}", "{e}"
 """Stand in a name for the number of a layer, of an expert."""
+COUNTS = {
+    EXPERT: "expert_count",
+    "{h}": "attention.head_count",
+    "{k}": "attention.head_count_kv",
+}
+"""What stands in a name for each of several tensors that are one in a GGUF -> the key of their
+number."""
 
 
 class Row(Record):
     """Tensors of a folder and the tensors of a GGUF that they become, in each layer.
 
     Attributes:
-        folder: Names in the folder; one with ``{e}`` stands for those of all experts.
+        folder: Names in the folder; one with ``{e}`` stands for those of all experts (``COUNTS``).
         gguf: Names in the GGUF.
         axes: Of each tensor of the GGUF.
         change: What becomes of the values.
@@ -61,6 +68,20 @@ class Generated(Record):
     values: Callable[[Config, Dims], Any]
 
 
+class Held(Record):
+    """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
+
+    Attributes:
+        key: Its whole name.
+        folder: Name of the tensors.
+        axes: Of a tensor: "1", or "" for a scalar.
+    """
+
+    key: str
+    folder: str
+    axes: Axes
+
+
 class Architecture(Record):
     """A class of models of transformers, as llama.cpp runs it.
 
@@ -73,8 +94,14 @@ class Architecture(Record):
         prefix: Stands in front of most names in the folder, and may be missing there.
         defaults: Fields that a config.json need not have, as transformers fills them in.
         drops: Ends of names in the folder that no GGUF has.
+        skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
+        told: Whether metadata are of this class, where one behind it has the same tensors.
         dims: Name of an axis -> its size, besides the usual ones.
         generated: Tensors that are computed from config.json.
+        held: Tensors whose values the metadata have.
+        renamed: From a name in a folder to the one that the rows have: what older files call it.
+        zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
+        adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
             tensors, which a function gives by name (None where there is none).
     """
@@ -87,8 +114,14 @@ class Architecture(Record):
     prefix: str = "model."
     defaults: Callable[[Config], Mapping[str, Any]] | None = None
     drops: tuple[str, ...] = ()
+    skips: Callable[[str, Config], bool] | None = None
+    told: Callable[[Dims], bool] | None = None
     dims: Mapping[str, Callable[[Dims], int]] = {}
     generated: tuple[Generated, ...] = ()
+    held: tuple[Held, ...] = ()
+    renamed: Callable[[str], str] | None = None
+    zeros: tuple[str, ...] = ()
+    adds_eos: bool = False
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
 
 
@@ -155,3 +188,16 @@ def where(layers: Callable[[Dims], bool], *rows: Rows) -> Rows:
 def joined(*rows: Rows) -> Rows:
     """Return rows one after the other."""
     return tuple(one for group in rows for one in group)
+
+
+def tied_head(name: str, config: Config) -> bool:
+    """Tell whether a tensor is a head that is the embedding once more."""
+    return name.endswith("lm_head.weight") and config.flag("tie_word_embeddings") is True
+
+
+def beyond_layers(name: str, config: Config) -> bool:
+    """Tell whether a tensor is of a layer behind the last one, which predicts further tokens."""
+    parts = name.split(".")
+    number = parts[2] if parts[:2] == ["model", "layers"] and len(parts) > 2 else ""
+    is_number = number.isdecimal() and len(number) < 10
+    return is_number and int(number) >= config.count("num_hidden_layers")

@@ -112,6 +112,10 @@ def _folder(path: str, asked: Asked) -> Report:
         seen |= {os.path.basename(name), *source.read}
         ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
     found.findings += folder.of_tokenizer(survey, ids)
+    if all(finding.rule.severity == "note" for finding in found.findings):
+        found.findings += folder.of_conversion(survey) if survey.tensors else ()
+    else:
+        found.skipped.append(("conversion", "it was not tried"))
     found.skipped = [*dict.fromkeys((*found.skipped, *folder.left_out(survey, seen)))]
     return found.report("folder")
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures import of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
+from mtkit.architectures.keys import keys_of
 from mtkit.architectures.matching import match_folder
 from mtkit.base.binary import Source, map_file
 from mtkit.base.escape import quoted, shown
 from mtkit.base.rules import Finding, Rule
 from mtkit.check.report import MOST_OF_A_SURVEY
-from mtkit.checkpoints import model_folder, safetensors
+from mtkit.checkpoints import model_folder, safetensors, sentence_pooling
 from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
-from mtkit.conversion.model_vocabulary import SENTENCEPIECE, model_vocabulary
-from mtkit.conversion.whole_model import dims_of
+from mtkit.conversion.model_vocabulary import SENTENCEPIECE
+from mtkit.conversion.whole_model import dims_of, prepare
 from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.values import DTYPES
-from mtkit.gguf.writer import Key
 from mtkit.sources.locate import TOKENIZER, in_folder
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mtkit.architectures import Architecture
     from mtkit.architectures.matching import Fault
     from mtkit.checkpoints.folder_survey import Survey
+    from mtkit.gguf.writer import Key
 
 ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures")
 FIELD = Rule("folder-field", "error", TRANSFORMERS, model_folder.CONFIG)
@@ -97,6 +99,11 @@ def findings(survey: Survey) -> Iterator[Finding]:
         yield Finding(ARCHITECTURE, error.field, error.what, None, error.hint, source)
         return
     config = Config(survey.config, source)
+    try:
+        pooling = {SENTENCE_POOLING: sentence_pooling.of_folder(survey.path)}
+        config = Config({**survey.config, **pooling}, source)
+    except MtkitError as error:
+        yield _of_config(error)
     keys: list[Key] = []
     yield from _keys(architecture, config, keys)
     if any(finding.rule is QUANTIZED for finding in survey.findings) or not survey.files:
@@ -104,7 +111,7 @@ def findings(survey: Survey) -> Iterator[Finding]:
     for name, stored in survey.tensors.items():
         kind = stored.weight.type
         if kind not in DTYPES and kind in safetensors.BITS:
-            what = f"is of type {kind}, which is not converted"
+            what = f"is of type {kind}, which mtkit does not convert"
             yield Finding(TYPE, f"tensor {quoted(name)}", what, source=stored.path)
     yield from _tensors(survey, architecture, config, keys)
 
@@ -116,17 +123,17 @@ def _keys(architecture: Architecture, config: Config, keys: list[Key]) -> Iterat
             config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
         except MtkitError as error:
             yield _of_config(error)
-    said = set()
+    said, sound = set(), []
     for row in architecture.keys:
         try:
-            value = row.value(config)
+            row.value(config)
         except MtkitError as error:
             if str(error) not in said:
                 said.add(str(error))
                 yield _of_config(error)
         else:
-            if value is not None:
-                keys.append(Key(f"{architecture.name}.{row.name}", row.type, value))
+            sound.append(row)
+    keys += keys_of(architecture.name, tuple(sound), config)
 
 
 def _of_config(error: MtkitError) -> Finding:
@@ -138,7 +145,12 @@ def _tensors(
     survey: Survey, architecture: Architecture, config: Config, keys: Collection[Key]
 ) -> Iterator[Finding]:
     source = os.path.join(survey.path, model_folder.CONFIG)
-    shapes = {name: one.weight.shape for name, one in survey.tensors.items()}
+    skips = architecture.skips
+    shapes = {
+        name: one.weight.shape
+        for name, one in survey.tensors.items()
+        if skips is None or not skips(name, config)
+    }
     try:
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         matched = match_folder(architecture, dims, shapes)
@@ -205,26 +217,26 @@ def of_tokenizer(survey: Survey, ids: int | None) -> Iterator[Finding]:
         survey: Of the folder.
         ids: Of the tokenizer; None: it is damaged, or there is none.
     """
-    source = os.path.join(survey.path, model_folder.CONFIG)
     wanted = survey.config.get("vocab_size")
     if type(wanted) is int and ids is not None and ids > wanted:
+        source = os.path.join(survey.path, model_folder.CONFIG)
         what = f"is {wanted}, the tokenizer has {ids} ids"
         yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
-        return
-    if type(wanted) is not int:
-        return
     if not tokenizers_of(survey.path):
         what = "there is none in the folder"
         yield Finding(NO_TOKENIZER, NO_TOKENIZER.field, what, source=survey.path)
-    if ids is None:
-        return
-    from mtkit.formats.contract import WriteOptions
 
+
+def of_conversion(survey: Survey) -> Iterator[Finding]:
+    """Yield what conversion refuses, where nothing else is wrong: no weight is read."""
     try:
-        model_vocabulary(survey.path, Config(survey.config, source), wanted, WriteOptions())
+        prepare(survey.path)
     except MtkitError as error:
-        field = error.field or NO_TOKENIZER.field
-        yield Finding(NO_TOKENIZER, field, error.what, error.offset, error.hint, error.source)
+        if error.source not in tokenizers_of(survey.path):
+            yield _of_config(error)
+        else:
+            field = error.field or NO_TOKENIZER.field
+            yield Finding(NO_TOKENIZER, field, error.what, error.offset, error.hint, error.source)
 
 
 def left_out(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]:

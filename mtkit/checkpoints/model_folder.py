@@ -72,8 +72,10 @@ class ModelFolder(Record):
 
 def sniff(path: str) -> bool:
     """Tell by a config.json with weights beside it."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    return CONFIG in names and (INDEX in names or any(map(is_weights, names)))
+    if not os.path.isfile(os.path.join(path, CONFIG)):
+        return False
+    has_index = os.path.isfile(os.path.join(path, INDEX))
+    return has_index or bool(_files(path) or _pickles(path))
 
 
 def is_weights(name: str) -> bool:
@@ -115,7 +117,7 @@ def read_json(path: str) -> dict[str, Any]:
 
     data = Source.open(path).data
     try:
-        found = json.loads(bytes(data)) if len(data) <= _MOST_JSON_BYTES else None
+        found = json.loads(str(data, "utf-8")) if len(data) <= _MOST_JSON_BYTES else None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -149,6 +151,11 @@ def _weights(path: str) -> list[str]:
     """
     if os.path.isfile(os.path.join(path, INDEX)):
         return sorted(_indexed(os.path.join(path, INDEX)))
+    return _files(path)
+
+
+def _files(path: str) -> list[str]:
+    """Return the names of the files that are called like weights."""
     names = sorted(os.listdir(path))
     if WEIGHTS in names:
         return [WEIGHTS]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_BYTES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 _UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
 """After a number of tokens; those of a context are powers of two."""
 
@@ -119,6 +120,21 @@ def whole(given: str | int) -> int:
         return int(number) * unit
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a whole number, nor one as 8k") from None
+
+
+def n_bytes(text: str, option: str) -> int:
+    """Return a size: 2G is 2 000 000 000 bytes, 2Gi 2^31.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from mtkit.errors import UsageError
+
+    digits = text.rstrip("KMGBiIkmgb")
+    unit = text[len(digits) :].upper().removesuffix("B")
+    if not digits.isascii() or not digits.isdigit() or unit not in _BYTES or int(digits) == 0:
+        raise UsageError(f"{option} {text!r} is not a size", hint="as 2G, 500M or 1Gi")
+    return int(digits) * _BYTES[unit]
 
 
 def _fetched(given: str | int) -> int:

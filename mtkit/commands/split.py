@@ -6,12 +6,10 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.options import AS_JSON, application, n_bytes
 
 app = application()
 merging = application()
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
 
 
 @app.command()
@@ -63,7 +61,7 @@ def split(
     source = open_gguf(file)
     drafts = cut(
         source,
-        max_bytes=None if max_size is None else _bytes(max_size),
+        max_bytes=None if max_size is None else n_bytes(max_size, "--max-size"),
         max_tensors=max_tensors,
         first_without_tensors=no_tensor_first,
     )
@@ -116,14 +114,3 @@ def merge(
     for part in all_files(first):
         warn_of_dropped(part, () if part is first else own_keys(part, first))
     write(files, "mtkit.merge/1", dry_run=dry_run, force=force, as_json=as_json)
-
-
-def _bytes(text: str) -> int:
-    """Return a size: 2G is 2 000 000 000 bytes, 2Gi 2^31."""
-    from mtkit.errors import UsageError
-
-    digits = text.rstrip("KMGBiIkmgb")
-    unit = text[len(digits) :].upper().removesuffix("B")
-    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) == 0:
-        raise UsageError(f"--max-size {text!r} is not a size", hint="as 2G, 500M or 1Gi")
-    return int(digits) * _UNITS[unit]

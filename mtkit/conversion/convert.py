@@ -31,6 +31,24 @@ NAMED = 5
 """How many of them a message names."""
 
 
+class Model(Record):
+    """What was written of a whole model.
+
+    Attributes:
+        architecture: As a GGUF calls it.
+        type: Of its matrices.
+        tensors: How many it has.
+        parameters: Elements of all of them.
+        notes: What happened to it on the way.
+    """
+
+    architecture: str
+    type: str
+    tensors: int
+    parameters: int
+    notes: tuple[str, ...] = ()
+
+
 class Conversion(Record):
     """What a conversion did.
 
@@ -42,6 +60,7 @@ class Conversion(Record):
         assumptions: What reader and writer supplied.
         verified: One entry for each reading.
         sizes: Named sizes in bytes ("total", and "base" and "extension" where there are two parts).
+        model: Of a whole model what there is besides its tokenizer.
     """
 
     path: str
@@ -51,6 +70,7 @@ class Conversion(Record):
     assumptions: tuple[str, ...]
     verified: tuple[Verified, ...]
     sizes: tuple[tuple[str, int], ...]
+    model: Model | None = None
 
 
 def convert(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints.folder_survey import survey
-from mtkit.conversion.whole_model import draft_of, plan_of
+from mtkit.conversion.whole_model import plan_of, prepare
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.gguf.draft import Draft
@@ -99,12 +99,11 @@ def folder_report(path: str) -> FolderReport:
 
 def _draft(plan: Plan) -> tuple[Draft, MtkitError | None]:
     """Return the GGUF in the making; without a tokenizer where there is none that it can hold."""
-    tensors = plan.tensors()
     try:
-        return draft_of(plan, tensors, allow_loss=LOSS_CODES)[0], None
+        return prepare(plan.folder.path, plan.type, allow_loss=LOSS_CODES).draft, None
     except MtkitError as error:
         architecture = Key("general.architecture", "string", plan.architecture.name)
-        return Draft([architecture, *plan.keys], tensors), error
+        return Draft([architecture, *plan.keys], plan.tensors()), error
 
 
 def header_source(name: str, draft: Draft) -> Source:

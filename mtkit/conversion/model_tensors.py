@@ -49,10 +49,12 @@ def type_of(name: str, shape: Shape, wanted: TensorType) -> TensorType:
         shape: Slowest axis first.
         wanted: Type of the file's matrices.
     """
+    if len(shape) <= 1 or not name.endswith(".weight") or name.endswith("_norm.weight"):
+        return F32
     kind = name.removesuffix(".weight")
     if kind.startswith("blk."):
         kind = kind.split(".", 2)[2]
-    if len(shape) <= 1 or kind == name or name.endswith("_norm.weight") or kind in KEPT_EXACT:
+    if kind in KEPT_EXACT:
         return F32
     # A row that no block fits stays whole.
     return F16 if shape[-1] % wanted.block else wanted

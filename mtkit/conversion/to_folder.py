@@ -10,12 +10,15 @@ from math import prod
 
 from mtkit.architectures import of_name
 from mtkit.architectures.dims import Dims
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_gguf
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
+from mtkit.conversion import held
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.types import STRING
 from mtkit.gguf.values import F32, decoded, stored
 
 TYPE_CHECKING = False
@@ -75,6 +78,8 @@ def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
     for architecture in known:
         dims = Dims(keys, architecture.dims)
         try:
+            if architecture.told is not None and not architecture.told(dims):
+                continue
             matches = tuple(of_gguf(architecture, dims, shapes))
         except FormatError as found:
             error = error or found
@@ -90,13 +95,18 @@ def sizes(
     """Return the metadata of a model without the architecture's name in front, and its tokens."""
     start = f"{architecture}."
     found = {
-        name.removeprefix(start): list(value.numbers()) if isinstance(value, GgufArray) else value
+        name.removeprefix(start): _list(value) if isinstance(value, GgufArray) else value
         for name, value in metadata.items()
         if name.startswith(start)
+        or (name.startswith(TOKENIZER) and not isinstance(value, GgufArray))
     }
     tokens = metadata.get(TOKENS)
     table = shapes.get(EMBEDDING, (0,))
     return {**found, "vocab": len(tokens) if isinstance(tokens, GgufArray) else table[0]}
+
+
+def _list(array: GgufArray) -> list[Any]:
+    return list(array if array.element is STRING else array.numbers())
 
 
 def _kind(file: GgufFile, kind: str) -> str:
@@ -162,6 +172,7 @@ def new_weights(
 ) -> Iterator[NewWeight]:
     """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
     wanted = TYPES[plan.type]
+    yield from held.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
     for match in plan.matches:
         found = (plan.file.names[name] for name in match.gguf)
         sources = [

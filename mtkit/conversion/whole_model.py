@@ -11,34 +11,37 @@ import os
 from math import prod
 
 from mtkit.architectures import of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_folder
+from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import model_folder
-from mtkit.conversion import model_keys
+from mtkit.checkpoints import model_folder, sentence_pooling
+from mtkit.conversion import held, model_keys
+from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
 from mtkit.conversion.model_vocabulary import model_vocabulary
 from mtkit.conversion.targets import make_folder
-from mtkit.errors import MtkitError
+from mtkit.errors import MtkitError, UnsupportedError
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.shard_files import cut, numbered
-from mtkit.gguf.values import F32, stored
+from mtkit.gguf.values import DTYPES, F32, stored
 from mtkit.gguf.writer import Key, NewTensor
 from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.matching import Match
-    from mtkit.checkpoints.model_folder import ModelFolder
+    from mtkit.checkpoints.model_folder import ModelFolder, Stored
     from mtkit.conversion.model_vocabulary import ModelVocabulary
-    from mtkit.conversion.verify import Verified
-    from mtkit.formats.contract import Loss, WriteOptions
+    from mtkit.formats.contract import WriteOptions
 
 NAME = "general.name"
 
@@ -88,10 +91,15 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
-        config = Config(folder.config, source)
+        pooling = sentence_pooling.of_folder(path)
+        config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
             config = config.with_defaults(architecture.defaults(config))
-        shapes = {name: one.weight.shape for name, one in folder.tensors.items()}
+        shapes = {
+            name: one.weight.shape
+            for name, one in folder.tensors.items()
+            if architecture.skips is None or not architecture.skips(name, config)
+        }
         if kind == "auto":
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
@@ -101,37 +109,75 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         dims = dims_of(architecture, keys, vocab)
         generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
+        _refuse_types(folder.tensors[name] for match in matches for name in match.folder)
+        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
     return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
 
 
-class ModelConversion(Record):
-    """What the conversion of a model did.
+class Prepared(Record):
+    """A GGUF that is to be written.
 
     Attributes:
-        path: The file written; the first of several.
-        paths: All of them.
-        architecture: Of the model, as a GGUF calls it.
-        type: Of its matrices.
-        tensors: How many it has.
-        parameters: Elements of all of them.
-        n_bytes: Of all files.
-        losses: What the GGUF does not hold of the tokenizer's files.
-        assumptions: What was supplied.
-        verified: How the tokenizer compares with its source.
+        plan: How the folder becomes it.
+        draft: What it holds; tensors are made as they are written.
+        vocabulary: Its tokenizer, which is proved.
     """
 
-    path: str
-    paths: tuple[str, ...]
-    architecture: str
-    type: str
-    tensors: int
-    parameters: int
-    n_bytes: int
-    losses: tuple[Loss, ...]
-    assumptions: tuple[str, ...]
-    verified: tuple[Verified, ...]
+    plan: Plan
+    draft: Draft
+    vocabulary: ModelVocabulary
+
+    def conversion(self, paths: Sequence[str]) -> Conversion:
+        """Return what was done, once the files are there."""
+        tensors = self.draft.tensors.values()
+        parameters = sum(prod(one.shape) for one in tensors)
+        return Conversion(
+            paths[0],
+            tuple(paths),
+            "gguf",
+            self.vocabulary.losses,
+            self.vocabulary.assumptions,
+            self.vocabulary.verified,
+            (("total", sum(map(os.path.getsize, paths))),),
+            Model(self.plan.architecture.name, self.plan.type.upper(), len(tensors), parameters),
+        )
+
+
+def prepare(
+    path: str,
+    kind: str = "auto",
+    *,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> Prepared:
+    """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
+    from mtkit.formats.contract import WriteOptions
+
+    plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
+
+    def told(size: int) -> None:
+        done[0] += size
+        progress(done[0], total)
+
+    tensors = plan.tensors(told)
+    total = sum(one.n_bytes for one in tensors)
+    about = model_keys.about(path, tensors, options.name or None)
+    name = next(str(key.value) for key in about if key.name == NAME)
+    vocabulary = model_vocabulary(
+        path, plan.config, plan.vocab, replace(options, name=name), allow_loss
+    )
+    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
+    name = vocabulary.name or name
+    named = [Key(NAME, "string", name) if key.name == NAME else key for key in about]
+    architecture = Key("general.architecture", "string", plan.architecture.name)
+    keys = [architecture, *named, *plan.keys, *vocabulary.keys]
+    return Prepared(plan, Draft(keys, tensors), vocabulary)
 
 
 def convert_model(
@@ -144,7 +190,7 @@ def convert_model(
     options: WriteOptions | None = None,
     force: bool = False,
     progress: Callable[[int, int], object] = lambda *_: None,
-) -> ModelConversion:
+) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
     Args:
@@ -166,63 +212,22 @@ def convert_model(
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    plan = plan_of(path, kind)
-    done = [0]
-
-    def told(size: int) -> None:
-        done[0] += size
-        progress(done[0], total)
-
-    tensors = plan.tensors(told)
-    total = sum(one.n_bytes for one in tensors)
-    draft, vocabulary = draft_of(plan, tensors, options, allow_loss)
-    drafts = [draft] if max_bytes is None else cut(draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
-    target = _target(path, plan.type, dst)
-    names = [target] if max_bytes is None else numbered(target, len(drafts))
+    made = prepare(path, kind, allow_loss=allow_loss, options=options, progress=progress)
+    target = target_of(path, made.plan.type, dst)
+    drafts, names = [made.draft], [target]
+    if max_bytes is not None:
+        drafts = cut(made.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
+        names = numbered(target, len(drafts))
     make_folder(dst, target)
     # A set is looked for by its first file.
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
-    progress(total, total)
-    return ModelConversion(
-        names[0],
-        tuple(names),
-        plan.architecture.name,
-        plan.type,
-        len(tensors),
-        sum(prod(one.shape) for one in tensors),
-        sum(map(os.path.getsize, names)),
-        vocabulary.losses,
-        vocabulary.assumptions,
-        vocabulary.verified,
-    )
+    progress(1, 1)
+    return made.conversion(names)
 
 
-def draft_of(
-    plan: Plan,
-    tensors: list[NewTensor],
-    options: WriteOptions | None = None,
-    allow_loss: Collection[str] = (),
-) -> tuple[Draft, ModelVocabulary]:
-    """Return the GGUF that a folder becomes, and its tokenizer.
-
-    Raises:
-        MtkitError: As ``convert_model`` says of the tokenizer.
-    """
-    from mtkit.formats.contract import WriteOptions
-
-    options = options or WriteOptions()
-    about = model_keys.about(plan.folder.path, tensors, options.name or None)
-    name = next(str(key.value) for key in about if key.name == NAME)
-    vocabulary = model_vocabulary(
-        plan.folder.path, plan.config, plan.vocab, replace(options, name=name), allow_loss
-    )
-    named = [Key(NAME, "string", vocabulary.name) if key.name == NAME else key for key in about]
-    architecture = Key("general.architecture", "string", plan.architecture.name)
-    return Draft([architecture, *named, *plan.keys, *vocabulary.keys], tensors), vocabulary
-
-
-def _target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
+def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
+    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it."""
     stem = os.path.basename(os.path.abspath(path))
     folder = path
     if hub.holds(path):
@@ -239,8 +244,35 @@ def _target(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
 def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Dims:
     """Return the sizes of a model."""
     start = f"{architecture.name}."
-    found = {key.name.removeprefix(start): key.value for key in keys if key.name.startswith(start)}
+    found = {
+        key.name.removeprefix(start): key.value
+        for key in keys
+        if key.name.startswith((start, TOKENIZER))
+    }
     return Dims({**found, "vocab": vocab}, architecture.dims)
+
+
+def _refuse_types(tensors: Iterable[Stored]) -> None:
+    """Refuse numbers that only the program which wrote them understands.
+
+    Raises:
+        UnsupportedError: There are some.
+    """
+    for one in tensors:
+        if one.weight.type not in DTYPES:
+            what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
+            hint = "take the model in BF16, F16 or F32"
+            field = f"tensor {quoted(one.weight.name)}"
+            raise UnsupportedError(what, source=one.path, field=field, hint=hint)
+
+
+def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:
+    import numpy as np
+
+    for name, one in folder.tensors.items():
+        if name.endswith(architecture.zeros) and np.frombuffer(one.data, np.uint8).any():
+            what = f"is not zero, and llama.cpp has no such tensor in a {architecture.name} model"
+            raise UnsupportedError(what, field=f"tensor {quoted(name)}")
 
 
 def _generated(architecture: Architecture, config: Config, dims: Dims) -> Iterator[NewTensor]:

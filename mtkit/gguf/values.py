@@ -105,14 +105,16 @@ def decoded(data: Any, dtype: str) -> Any:
 
     try:
         kind = gguf.GGMLQuantizationType[dtype]
-        blocks = data.reshape(-1, _block_bytes(dtype))
-        return gguf.dequantize(blocks, kind).reshape(-1)
+        return gguf.dequantize(data.reshape(-1, _block_bytes(dtype)), kind).reshape(-1)
     except (KeyError, NotImplementedError):
-        raise UnsupportedError(f"{dtype} cannot be dequantized") from None
+        raise UnsupportedError(f"{dtype} cannot be turned into floats") from None
 
 
 def _block_bytes(dtype: str) -> int:
-    return next(one.block_bytes for one in TENSOR_TYPES.values() if one.name == dtype)
+    for kind in TENSOR_TYPES.values():
+        if kind.name == dtype:
+            return kind.block_bytes
+    raise UnsupportedError(f"{dtype} cannot be turned into floats")
 
 
 def converted(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer]:

@@ -36,6 +36,8 @@ TOKENIZER_FILES = (
     "*.mtok",
 )
 """What ``download`` fetches: all that a tokenizer is read from, and no weights."""
+MODEL_FILES = ("model*.safetensors", "model.safetensors.index.json", "README.md")
+"""What it fetches besides of a whole model."""
 
 
 def parse(name: str) -> tuple[str, str] | None:
@@ -107,8 +109,8 @@ def name_of(path: str) -> str:
     return folder.partition(os.sep)[0].removeprefix("models--").rpartition("--")[2]
 
 
-def download(name: str) -> str:
-    """Fetch the files of a tokenizer into the cache; return their folder.
+def download(name: str, *, weights: bool = False) -> str:
+    """Fetch the files of a tokenizer, or of a whole model, into the cache; return their folder.
 
     Raises:
         MissingExtra: The hub's client is not installed.
@@ -126,7 +128,9 @@ def download(name: str) -> str:
     repository, revision = parsed
     try:
         folder: str = snapshot_download(
-            repository, revision=revision, allow_patterns=list(TOKENIZER_FILES)
+            repository,
+            revision=revision,
+            allow_patterns=[*TOKENIZER_FILES, *(MODEL_FILES if weights else ())],
         )
     except Exception as error:  # noqa: BLE001  the client's errors have several roots; all say why
         what = str(error).split("\n")[0][:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""``mtkit convert``: a tokenizer into another format, with what is lost named."""
+"""``mtkit convert``: a tokenizer, or a whole model, into another format; what is lost is named."""
 
 from __future__ import annotations
 
@@ -23,10 +23,18 @@ def _written() -> list[str]:
     """Names of the formats that can be written, for shell completion."""
     from mtkit.formats import FORMATS, get_format
 
-    return [name for name in FORMATS if hasattr(get_format(name), "write")]
+    return [*(name for name in FORMATS if hasattr(get_format(name), "write")), "hf-model"]
 
 
-@app.command(cls=spelled(to="--format --output-format"))
+def _types() -> list[str]:
+    """Names of the types of a model's matrices, for shell completion."""
+    from mtkit.conversion.model_tensors import TYPES
+    from mtkit.llm.quantization import TYPES as QUANTIZED
+
+    return ["auto", *TYPES, *QUANTIZED]
+
+
+@app.command(cls=spelled(to="--format --output-format", kind="--outtype", target="--outfile"))
 def convert(
     source: Annotated[
         str | None, typer.Argument(metavar="SRC", help="File or folder; none: the default.")
@@ -40,6 +48,24 @@ def convert(
             "--to", metavar="NAME", help="Format; see mtkit formats.", autocompletion=_written
         ),
     ] = "",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            metavar="NAME",
+            autocompletion=_types,
+            help="Of a model's matrices: auto, f32, f16, bf16, q8_0, or as mtkit quantize.",
+        ),
+    ] = "auto",
+    vocab_only: Annotated[
+        bool, typer.Option("--vocab-only", help="Of a model folder the tokenizer alone.")
+    ] = False,
+    split_max_size: Annotated[
+        str | None,
+        typer.Option(
+            "--split-max-size", metavar="N", help="Bytes of a model in a file: 2G, 500M, 1Gi."
+        ),
+    ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option("--tokenizer", metavar="FILE", help="SRC is a llama2.c model; its tokenizer."),
@@ -83,7 +109,11 @@ def convert(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every loss.")] = False,
 ) -> None:
-    """Convert a tokenizer to another format, and prove it on some 200 texts before writing.
+    """Convert a tokenizer or a whole model, and prove the result before writing it.
+
+    A folder with config.json and safetensors becomes a GGUF that llama.cpp runs, and --to hf-model
+    makes such a folder of a GGUF. Everything else is a tokenizer, which is compared with its source
+    on some 200 texts.
 
     Without --to the name of DST says the format: x.gguf, tokenizer.json, x.mtok …
     DST without a suffix is a folder where several files are written, as for hf.
@@ -95,6 +125,8 @@ def convert(
 
     \b
     Examples:
+      mtkit convert ./Qwen3-0.6B --to gguf --type q8_0
+      mtkit convert model.gguf --to hf-model -o folder/
       mtkit convert tokenizer.model --to mtok
       mtkit convert ORG/NAME vocab.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
@@ -133,17 +165,13 @@ def convert(
         extension=not no_extension,
         values=tuple(choices),
     )
-    done = _run(
-        source,
-        tokenizer,
-        target,
-        to,
-        allowed,
-        options,
-        encoding=encoding,
-        force=force,
+    done = _model(
+        source, target, to, kind, allowed, options, split_max_size, force=force,
+        download=download, vocab_only=vocab_only or tokenizer is not None,
+    ) or _run(
+        source, tokenizer, target, to, allowed, options, encoding=encoding, force=force,
         download=download,
-    )
+    )  # fmt: skip
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
@@ -156,6 +184,45 @@ def convert(
     elif not quiet:
         lines = report.report_lines(done, verbose=verbose)
         output.write("".join(f"{line}\n" for line in lines))
+
+
+def _model(
+    source: str | None,
+    target: str | None,
+    to: str,
+    kind: str,
+    allow_loss: tuple[str, ...],
+    options: WriteOptions,
+    split_max_size: str | None,
+    *,
+    force: bool,
+    download: bool,
+    vocab_only: bool,
+) -> Conversion | None:
+    """Convert a whole model; None where what is named is a tokenizer."""
+    from mtkit.commands.convert import model
+    from mtkit.commands.options import n_bytes
+    from mtkit.errors import UsageError
+
+    most = None if split_max_size is None else n_bytes(split_max_size, "--split-max-size")
+    if to == "hf-model":
+        from mtkit.commands.named import model_named
+
+        return model.to_folder(
+            model_named(source), target, kind, max_bytes=most, allow_loss=allow_loss,
+            options=options, force=force,
+        )  # fmt: skip
+    folder = None
+    if to == "gguf" and source not in (None, "-") and not vocab_only:
+        folder = model.folder_named(str(source), download=download)
+    if folder is None:
+        given = {"--type": kind != "auto", "--split-max-size": most is not None}
+        for option in (name for name, is_given in given.items() if is_given):
+            raise UsageError("is of a model folder that becomes a GGUF", field=option)
+        return None
+    return model.to_gguf(
+        folder, target, kind, max_bytes=most, allow_loss=allow_loss, options=options, force=force
+    )
 
 
 def _run(

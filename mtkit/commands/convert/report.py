@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtkit.conversion.convert import Conversion
+    from mtkit.conversion.convert import Conversion, Model
     from mtkit.conversion.verify import Verified
     from mtkit.formats.contract import Loss
 
@@ -18,6 +18,8 @@ MOST_LOSSES = 3
 
 def document(done: Conversion) -> dict[str, object]:
     """Return a conversion as a JSON document."""
+    from mtkit.base.record import fields
+
     return {
         "schema": "mtkit.convert/1",
         "output": done.path,
@@ -41,6 +43,7 @@ def document(done: Conversion) -> dict[str, object]:
             for one in done.verified
         ],
         "sizes": dict(done.sizes),
+        "model": done.model and {name: getattr(done.model, name) for name in fields(done.model)},
     }
 
 
@@ -69,6 +72,9 @@ def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
     sizes = dict(done.sizes)
     lines = [f"{printable(done.path)}\twritten, {grouped(sizes['total'])} bytes"]
     lines += [f"  beside it\t{printable(path)}" for path in done.paths[1:]]
+    if done.model is not None:
+        lines.append(f"  model\t{model_text(done.model)}")
+        lines += [f"  note\t{text}" for text in done.model.notes]
     lines += [f"  assumed\t{text}" for text in done.assumptions]
     lines += loss_lines("lost", done.losses, verbose=verbose)
     for one in done.verified:
@@ -78,6 +84,12 @@ def report_lines(done: Conversion, *, verbose: bool) -> list[str]:
         base, extension = (grouped(sizes[name]) for name in ("base", "extension"))
         lines.append(f"  size\tbase {base} bytes, extension {extension} bytes")
     return lines
+
+
+def model_text(model: Model) -> str:
+    """Return what was written of a model in a line."""
+    tensors = f"{grouped(model.tensors)} tensors"
+    return f"{model.architecture}, {grouped(model.parameters)} parameters, {tensors}, {model.type}"
 
 
 def verdict(one: Verified) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands import output
-from mtkit.commands.convert.report import loss_lines, verdict
+from mtkit.commands.convert.report import loss_lines, model_text, verdict
 from mtkit.commands.terminal import Screen, count, joined, part, size, sticky, token_text
 
 TYPE_CHECKING = False
@@ -30,8 +30,11 @@ def show(done: Conversion, *, verbose: bool) -> None:
     parts = joined([size(sizes["total"]), _equal(main)])
     screen.verdict(part("name", done.path), output.Escaped("   "), *parts, good=True)
     rows: list[tuple[str, list[object]]] = [
+        ("  model", [model_text(done.model)] if done.model else []),
         ("  beside it", joined([part("name", path) for path in done.paths[1:]], ", ")),
     ]
+    for text in done.model.notes if done.model else ():
+        rows.append(("  note", [text]))
     for text in done.assumptions:
         rows.append(("  assumed", [text]))
     for one in others:

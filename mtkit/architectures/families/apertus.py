@@ -1,0 +1,60 @@
+"""Apertus: Llama without the gate, with xIELU, whose numbers of each layer are metadata in a GGUF.
+
+Source: llama.cpp, conversion/llama.py (``ApertusModel``); transformers, models/apertus.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.families import llama
+from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, UP_AND_DOWN, attention
+from mtkit.architectures.table import Architecture, Held, block, joined, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+
+_SHAPES = {"alpha_n": "1", "alpha_p": "1", "beta": "", "eps": ""}
+
+
+def defaults(config: Config) -> Mapping[str, Any]:
+    """Return what transformers takes where a config.json does not say it."""
+    silent = not {"rope_scaling", "rope_parameters"} & config.fields.keys()
+    scaling = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    return {
+        **llama.defaults(config),
+        "max_position_embeddings": 65536,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 12000000.0,
+        **({"rope_scaling": scaling} if silent else {}),
+    }
+
+
+APERTUS = Architecture(
+    "apertus",
+    ("ApertusForCausalLM",),
+    "apertus",
+    llama.KEYS,
+    joined(
+        EMBEDDINGS,
+        OUTPUT,
+        block(
+            "model.layers.{i}.",
+            row("attention_layernorm", "attn_norm", "embd", bias=False),
+            attention(),
+            row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
+            row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
+            row("feedforward_layernorm", "ffn_norm", "embd", bias=False),
+            UP_AND_DOWN,
+        ),
+    ),
+    defaults=defaults,
+    generated=(llama.LLAMA_3,),
+    held=tuple(
+        Held(f"xielu.{name}", f"model.layers.{{i}}.mlp.act_fn.{name}", axes)
+        for name, axes in _SHAPES.items()
+    ),
+    config=lambda dims, tensor: {**llama.config(dims, tensor), "hidden_act": "xielu"},
+)

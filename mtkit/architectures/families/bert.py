@@ -1,0 +1,239 @@
+"""BERT, RoBERTa, XLM-RoBERTa, DistilBERT: encoders for embeddings, and with a classifier on top.
+
+A GGUF has no pooler and no head that predicts tokens. RoBERTa's first two positions stand for
+padding and stay out, too: they come back as zeros.
+
+Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert, models/roberta.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import SAME, Behind
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.keys import (
+    DECODER,
+    always,
+    computed,
+    named,
+    replaced,
+    u32,
+    without,
+)
+from mtkit.architectures.table import Architecture, block, joined, row, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.changes import Change
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.table import Rows
+
+PADDING = 2
+"""Positions of RoBERTa begin behind the id of padding, which is 1."""
+LABELS = "classifier.output_labels"
+TYPES = "tokenizer.ggml.token_type_count"
+MODEL = "tokenizer.ggml.model"
+_HEADS = ("pooler.dense.", "cls.predictions.", "cls.seq_relationship.", "lm_head.", "vocab_")
+_ENDS = {".gamma": ".weight", ".beta": ".bias"}
+"""What the oldest checkpoints call weight and bias of a norm."""
+
+
+def _renamed_norm(name: str) -> str:
+    for old, new in _ENDS.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _renamed(name: str) -> str:
+    name = _renamed_norm(name)
+    for start in ("bert.", "roberta.", "distilbert."):
+        name = name.removeprefix(start)
+    return name
+
+
+def _skips(name: str, config: Config) -> bool:
+    name = _renamed(name)
+    return name.startswith(_HEADS) or name == "embeddings.position_ids"
+
+
+def _labels(config: Config) -> list[str] | None:
+    found = config.get("id2label")
+    if not isinstance(found, dict) or not found:
+        return None
+    ordered = (found.get(str(number)) for number in range(len(found)))
+    names = [name for name in ordered if isinstance(name, str)]
+    if len(names) < len(found):
+        raise config.wrong("is not a name for each number from 0 on", "id2label")
+    # Two of these are what transformers gives a model that has none.
+    return None if len(names) == 2 and names[0] == "LABEL_0" else names
+
+
+def _of_labels(names: list[str]) -> dict[str, Any]:
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+def _embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
+    kinds = row("embeddings.token_type_embeddings", "token_types", "types embd", bias=False)
+    return joined(
+        row("embeddings.word_embeddings", "token_embd", "vocab embd", bias=False),
+        row("embeddings.position_embeddings", "position_embd", "ctx embd", change, bias=False),
+        kinds if types else (),
+        row("embeddings.LayerNorm", "token_embd_norm", "embd"),
+    )
+
+
+LAYER = joined(
+    row("attention.self.query", "attn_q", "q embd"),
+    row("attention.self.key", "attn_k", "k embd"),
+    row("attention.self.value", "attn_v", "v embd"),
+    row("attention.output.dense", "attn_output", "embd out"),
+    row("attention.output.LayerNorm", "attn_output_norm", "embd"),
+    row("intermediate.dense", "ffn_up", "ff embd"),
+    row("output.dense", "ffn_down", "embd ff"),
+    row("output.LayerNorm", "layer_output_norm", "embd"),
+)
+BODY = joined(_embeddings(), block("encoder.layer.{i}.", LAYER))
+ROBERTA_BODY = joined(_embeddings(Behind(PADDING)), block("encoder.layer.{i}.", LAYER))
+DIMS = {"types": lambda dims: dims.key(TYPES)}
+KEYS = replaced(
+    DECODER,
+    always("attention.causal", "bool", value=False),
+    computed(LABELS, "string[]", _labels, _of_labels),
+    u32(TYPES, "type_vocab_size"),
+    only("position_embedding_type", "absolute"),
+    only("lora_adaptations"),
+)
+ROBERTA_KEYS = replaced(
+    (*KEYS, only("pad_token_id", PADDING - 1)),
+    computed(
+        "context_length",
+        "u32",
+        lambda config: config.count("max_position_embeddings") - PADDING,
+        lambda value: {"max_position_embeddings": value + PADDING},
+    ),
+)
+
+
+def defaults(config: Config) -> Mapping[str, Any]:
+    """Return what transformers takes where a config.json does not say it."""
+    return {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+
+
+def _is_roberta(dims: Dims) -> bool:
+    return dims.keys.get(MODEL) in ("gpt2", "t5")
+
+
+def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]]:
+    def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+        if dims.keys.get(MODEL) != "t5":
+            return ACTIVATION
+        return {**ACTIVATION, "architectures": [f"XLMRoberta{kind}"], "model_type": "xlm-roberta"}
+
+    return config
+
+
+ACTIVATION = {"hidden_act": "gelu"}
+LABELED = {"labels": lambda dims: len(dims.keys.get(LABELS) or ())}
+CLASSIFIER = joined(
+    where(lambda dims: bool(dims.keys.get(LABELS)), row("classifier", "cls.output", "labels embd")),
+    where(lambda dims: not dims.keys.get(LABELS), row("classifier", "cls", "2 embd")),
+)
+ROBERTA_CLASSIFIER = Architecture(
+    "bert",
+    ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
+    "roberta",
+    ROBERTA_KEYS,
+    joined(
+        block("roberta.", ROBERTA_BODY, gguf=""),
+        row("classifier.dense", "cls", "embd embd"),
+        row("classifier.out_proj", "cls.output", "labels embd"),
+    ),
+    prefix="roberta.",
+    defaults=defaults,
+    skips=_skips,
+    told=_is_roberta,
+    dims={**DIMS, **LABELED},
+    config=_roberta("ForSequenceClassification"),
+)
+ROBERTA = Architecture(
+    "bert",
+    ("RobertaModel", "XLMRobertaModel"),
+    "roberta",
+    ROBERTA_KEYS,
+    ROBERTA_BODY,
+    prefix="",
+    defaults=defaults,
+    skips=_skips,
+    told=_is_roberta,
+    dims=DIMS,
+    renamed=_renamed,
+    config=_roberta("Model"),
+)
+BERT_CLASSIFIER = Architecture(
+    "bert",
+    ("BertForSequenceClassification",),
+    "bert",
+    KEYS,
+    joined(block("bert.", BODY, gguf=""), CLASSIFIER),
+    prefix="bert.",
+    defaults=defaults,
+    skips=_skips,
+    dims={**DIMS, **LABELED},
+    renamed=_renamed_norm,
+    config=lambda dims, tensor: ACTIVATION,
+)
+BERT = Architecture(
+    "bert",
+    ("BertModel", "BertForMaskedLM"),
+    "bert",
+    KEYS,
+    BODY,
+    prefix="",
+    defaults=defaults,
+    skips=_skips,
+    dims=DIMS,
+    renamed=_renamed,
+    config=lambda dims, tensor: ACTIVATION,
+)
+DISTILBERT = Architecture(
+    "bert",
+    ("DistilBertModel", "DistilBertForMaskedLM"),
+    "distilbert",
+    replaced(
+        named(
+            without(KEYS, LABELS),
+            block_count="n_layers",
+            embedding_length="dim",
+            feed_forward_length="hidden_dim",
+            attention__head_count="n_heads",
+        ),
+        always("attention.layer_norm_epsilon", "f32", 1e-12),
+        always(TYPES, "u32", 1),
+    ),
+    joined(
+        _embeddings(types=False),
+        block(
+            "transformer.layer.{i}.",
+            row("attention.q_lin", "attn_q", "q embd"),
+            row("attention.k_lin", "attn_k", "k embd"),
+            row("attention.v_lin", "attn_v", "v embd"),
+            row("attention.out_lin", "attn_output", "embd out"),
+            row("sa_layer_norm", "attn_output_norm", "embd"),
+            row("ffn.lin1", "ffn_up", "ff embd"),
+            row("ffn.lin2", "ffn_down", "embd ff"),
+            row("output_layer_norm", "layer_output_norm", "embd"),
+        ),
+    ),
+    prefix="",
+    defaults=lambda config: {"max_position_embeddings": 512},
+    skips=_skips,
+    renamed=_renamed,
+    config=lambda dims, tensor: {"activation": "gelu"},
+)

@@ -1,0 +1,99 @@
+"""Cohere: Command R, Aya 23 (Cohere), Command R7B, Command A (Cohere2).
+
+Source: llama.cpp, conversion/command_r.py (``CommandR2Model``, ``Cohere2Model``); transformers,
+models/cohere, models/cohere2.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.common_keys import SLIDING_WINDOW, only
+from mtkit.architectures.config import silent
+from mtkit.architectures.keys import DECODER, always, computed, f32, replaced, rotary_dim, u32
+from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, attention
+from mtkit.architectures.table import Architecture, block, joined, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.dims import Dims
+
+LAYER = "model.layers.{i}."
+NORM = row("input_layernorm", "attn_norm", "embd")
+KEYS = replaced(
+    DECODER,
+    f32("logit_scale", "logit_scale"),
+    always("rope.scaling.type", "string", "none"),
+)
+SILENT = {"logit_scale": 0.0625, "layer_norm_eps": 1e-5, "rms_norm_eps": None}
+PERIOD = 4
+"""The last of so many layers attends to everything, in every Cohere2 that llama.cpp runs."""
+
+
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields of Cohere that the metadata of a GGUF do not have."""
+    return {
+        "hidden_act": "silu",
+        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "use_qk_norm": tensor("blk.0.attn_q_norm.weight") is not None,
+    }
+
+
+def config_2(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields of Cohere2 that the metadata of a GGUF do not have."""
+    kinds = ("full_attention", *["sliding_attention"] * (PERIOD - 1))
+    layers = range(1, dims.key("block_count") + 1)
+    return {
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "rotary_pct": dims["rope"] / max(dims["key"], 1),
+        "_sliding_window_pattern": PERIOD,
+        "layer_types": [kinds[min(layer % PERIOD, 1)] for layer in layers],
+    }
+
+
+COHERE = Architecture(
+    "command-r",
+    ("CohereForCausalLM",),
+    "cohere",
+    replaced(
+        KEYS,
+        u32(
+            "context_length",
+            "model_max_length",
+            "max_position_embeddings",
+            written="max_position_embeddings",
+        ),
+    ),
+    joined(
+        EMBEDDINGS,
+        block(
+            LAYER,
+            NORM,
+            attention(),
+            row("self_attn.q_norm", "attn_q_norm", "head key", bias=False, optional=True),
+            row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False, optional=True),
+            FEED_FORWARD,
+        ),
+    ),
+    defaults=silent(8192, **SILENT),
+    config=config,
+)
+COHERE_2 = Architecture(
+    "cohere2",
+    ("Cohere2ForCausalLM",),
+    "cohere2",
+    (
+        *KEYS,
+        only("_sliding_window_pattern", PERIOD),
+        only("sliding_window_pattern", PERIOD),
+        SLIDING_WINDOW,
+        u32("vocab_size", "vocab_size"),
+        computed("rope.dimension_count", "u32", rotary_dim(1.0)),
+    ),
+    joined(EMBEDDINGS, block(LAYER, NORM, attention(), FEED_FORWARD)),
+    defaults=silent(8192, sliding_window=4096, **SILENT),
+    zeros=(".bias",),
+    config=config_2,
+)

@@ -1,0 +1,230 @@
+"""DeepSeek V2 and V3, whose keys and values are compressed (MLA).
+
+llama.cpp runs them with one head of keys that all queries share, so the matrix that widens keys and
+values is two in the GGUF.
+Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model``); transformers, models/deepseek_v2,
+models/deepseek_v3.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Widening
+from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, only
+from mtkit.architectures.config import silent
+from mtkit.architectures.keys import DECODER, KeyRow, computed, f32, replaced, u32
+from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, experts
+from mtkit.architectures.table import (
+    Architecture,
+    beyond_layers,
+    block,
+    joined,
+    plain,
+    row,
+    tied_head,
+    where,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+
+def _sum(*fields: str) -> Callable[[Config], int]:
+    return lambda config: sum(config.count(field) for field in fields)
+
+
+def _mscale(config: Config) -> float | None:
+    said = config.rope().number("mscale_all_dim")
+    return None if said is None else 0.1 * said
+
+
+def _mscale_fields(value: float) -> dict[str, Any]:
+    scale = round(10 * value, 6)
+    return {"rope_scaling": {"mscale": scale, "mscale_all_dim": scale}}
+
+
+_KEYS = (
+    *replaced(
+        DECODER,
+        computed("attention.head_count_kv", "u32", lambda config: 1),
+        computed("attention.key_length", "u32", _sum("kv_lora_rank", "qk_rope_head_dim")),
+        computed("attention.value_length", "u32", lambda config: config.count("kv_lora_rank")),
+        u32("expert_count", "n_routed_experts", "num_local_experts", "num_experts"),
+        EXPERT_FEED_FORWARD,
+    ),
+    u32("leading_dense_block_count", "first_k_dense_replace"),
+    u32("vocab_size", "vocab_size"),
+    u32("attention.q_lora_rank", "q_lora_rank"),
+    u32("attention.kv_lora_rank", "kv_lora_rank"),
+    computed("attention.key_length_mla", "u32", _sum("qk_nope_head_dim", "qk_rope_head_dim")),
+    u32("attention.value_length_mla", "v_head_dim"),
+    KeyRow(
+        "expert_shared_count",
+        "u32",
+        lambda config: config.whole("n_shared_experts") or 0,
+        "n_shared_experts",
+    ),
+    f32("expert_weights_scale", "routed_scaling_factor"),
+    KeyRow(
+        "expert_weights_norm",
+        "bool",
+        lambda config: config.flag("norm_topk_prob") or None,
+        "norm_topk_prob",
+    ),
+    u32("rope.dimension_count", "qk_rope_head_dim"),
+    computed("rope.scaling.yarn_log_multiplier", "f32", _mscale, _mscale_fields),
+    only("moe_layer_freq", 1),
+)
+_DIMS: Mapping[str, Callable[[Dims], int]] = {
+    "q_rank": lambda dims: dims.key("attention.q_lora_rank"),
+    "kv_rank": lambda dims: dims.key("attention.kv_lora_rank"),
+    "q_mla": lambda dims: dims["head"] * dims.key("attention.key_length_mla"),
+    "nope": lambda dims: dims.key("attention.key_length_mla") - dims["rope"],
+    "value_mla": lambda dims: dims.key("attention.value_length_mla"),
+    "out_mla": lambda dims: dims["head"] * dims["value_mla"],
+    "ff_shexp": lambda dims: dims["ff_exp"] * dims.key("expert_shared_count"),
+}
+
+
+def _is_dense(dims: Dims) -> bool:
+    return dims.layer < dims.key("leading_dense_block_count")
+
+
+def _compresses_queries(dims: Dims) -> bool:
+    return dims.key("attention.q_lora_rank", 0) > 0
+
+
+def _shares(dims: Dims) -> bool:
+    return not _is_dense(dims) and dims.key("expert_shared_count") > 0
+
+
+_ROWS = joined(
+    EMBEDDINGS,
+    OUTPUT,
+    block(
+        "model.layers.{i}.",
+        NORMS,
+        where(
+            _compresses_queries,
+            row("self_attn.q_a_proj", "attn_q_a", "q_rank embd"),
+            row("self_attn.q_a_layernorm", "attn_q_a_norm", "q_rank", bias=False),
+            row("self_attn.q_b_proj", "attn_q_b", "q_mla q_rank", bias=False),
+        ),
+        where(
+            lambda dims: not _compresses_queries(dims),
+            row("self_attn.q_proj", "attn_q", "q_mla embd", bias=False),
+        ),
+        row("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", "key embd"),
+        row("self_attn.kv_a_layernorm", "attn_kv_a_norm", "kv_rank", bias=False),
+        row(
+            "self_attn.kv_b_proj",
+            "attn_k_b attn_v_b",
+            "head kv_rank nope, head value_mla kv_rank",
+            Widening(),
+            bias=False,
+        ),
+        row("self_attn.o_proj", "attn_output", "embd out_mla"),
+        where(_is_dense, FEED_FORWARD),
+        where(
+            lambda dims: not _is_dense(dims),
+            row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
+            experts("mlp.experts.{e}"),
+        ),
+        where(
+            _shares,
+            row("mlp.shared_experts.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=False),
+            row("mlp.shared_experts.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=False),
+            row("mlp.shared_experts.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=False),
+        ),
+    ),
+)
+_CORRECTION = block(
+    "model.layers.{i}.",
+    where(
+        lambda dims: not _is_dense(dims),
+        plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert"),
+    ),
+)
+
+
+def _skips(name: str, config: Config) -> bool:
+    return tied_head(name, config) or beyond_layers(name, config)
+
+
+_SCORING = {1: "softmax", 2: "sigmoid"}
+
+
+def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    found = {
+        "hidden_act": "silu",
+        "attention_bias": tensor("blk.0.attn_output.bias") is not None,
+        "num_key_value_heads": dims["head"],
+        "qk_nope_head_dim": dims["nope"],
+        "norm_topk_prob": bool(dims.keys.get("expert_weights_norm")),
+    }
+    if not _compresses_queries(dims):
+        found["q_lora_rank"] = None
+    gating = dims.key("expert_gating_func", 0)
+    return {**found, "scoring_func": _SCORING[gating]} if gating in _SCORING else found
+
+
+def _v2_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    groups = dims.key("expert_group_count", 1) > 1
+    return {
+        **_config(dims, tensor),
+        "topk_method": "group_limited_greedy" if groups else "greedy",
+    }
+
+
+DEEPSEEK_2 = Architecture(
+    "deepseek2",
+    ("DeepseekV2ForCausalLM",),
+    "deepseek_v2",
+    _KEYS,
+    _ROWS,
+    defaults=silent(
+        2048,
+        first_k_dense_replace=0,
+        kv_lora_rank=512,
+        moe_intermediate_size=1407,
+        n_routed_experts=64,
+        n_shared_experts=2,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
+        routed_scaling_factor=1.0,
+    ),
+    skips=_skips,
+    dims=_DIMS,
+    config=_v2_config,
+)
+DEEPSEEK_3 = Architecture(
+    "deepseek2",
+    ("DeepseekV3ForCausalLM",),
+    "deepseek_v3",
+    _KEYS,
+    joined(_ROWS, _CORRECTION),
+    defaults=silent(
+        4096,
+        first_k_dense_replace=3,
+        kv_lora_rank=512,
+        moe_intermediate_size=2048,
+        n_routed_experts=256,
+        n_shared_experts=1,
+        num_experts_per_tok=8,
+        n_group=8,
+        topk_group=4,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
+        routed_scaling_factor=2.5,
+        norm_topk_prob=True,
+    ),
+    skips=_skips,
+    dims=_DIMS,
+    config=_config,
+)

@@ -1,0 +1,85 @@
+"""EXAONE 4: norms behind attention and feed-forward part, layers of a window in the larger one.
+
+Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models/exaone4.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.common_keys import SLIDING_WINDOW, layer_types
+from mtkit.architectures.config import silent
+from mtkit.architectures.families.llama import LLAMA_3, VOCAB_SIZE
+from mtkit.architectures.keys import DECODER, KeyRow
+from mtkit.architectures.rope import llama_3_scaling
+from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
+from mtkit.architectures.table import Architecture, block, joined, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+PATTERN = "attention.sliding_window_pattern"
+
+
+def _sliding(config: Config) -> list[bool] | None:
+    period = config.get("sliding_window_pattern")
+    if isinstance(period, str) and period:
+        row = layer_types(lambda layer: period[layer % len(period)] == "L")
+    else:
+        number = config.whole("sliding_window_pattern") or 1
+        row = layer_types(lambda layer: bool((layer + 1) % number))
+    found: list[bool] | None = row.value(config)
+    return found if config.whole("sliding_window") is not None else None
+
+
+def defaults(config: Config) -> Mapping[str, Any]:
+    """Return what transformers takes where a config.json does not say it."""
+    # One that is null says that there is no window.
+    window = {} if "sliding_window" in config.fields else {"sliding_window": 4096}
+    fields = {"sliding_window_pattern": 4, "rms_norm_eps": 1e-5, "num_key_value_heads": 32}
+    return silent(2048, **fields, **window)(config)
+
+
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a GGUF do not have."""
+    slides = [bool(one) for one in dims.keys.get(PATTERN) or ()]
+    period = slides.index(False) + 1 if False in slides else None
+    whole = ["full_attention"] * (0 if slides else dims.key("block_count"))
+    return {
+        "hidden_act": "silu",
+        "sliding_window_pattern": period,
+        **({"layer_types": whole, "sliding_window": None} if whole else {}),
+        **llama_3_scaling(dims, tensor("rope_freqs.weight")),
+    }
+
+
+EXAONE_4 = Architecture(
+    "exaone4",
+    ("Exaone4ForCausalLM",),
+    "exaone4",
+    (
+        *DECODER,
+        VOCAB_SIZE,
+        SLIDING_WINDOW,
+        KeyRow(PATTERN, "bool[]", _sliding, back=layer_types(bool).back),
+    ),
+    joined(
+        EMBEDDINGS,
+        OUTPUT,
+        block(
+            "model.layers.{i}.",
+            attention(),
+            row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
+            row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
+            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+            FEED_FORWARD,
+            row("post_feedforward_layernorm", "post_ffw_norm", "embd", bias=False),
+        ),
+    ),
+    defaults=defaults,
+    generated=(LLAMA_3,),
+    config=config,
+)

@@ -1,0 +1,79 @@
+"""gpt-oss, with experts that are not quantized.
+
+Source: llama.cpp, conversion/gpt_oss.py (``GptOssModel``); transformers, models/gpt_oss.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Interleaved, Transposed
+from mtkit.architectures.common_keys import SLIDING_WINDOW
+from mtkit.architectures.config import silent
+from mtkit.architectures.keys import DECODER, computed, replaced, u32
+from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, attention
+from mtkit.architectures.table import Architecture, block, joined, plain, row
+
+_ROPE = {
+    "rope_type": "yarn",
+    "factor": 32.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
+_EXPERTS = joined(
+    row("mlp.router", "ffn_gate_inp", "expert embd", bias=True),
+    plain(
+        "mlp.experts.gate_up_proj",
+        "ffn_gate_exps.weight ffn_up_exps.weight",
+        "expert ff_exp embd, expert ff_exp embd",
+        Interleaved(transposed=True),
+    ),
+    plain(
+        "mlp.experts.gate_up_proj_bias",
+        "ffn_gate_exps.bias ffn_up_exps.bias",
+        "expert ff_exp, expert ff_exp",
+        Interleaved(),
+    ),
+    plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp", Transposed()),
+    plain("mlp.experts.down_proj_bias", "ffn_down_exps.bias", "expert embd"),
+)
+GPT_OSS = Architecture(
+    "gpt-oss",
+    ("GptOssForCausalLM",),
+    "gpt_oss",
+    (
+        *replaced(DECODER, u32("expert_count", "num_local_experts")),
+        SLIDING_WINDOW,
+        computed(
+            "expert_feed_forward_length", "u32", lambda config: config.count("intermediate_size")
+        ),
+    ),
+    joined(
+        EMBEDDINGS,
+        OUTPUT,
+        block(
+            "model.layers.{i}.",
+            row("input_layernorm", "attn_norm", "embd", bias=False),
+            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+            attention(),
+            plain("self_attn.sinks", "attn_sinks.weight", "head"),
+            _EXPERTS,
+        ),
+    ),
+    defaults=silent(
+        131072,
+        head_dim=64,
+        num_key_value_heads=8,
+        num_local_experts=128,
+        num_experts_per_tok=4,
+        sliding_window=128,
+        rms_norm_eps=1e-5,
+        rope_theta=150000.0,
+        rope_scaling=_ROPE,
+    ),
+    config=lambda dims, tensor: {
+        "hidden_act": "silu",
+        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "rope_scaling": {"truncate": False},
+    },
+)

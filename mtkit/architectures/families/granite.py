@@ -1,0 +1,131 @@
+"""Granite 3 and its mixtures of experts.
+
+Factors of Llama 3's kind are written where a config.json asks for them: llama.cpp reads them
+(src/models/granite.cpp) though its converter has no name for them here.
+Source: llama.cpp, conversion/granite.py (``GraniteModel``, ``GraniteMoeModel``); transformers,
+models/granite, models/granitemoe, models/granitemoeshared.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Split
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.config import silent
+from mtkit.architectures.families.llama import ATTENTION, KEYS, LAYER, LLAMA, LLAMA_3, config
+from mtkit.architectures.keys import KeyRow, computed, replaced, without
+from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT
+from mtkit.architectures.table import Architecture, block, joined, row, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+
+def _scale(key: str, field: str) -> KeyRow:
+    return KeyRow(key, "f32", lambda config: config.number(field) or None, field)
+
+
+def _head_dim(config: Config) -> int:
+    # Granite has no head_dim; one in config.json does not count.
+    return config.count("hidden_size") // config.count("num_attention_heads")
+
+
+def _shares(dims: Dims) -> bool:
+    return dims.key("expert_shared_feed_forward_length", 0) > 0
+
+
+_KEYS = (
+    *replaced(
+        without(KEYS, "attention.key_length", "attention.value_length"),
+        computed("rope.dimension_count", "u32", _head_dim),
+    ),
+    _scale("attention.scale", "attention_multiplier"),
+    _scale("embedding_scale", "embedding_multiplier"),
+    _scale("residual_scale", "residual_multiplier"),
+    _scale("logit_scale", "logits_scaling"),
+)
+_SILENT = {
+    "attention_multiplier": 1.0,
+    "embedding_multiplier": 1.0,
+    "residual_multiplier": 1.0,
+    "logits_scaling": 1.0,
+}
+_MOE_SILENT = {**_SILENT, "num_local_experts": 8, "num_experts_per_tok": 2}
+_ROPE = only("position_embedding_type", "rope")
+GRANITE = Architecture(
+    "granite",
+    ("GraniteForCausalLM",),
+    "granite",
+    (*_KEYS, _ROPE),
+    LLAMA.rows,
+    defaults=silent(2048, **_SILENT),
+    generated=(LLAMA_3,),
+    config=config,
+)
+GRANITE_MOE = Architecture(
+    "granitemoe",
+    ("GraniteMoeForCausalLM",),
+    "granitemoe",
+    (*_KEYS, _ROPE),
+    joined(
+        EMBEDDINGS,
+        OUTPUT,
+        block(
+            LAYER,
+            NORMS,
+            ATTENTION,
+            row("block_sparse_moe.router.layer", "ffn_gate_inp", "expert embd", bias=False),
+            row(
+                "block_sparse_moe.input_linear",
+                "ffn_gate_exps ffn_up_exps",
+                "expert ff_exp embd, expert ff_exp embd",
+                Split(-2),
+                bias=False,
+            ),
+            row(
+                "block_sparse_moe.output_linear",
+                "ffn_down_exps",
+                "expert embd ff_exp",
+                bias=False,
+            ),
+        ),
+    ),
+    defaults=silent(2048, **_MOE_SILENT),
+    generated=(LLAMA_3,),
+    config=config,
+)
+GRANITE_MOE_SHARED = Architecture(
+    "granitemoe",
+    ("GraniteMoeSharedForCausalLM",),
+    "granitemoeshared",
+    (
+        *GRANITE_MOE.keys,
+        KeyRow(
+            "expert_shared_feed_forward_length",
+            "u32",
+            lambda config: config.whole("shared_intermediate_size") or None,
+            "shared_intermediate_size",
+        ),
+    ),
+    joined(
+        GRANITE_MOE.rows,
+        block(
+            LAYER,
+            where(
+                _shares,
+                row(
+                    "shared_mlp.input_linear",
+                    "ffn_gate_shexp ffn_up_shexp",
+                    "ff_shexp embd, ff_shexp embd",
+                    Split(-2),
+                    bias=False,
+                ),
+                row("shared_mlp.output_linear", "ffn_down_shexp", "embd ff_shexp", bias=False),
+            ),
+        ),
+    ),
+    defaults=silent(2048, **_MOE_SILENT),
+    generated=(LLAMA_3,),
+    config=config,
+)

@@ -1,0 +1,126 @@
+"""LFM2: layers of short convolutions between those of attention.
+
+Source: llama.cpp, conversion/lfm2.py (``LFM2Model``); transformers, models/lfm2.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Reshaped
+from mtkit.architectures.keys import DECODER, computed, named, u32, without
+from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.table import Architecture, block, joined, plain, row, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+
+def _feed_forward(config: Config) -> int:
+    width = config.count("block_ff_dim", "intermediate_size")
+    if config.flag("block_auto_adjust_ff_dim") is False:
+        return width
+    width = 2 * width // 3
+    factor = config.number("block_ffn_dim_multiplier")
+    if factor is not None:
+        width = int(factor * width)
+    multiple = config.count("block_multiple_of")
+    return -(-width // multiple) * multiple
+
+
+def heads_kv(config: Config) -> list[int]:
+    """Return how many heads of key and value each layer has: a convolution none."""
+    heads = config.count("num_key_value_heads")
+    return [0 if kind == "conv" else heads for kind in config.kinds_of_layers()]
+
+
+def defaults(config: Config) -> Mapping[str, Any]:
+    """Return what transformers takes where a config.json does not say it."""
+    indexes = config.get("full_attn_idxs")
+    found: dict[str, Any] = {}
+    if isinstance(indexes, list) and config.count("num_hidden_layers") <= 1 << 16:
+        layers = range(config.count("num_hidden_layers"))
+        found["layer_types"] = ["full_attention" if n in indexes else "conv" for n in layers]
+    return {
+        **found,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 128000,
+        "norm_eps": 1e-5,
+        "block_multiple_of": 256,
+        "block_ffn_dim_multiplier": 1.0,
+        "rope_theta": 1000000.0,
+        "conv_L_cache": 3,
+    }
+
+
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a GGUF do not have."""
+    layers = range(dims.key("block_count"))
+    heads = [dims.at(layer)["head_kv"] for layer in layers]
+    return {
+        "block_auto_adjust_ff_dim": False,
+        "conv_bias": False,
+        "num_key_value_heads": max(heads, default=0),
+        "layer_types": ["full_attention" if one else "conv" for one in heads],
+    }
+
+
+KEYS = (
+    *named(without(DECODER, "feed_forward_length"), attention__layer_norm_rms_epsilon="norm_eps"),
+    computed("attention.head_count_kv", "i32[]", heads_kv),
+    u32("vocab_size", "vocab_size"),
+    u32("shortconv.l_cache", "conv_L_cache"),
+)
+LAYER = joined(
+    row("operator_norm", "attn_norm", "embd", bias=False),
+    row("ffn_norm", "ffn_norm", "embd", bias=False),
+    where(
+        lambda dims: not dims["head_kv"],
+        plain(
+            "conv.conv.weight", "shortconv.conv.weight", "embd kernel", Reshaped("embd 1 kernel")
+        ),
+        row("conv.in_proj", "shortconv.in_proj", "3embd embd", bias=False),
+        row("conv.out_proj", "shortconv.out_proj", "embd embd", bias=False),
+    ),
+    where(
+        lambda dims: bool(dims["head_kv"]),
+        row("self_attn.q_proj", "attn_q", "q embd", bias=False),
+        row("self_attn.k_proj", "attn_k", "k embd", bias=False),
+        row("self_attn.v_proj", "attn_v", "v embd", bias=False),
+        row("self_attn.out_proj", "attn_output", "embd out", bias=False),
+        row("self_attn.q_layernorm", "attn_q_norm", "key", bias=False),
+        row("self_attn.k_layernorm", "attn_k_norm", "key", bias=False),
+    ),
+)
+DENSE = joined(
+    row("feed_forward.w1", "ffn_gate", "ff embd", bias=False),
+    row("feed_forward.w3", "ffn_up", "ff embd", bias=False),
+    row("feed_forward.w2", "ffn_down", "embd ff", bias=False),
+)
+WHOLE = joined(
+    row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
+    row("model.embedding_norm", "token_embd_norm", "embd", bias=False),
+    OUTPUT,
+)
+DIMS = {
+    "kernel": lambda dims: dims.key("shortconv.l_cache"),
+    "3embd": lambda dims: 3 * dims["embd"],
+}
+LFM2 = Architecture(
+    "lfm2",
+    ("Lfm2ForCausalLM", "LFM2ForCausalLM"),
+    "lfm2",
+    (
+        *KEYS,
+        computed(
+            "feed_forward_length", "u32", _feed_forward, lambda value: {"intermediate_size": value}
+        ),
+    ),
+    joined(WHOLE, block("model.layers.{i}.", LAYER, DENSE)),
+    defaults=defaults,
+    dims=DIMS,
+    config=config,
+)

@@ -1,0 +1,127 @@
+"""Mamba and Falcon Mamba.
+
+``A_log`` becomes -exp(A_log), rounded to float32 from float64; torch's own result differs in the
+last bit of some, as its library does it. What comes back is the logarithm of that: close, not the
+same bits.
+
+Source: llama.cpp, conversion/mamba.py (``MambaModel``); transformers, models/mamba,
+models/falcon_mamba.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.changes import Computed, Reshaped
+from mtkit.architectures.keys import always, computed, f32, u32
+from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.table import Architecture, block, joined, plain, row
+from mtkit.errors import UnsupportedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
+
+FALCON = {"architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba"}
+NORMED = "ssm.dt_b_c_rms"
+
+
+def _decay(array: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return -np.exp(array.astype(np.float64)).astype(np.float32)
+
+
+def _log(array: Any) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return np.log(-array.astype(np.float64)).astype(np.float32)
+
+
+def _inner(config: Config) -> int:
+    width = config.count("hidden_size", "d_model")
+    inner = config.whole("intermediate_size", "d_inner") or 2 * width
+    if inner != 2 * width:
+        what = f"is {inner}; llama.cpp runs twice the width, {2 * width}"
+        raise UnsupportedError(what, source=config.source, field="intermediate_size")
+    return inner
+
+
+def _rank(config: Config) -> int:
+    if config.get("time_step_rank", "dt_rank") in (None, "auto"):
+        return -(config.count("hidden_size", "d_model") // -16)
+    return config.count("time_step_rank", "dt_rank")
+
+
+def defaults(config: Config) -> Mapping[str, Any]:
+    """Return what transformers takes where a config.json does not say it."""
+    return {"state_size": config.get("d_state") or 16, "conv_kernel": config.get("d_conv") or 4}
+
+
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a GGUF do not have."""
+    return {
+        "hidden_act": "silu",
+        "expand": 2,
+        "use_bias": tensor("blk.0.ssm_in.bias") is not None,
+        "use_conv_bias": tensor("blk.0.ssm_conv1d.bias") is not None,
+        **(FALCON if dims.keys.get(NORMED) else {}),
+    }
+
+
+MAMBA = Architecture(
+    "mamba",
+    ("MambaForCausalLM", "MambaLMHeadModel", "FalconMambaForCausalLM"),
+    "mamba",
+    (
+        always("context_length", "u32", 1 << 20),
+        u32("embedding_length", "hidden_size", "d_model"),
+        always("feed_forward_length", "u32", 0),
+        always("attention.head_count", "u32", 0),
+        u32("block_count", "num_hidden_layers", "n_layer"),
+        u32("ssm.conv_kernel", "conv_kernel"),
+        computed("ssm.inner_size", "u32", _inner, lambda value: {"intermediate_size": value}),
+        u32("ssm.state_size", "state_size"),
+        computed("ssm.time_step_rank", "u32", _rank, lambda value: {"time_step_rank": value}),
+        f32("attention.layer_norm_rms_epsilon", "layer_norm_epsilon", "rms_norm_eps"),
+        computed(NORMED, "bool", lambda config: config.get("model_type") == "falcon_mamba"),
+    ),
+    joined(
+        row("backbone.embeddings", "token_embd", "vocab embd", bias=False),
+        row("backbone.norm_f", "output_norm", "embd", bias=False),
+        OUTPUT,
+        block(
+            "backbone.layers.{i}.",
+            row("norm", "attn_norm", "embd", bias=False),
+            row("mixer.in_proj", "ssm_in", "2inner embd"),
+            plain(
+                "mixer.conv1d.weight",
+                "ssm_conv1d.weight",
+                "inner kernel",
+                Reshaped("inner 1 kernel"),
+            ),
+            plain("mixer.conv1d.bias", "ssm_conv1d.bias", "inner", optional=True),
+            row("mixer.x_proj", "ssm_x", "x inner", bias=False),
+            row("mixer.dt_proj", "ssm_dt", "inner rank", bias=True),
+            plain("mixer.A_log", "ssm_a", "inner state", Computed(_decay, _log)),
+            plain("mixer.D", "ssm_d", "inner"),
+            row("mixer.out_proj", "ssm_out", "embd inner"),
+        ),
+    ),
+    prefix="backbone.",
+    defaults=lambda config: {**defaults(config), "layer_norm_epsilon": 1e-5},
+    dims={
+        "inner": lambda dims: dims.key("ssm.inner_size"),
+        "2inner": lambda dims: 2 * dims.key("ssm.inner_size"),
+        "kernel": lambda dims: dims.key("ssm.conv_kernel"),
+        "rank": lambda dims: dims.key("ssm.time_step_rank"),
+        "state": lambda dims: dims.key("ssm.state_size"),
+        "x": lambda dims: dims.key("ssm.time_step_rank") + 2 * dims.key("ssm.state_size"),
+    },
+    renamed=lambda name: name.replace("backbone.embedding.", "backbone.embeddings."),
+    config=config,
+)

@@ -1,0 +1,59 @@
+"""Qwen2, Qwen2.5 and their mixtures of experts.
+
+Source: llama.cpp, conversion/qwen.py (``Qwen2Model``, ``Qwen2MoeModel``); transformers,
+models/qwen2, models/qwen2_moe.
+"""
+
+from __future__ import annotations
+
+from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, only
+from mtkit.architectures.config import silent
+from mtkit.architectures.keys import DECODER, replaced, u32
+from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, attention, experts
+from mtkit.architectures.table import Architecture, block, joined, row
+
+LAYER = "model.layers.{i}."
+SHARED_EXPERT = joined(
+    row("mlp.shared_expert.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=False),
+    row("mlp.shared_expert.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=False),
+    row("mlp.shared_expert.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=False),
+    row("mlp.shared_expert_gate", "ffn_gate_inp_shexp", "1 embd", bias=False),
+)
+EXPERTS = joined(
+    row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False), experts("mlp.experts.{e}")
+)
+ALL_SPARSE = (only("mlp_only_layers", []), only("decoder_sparse_step", 1))
+"""Every layer has experts."""
+MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD, *ALL_SPARSE)
+
+QWEN2 = Architecture(
+    "qwen2",
+    ("Qwen2ForCausalLM", "Qwen2Model"),
+    "qwen2",
+    DECODER,
+    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), FEED_FORWARD)),
+    defaults=silent(32768),
+    config=lambda dims, tensor: {"hidden_act": "silu"},
+)
+QWEN2_MOE = Architecture(
+    "qwen2moe",
+    ("Qwen2MoeForCausalLM",),
+    "qwen2_moe",
+    (
+        *MOE_KEYS,
+        u32("expert_shared_feed_forward_length", "shared_expert_intermediate_size"),
+    ),
+    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), EXPERTS, SHARED_EXPERT)),
+    defaults=silent(
+        32768,
+        num_experts=60,
+        num_experts_per_tok=4,
+        moe_intermediate_size=1408,
+        shared_expert_intermediate_size=5632,
+    ),
+    config=lambda dims, tensor: {
+        "hidden_act": "silu",
+        "norm_topk_prob": False,
+        "qkv_bias": tensor("blk.0.attn_q.bias") is not None,
+    },
+)

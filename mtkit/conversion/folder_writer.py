@@ -1,0 +1,152 @@
+"""A GGUF as a HuggingFace model folder on the disk: all files of it, or none.
+
+The tokenizer's files are written and proved as in every conversion; weights are streamed from the
+mapped file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from math import prod
+
+from mtkit.checkpoints import safetensors_writer
+from mtkit.conversion.convert import Conversion, Model, write
+from mtkit.conversion.to_folder import config_of, new_weights, plan_of
+from mtkit.conversion.verify import verify
+from mtkit.errors import UsageError
+from mtkit.gguf import open_gguf
+from mtkit.gguf.draft import refuse_unfinished
+from mtkit.tokenizer.load import load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtkit.base.binary import Buffer
+    from mtkit.checkpoints.safetensors_writer import NewWeight
+    from mtkit.conversion.to_folder import FolderPlan
+    from mtkit.formats.contract import WriteOptions
+
+NAME = "hf-model"
+"""What ``--to`` calls it."""
+MOST_BYTES = 5 * 10**9
+"""Of the tensors of a file, as ``save_pretrained`` of transformers 4 has it."""
+_GENERATION = "generation_config.json"
+
+
+def convert_to_folder(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    kind: str = "auto",
+    max_bytes: int = MOST_BYTES,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> Conversion:
+    """Convert a GGUF to a model folder.
+
+    Args:
+        src: The GGUF, one file.
+        dst: The folder, which is made.
+        kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
+        max_bytes: Of the tensors of one safetensors file.
+        allow_loss: Codes of losses of the tokenizer that may happen although they change ids.
+        options: Choices of the tokenizer's writer.
+        force: Replace files that exist.
+        progress: Is told how many bytes of how many are written.
+
+    Raises:
+        UsageError: The model is one of several files, or a file is there already.
+        FormatError: Metadata and tensors contradict each other.
+        UnsupportedError: mtkit does not convert such a model.
+        LossError: Ordinary text would get other ids and that is not allowed.
+        AnswerNo: The tokenizer written does not give the same ids; nothing is left on the disk.
+        ResourceError: The disk is full.
+    """
+    from mtkit.base.whole_files import folder_for, write_files
+    from mtkit.formats import hf
+    from mtkit.formats.contract import WriteOptions
+
+    path, folder = os.fspath(src), os.fspath(dst)
+    file = open_gguf(path)
+    refuse_unfinished(file)
+    count = file.metadata.get("split.count")
+    if type(count) is int and count > 1:
+        hint = "mtkit merge joins them first"
+        raise UsageError(f"is one of {count} files", source=path, hint=hint)
+    plan = plan_of(file, kind)
+    done = [0]
+
+    def told(size: int) -> None:
+        done[0] += size
+        progress(done[0], total)
+
+    weights = list(new_weights(plan, told))
+    total = sum(one.n_bytes for one in weights)
+    tokenizer, assumptions, written = write(load(path), hf, options or WriteOptions(), allow_loss)
+    verified = verify(tokenizer, hf, written, allow_loss)
+    config = config_of(plan)
+    texts = {**written.files, "config.json": _json(config)}
+    texts.setdefault(_GENERATION, _json(_ends(config)))
+    files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
+    with folder_for(folder):
+        write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
+    progress(total, total)
+    names = [os.path.join(folder, name) for name in files]
+    return Conversion(
+        os.path.join(folder, ""),
+        tuple(names),
+        NAME,
+        written.losses,
+        assumptions,
+        verified,
+        (("total", sum(map(os.path.getsize, names))),),
+        Model(
+            plan.architecture.name,
+            plan.type.upper(),
+            len(weights),
+            sum(prod(one.shape) for one in weights),
+            tuple(_notes(plan)),
+        ),
+    )
+
+
+def _weight_files(
+    weights: Sequence[NewWeight], max_bytes: int
+) -> dict[str, bytes | Iterator[Buffer]]:
+    """Return the files of weights by name, with their index where they are several."""
+    groups: list[list[NewWeight]] = [[]]
+    used = 0
+    for one in weights:
+        if groups[-1] and used + one.n_bytes > max_bytes:
+            groups.append([])
+            used = 0
+        groups[-1].append(one)
+        used += one.n_bytes
+    if len(groups) == 1:
+        return {"model.safetensors": safetensors_writer.chunks(weights)}
+    count = len(groups)
+    names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
+    where = {one.name: name for name, group in zip(names, groups, strict=True) for one in group}
+    index = {"metadata": {"total_size": sum(one.n_bytes for one in weights)}, "weight_map": where}
+    shards = zip(names, map(safetensors_writer.chunks, groups), strict=True)
+    return {**dict(shards), "model.safetensors.index.json": _json(index)}
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _ends(config: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    return {name: config[name] for name in names if name in config}
+
+
+def _notes(plan: FolderPlan) -> Iterator[str]:
+    quantized = sorted({one.type.name for one in plan.file.tensors if one.type.block > 1})
+    if quantized:
+        yield f"{', '.join(quantized)} became the numbers that they stand for"

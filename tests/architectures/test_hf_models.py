@@ -1,0 +1,128 @@
+"""Folders of 40 architectures become what llama.cpp's converter makes of them, and come back."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import hf_models
+import pytest
+from support import reference
+
+from mtkit.architectures import architectures
+from mtkit.checkpoints import model_folder
+from mtkit.conversion.folder_writer import convert_to_folder
+from mtkit.conversion.whole_model import convert_model, plan_of
+from mtkit.gguf import open_gguf
+
+NAMES = hf_models.names()
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+LOSSES = ("ids", "ids-possible")
+"""Of the fixtures' tokenizers, which are not those of the models."""
+COMPUTED = ("ssm_a", "A_log")
+"""Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
+LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
+"""BERT's pooler has no place in a GGUF."""
+RENAMED = {"classifier.weight": "classifier.out_proj.weight"}
+"""Names that the converter itself changes before it looks them up."""
+UNEQUAL = frozenset({"deepseek-v3", "exaone4", "phi3", "bert", "t5"})
+"""llama.cpp itself computes something else than transformers, or has no logits."""
+
+
+def kept_differences() -> dict[str, str]:
+    """Return the keys that the page lists as written otherwise: key -> cases, "all" or names."""
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.M)
+    return {key: cases.strip() for key, cases in rows}
+
+
+def is_kept(key: str, case: str) -> bool:
+    cases = kept_differences().get(key)
+    return cases is not None and (cases == "all" or case in cases.replace("`", "").split(", "))
+
+
+@pytest.mark.parametrize("kind", hf_models.KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_tensors_are_the_converters(name: str, kind: str) -> None:
+    """Names, types, shapes and the bytes of every tensor, in the same order."""
+    plan = plan_of(str(hf_models.folder(name)), kind)
+    made = []
+    for tensor in plan.tensors():
+        digest = hashlib.sha256()
+        for piece in tensor.pieces():
+            digest.update(piece)
+        made.append([tensor.name, tensor.type.name, list(tensor.shape), digest.hexdigest()])
+    wanted = hf_models.cases()[name]["expected"][kind]["tensors"]
+    assert sorted(map(_comparable, made)) == sorted(map(_comparable, wanted))
+
+
+def _comparable(tensor: list[Any]) -> list[Any]:
+    return tensor[:3] if tensor[0].endswith(COMPUTED) else tensor
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_are_the_converters(name: str, tmp_path: Path) -> None:
+    """Keys, types and values; what is kept different is a line of docs/models.md."""
+    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", allow_loss=LOSSES)
+    found = hf_models.keys_of(open_gguf(done.path))
+    wanted = hf_models.expected_keys(name, "auto")
+    different = {
+        key: (wanted.get(key), found.get(key))
+        for key in {**wanted, **found}
+        if wanted.get(key) != found.get(key) and not is_kept(key, name)
+    }
+    assert not different
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_llama_cpp_computes_what_transformers_does(name: str, tmp_path: Path) -> None:
+    """The 16 largest logits of the F32 file, within 0.5 % of the deviation of all of them."""
+    if name in UNEQUAL:
+        pytest.skip("llama.cpp computes something else than transformers for this architecture")
+    reference("llama_cpp")
+    from reference_logits import last_logits
+
+    case = hf_models.cases()[name]["transformers"]
+    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", kind="f32", allow_loss=LOSSES)
+    logits = last_logits(done.path, case["ids"])
+    for token, value in case["top"]:
+        assert abs(logits[token] - value) <= 0.005 * case["std"], token
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
+    """HF → GGUF of the same type → HF: the same bytes of every tensor."""
+    source = hf_models.folder(name)
+    done = convert_model(
+        source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=LOSSES
+    )
+    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
+    before, after = (model_folder.read(str(path)).tensors for path in (source, back.path))
+    assert sorted(after) == sorted(before.keys() - LEFT_OUT)
+    for key, other in after.items():
+        stored = before[key]
+        assert (stored.weight.type, stored.weight.shape) == (other.weight.type, other.weight.shape)
+        assert stored.data == other.data or key.endswith(COMPUTED), key
+
+
+@pytest.mark.parametrize("name", sorted(architectures()))
+def test_names_are_those_of_gguf(name: str) -> None:
+    """Each row of the table maps names as the gguf package does, where it knows them."""
+    gguf = reference("gguf")
+    architecture = architectures()[name]
+    number = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == architecture.name)
+    known = gguf.get_tensor_name_map(number, 2)
+    tensors = {gguf.TENSOR_NAMES[one] for one in gguf.MODEL_TENSORS[number]}
+    for row in architecture.rows:
+        for ours in row.gguf:
+            stem = re.sub(r"\.(weight|bias)$", "", ours).replace("{i}", "{bid}")
+            assert stem in tensors, ours
+        if len(row.folder) == len(row.gguf) == 1 and "{e}" not in row.folder[0]:
+            _check_name(known, row.folder[0].replace("{i}", "1"), row.gguf[0].replace("{i}", "1"))
+
+
+def _check_name(known: Any, theirs: str, ours: str) -> None:
+    theirs = RENAMED.get(theirs, theirs)
+    found = known.get_name(theirs, try_suffixes=(".weight", ".bias"))
+    assert found in (None, ours, ours.removesuffix(".weight")), (theirs, ours, found)

@@ -1,0 +1,104 @@
+"""The small model folders of ``../shared/hf-models``, and what the converter makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from support import CACHE, SHARED, shared
+
+from mtkit.gguf.arrays import GgufArray
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+    from mtkit.gguf import GgufFile
+
+KINDS = ("auto", "f32", "f16", "bf16", "q8_0")
+_TYPES = {
+    "UINT8": "u8", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "STRING": "string",
+    "BOOL": "bool",
+}  # fmt: skip
+_LONGEST = 64
+"""Values of an array that the golden file has one by one."""
+
+
+@cache
+def _maker() -> ModuleType:
+    path = shared("hf-models/make_models.py")
+    location = importlib.util.spec_from_file_location("make_models", path)
+    assert location is not None
+    assert location.loader is not None
+    module = importlib.util.module_from_spec(location)
+    location.loader.exec_module(module)
+    return module
+
+
+@cache
+def cases() -> dict[str, dict[str, Any]]:
+    """Return the description of each case."""
+    found: dict[str, dict[str, Any]] = json.loads(shared("hf-models/cases.json").read_bytes())
+    return found
+
+
+def names() -> list[str]:
+    """Return the names of the cases, or one that is absent."""
+    return list(cases()) if (SHARED / "hf-models").is_dir() else ["none"]
+
+
+def folder(name: str) -> Path:
+    """Return the folder of a case, which is written once."""
+    module = _maker()
+    out: Path = CACHE / "hf-models" / name
+    if not out.is_dir():
+        part = out.with_name(f"{name}.{os.getpid()}")
+        module.write_case(part, name, cases()[name])
+        moved = part / name
+        try:
+            moved.rename(out)
+        except OSError:  # another process was faster
+            assert out.is_dir()
+    return out
+
+
+def own_kind(name: str) -> str:
+    """Return the type that the weights of a case have."""
+    first = next(iter(cases()[name]["shards"][0].values()))
+    return {"BF16": "bf16", "F16": "f16", "F32": "f32"}[first[0]]
+
+
+def expected_keys(name: str, kind: str) -> dict[str, tuple[str, Any]]:
+    """Return key -> type and value, as the converter writes them."""
+    found = {}
+    for key, (said, value) in cases()[name]["expected"][kind]["kv"].items():
+        is_array = said.startswith("ARRAY/")
+        found[key] = _TYPES[said.removeprefix("ARRAY/")] + "[]" * is_array, value
+    return found
+
+
+def keys_of(file: GgufFile) -> dict[str, tuple[str, Any]]:
+    """Return key -> type and value of a file; long arrays as count and hash."""
+    return {
+        key: (file.metadata.type_name(key), _value(value)) for key, value in file.metadata.items()
+    }
+
+
+def _value(value: Any) -> Any:
+    if not isinstance(value, GgufArray):
+        return value
+    values = list(value)
+    if len(values) <= _LONGEST:
+        return values
+    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return {"count": len(values), "sha256": digest}
+
+
+def same_float(one: float, other: float) -> bool:
+    """Tell whether two numbers are the same float32."""
+    return struct.pack("<f", one) == struct.pack("<f", other)
