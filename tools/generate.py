@@ -262,7 +262,7 @@ def architecture_table() -> str:
     out = [
         "# Architectures\n",
         "Models that `mtkit convert` turns from a HuggingFace folder into a GGUF and back:",
-        "[models.md](models.md). A class that is not here is refused by name, with the nearest ones.\n",
+        "[models.md](models.md). Another class is refused by name, with the nearest ones.\n",
         "| in a GGUF | classes of transformers |",
         "|---|---|",
     ]

@@ -80,6 +80,11 @@ def sniff(path: str) -> bool:
     return has_index or bool(_files(path) or _pickles(path))
 
 
+def is_weights(name: str) -> bool:
+    """Tell by its name whether a file holds weights of a model, as safetensors or as a pickle."""
+    return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
+
+
 def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
     """Read a folder.
 

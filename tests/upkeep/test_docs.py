@@ -37,8 +37,8 @@ def load_tool(name: str) -> ModuleType:
 
 @pytest.mark.parametrize(
     "path",
-    ["docs/architectures.md", "docs/cli.md", "docs/formats.md", "docs/losses.md", "docs/loss-matrix.md", "docs/rules.md",
-     "docs/settings.md", "docs/python.md",
+    ["docs/architectures.md", "docs/cli.md", "docs/formats.md", "docs/losses.md",
+     "docs/loss-matrix.md", "docs/rules.md", "docs/settings.md", "docs/python.md",
      "mtkit/llm/keywords.pyi", "native/tables/opcodes.hpp",
      *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("share/**/*") if path.is_file())],
 )  # fmt: skip
