@@ -106,8 +106,9 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         keys = tuple(model_keys.of_model(architecture, config, FILE_TYPES[kind]))
         vocab = config.count("vocab_size")
         dims = dims_of(architecture, keys, vocab)
-        generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
+        # Sizes are those of tensors that are there: what is computed from them is not too large.
+        generated = tuple(_generated(architecture, config, dims))
         keys = (*held.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
