@@ -131,6 +131,10 @@ def defaults(config: Config) -> Mapping[str, Any]:
     return {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 
 
+def _count(names: object) -> int:
+    return len(names) if isinstance(names, list) else 0
+
+
 def _is_roberta(dims: Dims) -> bool:
     return dims.keys.get(MODEL) in ("gpt2", "t5")
 
@@ -147,7 +151,7 @@ def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, A
 ACTIVATION = {"hidden_act": "gelu"}
 TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
 """What transformers takes where a config.json does not say it."""
-LABELED = {"labels": lambda dims: len(dims.keys.get(LABELS) or ())}
+LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
 ROBERTA_CLASSIFIER = Architecture(
     "bert",
     ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
