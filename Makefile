@@ -44,7 +44,7 @@ fuzz-files: $(VENV)/tests native
 
 ## Mutants of what the GGUF workbench reads: files with tensors, headers, manifests, servers.
 fuzz-workbench: $(VENV)/tests native
-	for kind in gguf safetensors manifests answers; do \
+	for kind in gguf safetensors folders manifests answers; do \
 	  $(BIN)/python -m tools.fuzz_files --kind $$kind --cases 200000 $(FUZZ) || exit 1; done
 
 ## The mutants of fuzz-files and fuzz-workbench.

@@ -48,6 +48,7 @@ COMMANDS = {
     "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
     "serve": ("mtkit.commands.serve", "Answer requests over HTTP."),
     "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),
+    "imatrix": ("mtkit.commands.imatrix", "Find which weights matter, for quantizing."),
     "logits": ("mtkit.commands.logits", "Show which tokens a model expects next."),
     "template": ("mtkit.commands.template", "Render a chat template."),
     "sx": ("mtkit.commands.sx", "Prepare speculative decoding with a static vocabulary."),

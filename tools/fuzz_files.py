@@ -64,7 +64,8 @@ def main() -> int:
     parser.add_argument(
         "--file", help="name of the file that is changed (see tests/support/mutants)"
     )
-    parser.add_argument("--kind", help="gguf, safetensors, manifests or answers, not tokenizers")
+    kinds = "gguf, safetensors, folders, manifests or answers, not tokenizers"
+    parser.add_argument("--kind", help=kinds)
     parser.add_argument("--shared", action="store_true", help="change the shared folder's files")
     asked = parser.parse_args()
     if asked.only is not None:

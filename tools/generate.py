@@ -166,11 +166,12 @@ def setting_table() -> str:
 
     out = [
         "# Settings\n",
-        "What `generate`, `chat`, `perplexity` and `logits` take on the command line, and what",
+        "What the commands that run a model take on the command line, and what",
         "`mtkit.generate` takes as keywords. Further spellings are llama.cpp's. `chat` has all of",
         "them but the session's and those of a single prompt; there `n_predict` is -1, and special",
-        "tokens spelled in a message are text. `perplexity` and `logits` have those of the context",
-        "and of computing. `serve` has these, the sampler's and, alone, those of serving.\n",
+        "tokens spelled in a message are text. `perplexity`, `imatrix` and `logits` have those of",
+        "the context and of computing; the first two give 2048 tokens at once, and `--ctx` is the",
+        "size of a window, 512. `serve` has these, the sampler's and, alone, those of serving.\n",
     ]
     settings = {**table(ServeSettings), **table(GenerateSettings)}.values()
     for heading in ("", *HEADINGS):
@@ -254,7 +255,26 @@ def rule_table() -> str:
     return "\n".join(out)
 
 
+def architecture_table() -> str:
+    """``docs/architectures.md``: the models that are converted whole."""
+    from mtkit.architectures import architectures
+
+    out = [
+        "# Architectures\n",
+        "Models that `mtkit convert` turns from a HuggingFace folder into a GGUF and back:",
+        "[models.md](models.md). Another class is refused by name, with the nearest ones.\n",
+        "| in a GGUF | classes of transformers |",
+        "|---|---|",
+    ]
+    names: dict[str, list[str]] = {}
+    for class_name, architecture in architectures().items():
+        names.setdefault(architecture.name, []).append(f"`{class_name}`")
+    out += [f"| `{name}` | {', '.join(names[name])} |" for name in sorted(names)]
+    return "\n".join([*out, ""])
+
+
 DOCUMENTS = {
+    "docs/architectures.md": architecture_table,
     "docs/cli.md": cli_reference,
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,

@@ -124,6 +124,7 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "chat": ("a question to a model", (("chat", "Hello!", "-n", "24", "--temp", "0", "-q"),)),
     "perplexity": ("how well a model predicts a text", (("perplexity", "LICENSE"),)),
+    "imatrix": ("which weights matter", (("imatrix", "LICENSE", "-o", "imatrix.gguf"),)),
     "logits": ("what a model expects next", (("logits", "Once upon a time"),)),
     "serve": ("what a server takes", (("serve", "--help"),)),
     "sx": ("the help of a group of commands", (("sx", "--help"),)),

@@ -91,6 +91,8 @@ class Architecture(Record):
         model_type: Of config.json.
         keys: What its metadata say.
         rows: Its tensors.
+        packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
+            empty: there are no such folders.
         prefix: Stands in front of most names in the folder, and may be missing there.
         defaults: Fields that a config.json need not have, as transformers fills them in.
         drops: Ends of names in the folder that no GGUF has.
@@ -101,6 +103,7 @@ class Architecture(Record):
         held: Tensors whose values the metadata have.
         renamed: From a name in a folder to the one that the rows have: what older files call it.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
+        adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
         config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
             tensors, which a function gives by name (None where there is none).
     """
@@ -110,6 +113,7 @@ class Architecture(Record):
     model_type: str
     keys: tuple[KeyRow, ...]
     rows: Rows
+    packed: Rows = ()
     prefix: str = "model."
     defaults: Callable[[Config], Mapping[str, Any]] | None = None
     drops: tuple[str, ...] = ()
@@ -120,6 +124,7 @@ class Architecture(Record):
     held: tuple[Held, ...] = ()
     renamed: Callable[[str], str] | None = None
     zeros: tuple[str, ...] = ()
+    adds_eos: bool = False
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
 
 

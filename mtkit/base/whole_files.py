@@ -105,8 +105,8 @@ class WholeFiles(Closing):
         lock(file)
         return part
 
-    def write(self, path: str, content: bytes | Iterable[Buffer]) -> None:
-        """Begin a file and write it, whole or in pieces.
+    def write(self, path: str, content: bytes | Iterable[Buffer]) -> str:
+        """Begin a file and write it, whole or in pieces; return the path of its part.
 
         Raises:
             UsageError: As ``part``.
@@ -120,6 +120,7 @@ class WholeFiles(Closing):
                 file.truncate()
         except OSError as error:
             raise _unwritable(error, path) from None
+        return part
 
     def appear(self) -> None:
         """Give the files their names in their order: the last is what others look for.

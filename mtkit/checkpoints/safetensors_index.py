@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.base.escape import quoted, shown
+from mtkit.base.escape import is_utf8, quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
 from mtkit.checkpoints import safetensors
@@ -76,7 +76,7 @@ def read(source: Source, *, strict: bool = True) -> Index:
     missing: list[Finding] = []
     for name in dict.fromkeys(weight_map.values()):
         files[name], sizes[name] = None, 0
-        if name != os.path.basename(name) or name in ("", ".", ".."):
+        if name != os.path.basename(name) or name in ("", ".", "..") or not _can_be_file(name):
             found.add(Finding(PATH, PATH.field, f"{quoted(name)} is not a file beside it"))
             continue
         path = os.path.join(os.path.dirname(source.name), name)
@@ -101,6 +101,10 @@ def read(source: Source, *, strict: bool = True) -> Index:
             found.add(replace(finding, source=path))
     _compare(weight_map, files, metadata, found)
     return Index(weight_map, files, sizes, metadata, (*missing, *found.found))
+
+
+def _can_be_file(name: str) -> bool:
+    return is_utf8(name) and "\0" not in name
 
 
 def _document(source: Source) -> dict[str, Any]:

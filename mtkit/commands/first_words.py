@@ -43,6 +43,7 @@ _WORDS = {
     "corpus encode": "preprocess preprocess_data tokenize-corpus",
     "chat": "talk ask converse repl interactive conversation",
     "perplexity": "ppl llama-perplexity evaluate eval score",
+    "imatrix": "llama-imatrix importance",
     "logits": "probs probabilities next top",
     "template": "chat-template chat_template apply-chat-template jinja render prompt",
     "formats": "format types supported",
@@ -75,13 +76,12 @@ _NEEDS = {
     "convert": ["FILE --to gguf"],
     "generate": ['"TEXT" -m MODEL.gguf'],
     "perplexity": ["FILE -m MODEL.gguf"],
+    "imatrix": ["FILE -m MODEL.gguf -o imatrix.gguf"],
     "logits": ['"TEXT"'],
     "template": ['MODEL.gguf --user "TEXT"'],
 }
 """What stands for the arguments where none are given."""
 _ELSEWHERE = {
-    "imatrix llama-imatrix": "mtkit makes no importance matrix, llama.cpp's llama-imatrix does:"
-    " mtkit quantize --imatrix takes it",
     "ls list models ps scan-cache cache scan": "mtkit inspect FOLDER shows the models of a folder,"
     " mtkit config the defaults",
     "download pull fetch clone": "mtkit inspect ORG/NAME --download fetches a tokenizer; the hub's"

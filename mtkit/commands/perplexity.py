@@ -1,4 +1,4 @@
-"""``mtkit perplexity``: how well a model predicts a text."""
+"""``mtkit perplexity``: how well a model predicts a text, alone or against another model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mtkit.commands.arguments import number
 from mtkit.commands.named import model_named
 from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
 from mtkit.commands.setting_options import command
-from mtkit.commands.texts import texts_of
-from mtkit.settings import ModelSettings
+from mtkit.commands.texts import whole_texts
+from mtkit.settings import TextSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,71 +19,110 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llm.perplexity import Perplexity
+    from mtkit.llm.runner import Runner
+
+    Texts = Sequence[tuple[str, bytes]]
 
 app = application()
-_WINDOW = 512
 
 
-@command(app, ModelSettings)
+@command(app, TextSettings)
 def perplexity(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE]...", help="Texts; - or none reads standard input."),
     ] = None,
     *,
-    settings: ModelSettings,
+    settings: TextSettings,
     prompt: PROMPT = None,
     files: FILES = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="BASE", help="Compare with this model's predictions."),
+    ] = None,
     stride: Annotated[
-        int | None, typer.Option("--stride", metavar="N", help="From window to window; none: half.")
+        int | None,
+        typer.Option(
+            "--stride", metavar="N", help="Overlapping windows, each N tokens after the last."
+        ),
     ] = None,
     as_json: AS_JSON = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
 ) -> None:
     """Compute the perplexity of texts: e to the power of the mean loss.
 
-    A window has as many tokens as the context, 512 where --ctx does not say. In a pipe: perplexity,
-    its standard error, loss in nats a token, tokens, windows; of several files a row for each, with
-    its name, and the total.
+    As llama-perplexity does: whole windows of --ctx tokens, of which the second half counts. With
+    --stride every token counts once, and short texts are taken, too. In a pipe: perplexity, its
+    standard error, loss in nats a token, tokens, windows; of several files a row for each, with its
+    name, and the total.
+
+    --against computes how far the model's predictions are from a base's, as llama-perplexity
+    --kl-divergence does: rows of a name, the value, and its standard error if it has one.
 
     \b
     Examples:
       mtkit perplexity book.txt -m model.gguf
+      mtkit perplexity book.txt -m small.gguf --against model.gguf --ctx 128
       mtkit perplexity book.txt -m model.gguf --ctx 256 --stride 256 --json
     """
     from mtkit.base.record import replace
-    from mtkit.commands import output
-    from mtkit.commands.progress import Progress
-    from mtkit.errors import MtkitError, UsageError
+    from mtkit.errors import UsageError
     from mtkit.llama import log
-    from mtkit.llm.open_model import open_model
-    from mtkit.llm.perplexity import perplexity as compute
-    from mtkit.llm.perplexity import together
 
     if names and files:
         raise UsageError("give the files as arguments or with --file")
-    given = texts_of(None, prompt, names or files, "mtkit perplexity FILE -m MODEL")
-    texts = [
-        (name, content if isinstance(content, bytes) else content.read()) for name, content in given
-    ]
+    if against is not None and stride is not None:
+        raise UsageError("--against compares whole windows: it takes no --stride")
+    texts = whole_texts(prompt, names or files, "mtkit perplexity FILE -m MODEL")
     log.is_shown = verbose
-    path = model_named(settings.model)
-    settings = replace(settings, model=path)
-    with open_model(settings, Progress("loading").show, n_ctx=_WINDOW) as runner:
-        context = runner.open_context()
+    settings = replace(settings, model=model_named(settings.model))
+    if against is None:
+        _perplexity(texts, settings, stride, as_json=as_json)
+    else:
+        _divergence(texts, settings, model_named(against), as_json=as_json)
+
+
+def _open(settings: TextSettings) -> Runner:
+    from mtkit.commands.progress import Progress
+    from mtkit.llm.open_model import open_model
+    from mtkit.llm.windows import WINDOW
+
+    return open_model(settings, Progress("loading").show, n_ctx=WINDOW)
+
+
+def _perplexity(texts: Texts, settings: TextSettings, stride: int | None, *, as_json: bool) -> None:
+    from mtkit.commands import output
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import MtkitError
+    from mtkit.llama import log
+    from mtkit.llm.perplexity import perplexity as of_windows
+    from mtkit.llm.perplexity import together
+    from mtkit.llm.sliding import sliding_perplexity
+    from mtkit.llm.windows import open_windows, token_ids
+
+    with _open(settings) as runner:
+        model = runner.model
+        context = runner.open_context() if stride is not None else None
+        windows = open_windows(runner) if context is None else None
         log.is_shown = False
         made = []
         for name, text in texts:
-            ids = runner.model.tokenize(text, add_special=False, parse_special=False)
             bar = Progress("perplexity").show
             try:
-                made.append((name, compute(context, ids, stride=stride, progress=bar)))
+                if windows is not None:
+                    one = of_windows(windows, token_ids(model, text, runner.n_ctx), progress=bar)
+                else:
+                    assert context is not None
+                    assert stride is not None
+                    ids = model.tokenize(text, add_special=False, parse_special=False)
+                    one = sliding_perplexity(context, ids, stride, progress=bar)
             except MtkitError as error:
                 raise error.located(name) from None
+            made.append((name, one))
     total = together([one for _, one in made])
     rows = made if len(made) == 1 else [*made, ("total", total)]
     if as_json:
-        document = {"schema": "mtkit.perplexity/1", "model": path, **_document(total)}
+        document = {"schema": "mtkit.perplexity/2", "model": settings.model, **_document(total)}
         if len(made) > 1:
             document["texts"] = [{"name": name, **_document(one)} for name, one in made]
         output.write_json(document)
@@ -93,6 +132,32 @@ def perplexity(
         output.write_rows((*row, *name) for row, name in zip(numbers, names_of, strict=True))
     else:
         _show(rows)
+
+
+def _divergence(texts: Texts, settings: TextSettings, base: str, *, as_json: bool) -> None:
+    from mtkit.base.record import replace
+    from mtkit.commands.divergence import write
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import MtkitError
+    from mtkit.llama import log
+    from mtkit.llm.divergence import check_same_vocabulary, divergence
+    from mtkit.llm.windows import open_windows, token_ids
+
+    with _open(settings) as runner:
+        size = runner.n_ctx
+        context = replace(settings.context, n_ctx=size)
+        with _open(replace(settings, model=base, context=context)) as other:
+            check_same_vocabulary(runner, other)
+            ids = []
+            for name, text in texts:
+                try:
+                    ids.append(token_ids(runner.model, text, size))
+                except MtkitError as error:
+                    raise error.located(name) from None
+            pair = open_windows(runner), open_windows(other)
+            log.is_shown = False
+            found = divergence(*pair, ids, progress=Progress("divergence").show)
+    write(found, str(settings.model), base, as_json=as_json)
 
 
 def _document(made: Perplexity) -> dict[str, Any]:

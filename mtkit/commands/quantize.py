@@ -9,6 +9,7 @@ import typer
 from mtkit.commands import output
 from mtkit.commands.named import gguf_named
 from mtkit.commands.options import AS_JSON, application
+from mtkit.commands.texts import whole_texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ def quantize(
     imatrix: Annotated[
         str | None,
         typer.Option("--imatrix", metavar="FILE", help="An importance matrix, as GGUF."),
+    ] = None,
+    imatrix_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--imatrix-from", metavar="TEXT", help="Make one from this text file. Repeatable."
+        ),
     ] = None,
     allow_requantize: Annotated[
         bool, typer.Option("--allow-requantize", help="Quantise what is quantised already.")
@@ -61,6 +68,7 @@ def quantize(
     Examples:
       mtkit quantize model-f16.gguf --type Q4_K_M -o model-q4.gguf
       mtkit quantize model-bf16.gguf --type IQ3_XXS --imatrix imatrix.gguf -o small.gguf --report
+      mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o model-iq4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
     """
     from mtkit.commands.progress import Progress
@@ -73,12 +81,16 @@ def quantize(
 
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
         raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
+    if imatrix is not None and imatrix_from:
+        raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
     file = gguf_named(file)
     before = open_gguf(file)
+    texts = whole_texts(None, imatrix_from, "") if imatrix_from else ()
     run(
-        file, out or file, number, pure=pure, imatrix=imatrix, threads=threads, dry_run=dry_run,
-        allow_requantize=allow_requantize, force=force, progress=Progress(f"quantize {kind}").show,
+        file, out or file, number, pure=pure, imatrix=imatrix, imatrix_from=texts, threads=threads,
+        dry_run=dry_run, allow_requantize=allow_requantize, force=force,
+        progress=Progress(f"quantize {kind}").show, imatrix_progress=Progress("imatrix").show,
     )  # fmt: skip
     again = quantised_types(before)
     if again:

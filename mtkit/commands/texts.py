@@ -52,6 +52,16 @@ def texts_of(
             yield path, file
 
 
+def whole_texts(
+    prompt: str | None, files: Sequence[str] | None, hint: str
+) -> list[tuple[str, bytes]]:
+    """Return name and bytes of each text that a command is given; as ``texts_of``."""
+    given = texts_of(None, prompt, files, hint)
+    return [
+        (name, content if isinstance(content, bytes) else content.read()) for name, content in given
+    ]
+
+
 def lines_of(content: BinaryIO | bytes) -> Iterator[list[bytes]]:
     """Yield lines without their ends, together those that have come by then."""
     if isinstance(content, bytes):

@@ -10,17 +10,24 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import of_class
+from mtkit.architectures import architectures, of_class
+from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
-from mtkit.architectures.keys import SENTENCE_POOLING, TOKENIZER
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_folder
-from mtkit.base.escape import quoted
+from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
-from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
+from mtkit.conversion.model_tensors import (
+    FILE_TYPES,
+    PACKED_FILE_TYPES,
+    TYPES,
+    new_tensors,
+    usual_type,
+)
 from mtkit.conversion.model_vocabulary import model_vocabulary
 from mtkit.conversion.targets import make_folder
 from mtkit.errors import MtkitError, UnsupportedError
@@ -28,17 +35,17 @@ from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.shard_files import cut, numbered
-from mtkit.gguf.values import F32, stored
+from mtkit.gguf.values import DTYPES, F32, stored
 from mtkit.gguf.writer import Key, NewTensor
 from mtkit.sources import hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.matching import Match
-    from mtkit.checkpoints.model_folder import ModelFolder
+    from mtkit.checkpoints.model_folder import ModelFolder, Stored
     from mtkit.conversion.model_vocabulary import ModelVocabulary
     from mtkit.formats.contract import WriteOptions
 
@@ -86,10 +93,13 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit does not convert such a model.
     """
-    folder = model_folder.read(path)
+    folder = model_folder.read(path, [key for key, one in architectures().items() if one.packed])
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
+        is_packed = model_folder.quantization(folder.config) == model_folder.MXFP4
+        if is_packed:
+            architecture = replace(architecture, rows=architecture.packed)
         pooling = sentence_pooling.of_folder(path)
         config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
@@ -103,17 +113,85 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
             )
-        keys = tuple(model_keys.of_model(architecture, config, FILE_TYPES[kind]))
+        types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
+        keys = tuple(model_keys.of_model(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = dims_of(architecture, keys, vocab)
         matches = tuple(of_folder(architecture, dims, shapes))
         # Sizes are those of tensors that are there: what is computed from them is not too large.
         generated = tuple(_generated(architecture, config, dims))
+        for match in matches:
+            known = ("U8",) if match.row.change.stores else DTYPES
+            _refuse_types((folder.tensors[name] for name in match.folder), known)
         keys = (*held.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
     return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
+
+
+class Prepared(Record):
+    """A GGUF that is to be written.
+
+    Attributes:
+        plan: How the folder becomes it.
+        draft: What it holds; tensors are made as they are written.
+        vocabulary: Its tokenizer, which is proved.
+    """
+
+    plan: Plan
+    draft: Draft
+    vocabulary: ModelVocabulary
+
+    def conversion(self, paths: Sequence[str]) -> Conversion:
+        """Return what was done, once the files are there."""
+        tensors = self.draft.tensors.values()
+        parameters = sum(prod(one.shape) for one in tensors)
+        return Conversion(
+            paths[0],
+            tuple(paths),
+            "gguf",
+            self.vocabulary.losses,
+            self.vocabulary.assumptions,
+            self.vocabulary.verified,
+            (("total", sum(map(os.path.getsize, paths))),),
+            Model(self.plan.architecture.name, self.plan.type.upper(), len(tensors), parameters),
+        )
+
+
+def prepare(
+    path: str,
+    kind: str = "auto",
+    *,
+    allow_loss: Collection[str] = (),
+    options: WriteOptions | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Prepared:
+    """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
+    from mtkit.formats.contract import WriteOptions
+
+    plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    if plan.architecture.adds_eos and options.add_eos is None:
+        options = replace(options, add_eos=True)
+
+    def told(size: int) -> None:
+        done[0] += size
+        if progress is not None:
+            progress(done[0], total)
+
+    tensors = plan.tensors(told)
+    total = sum(one.n_bytes for one in tensors)
+    about = model_keys.about(path, tensors, options.name or None)
+    name = next(str(key.value) for key in about if key.name == NAME)
+    vocabulary = model_vocabulary(
+        path, plan.config, plan.vocab, replace(options, name=name), allow_loss
+    )
+    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
+    name = vocabulary.name or name
+    named = [Key(NAME, "string", name) if key.name == NAME else key for key in about]
+    architecture = Key("general.architecture", "string", plan.architecture.name)
+    keys = [architecture, *named, *plan.keys, *vocabulary.keys]
+    return Prepared(plan, Draft(keys, tensors), vocabulary)
 
 
 def convert_model(
@@ -125,7 +203,7 @@ def convert_model(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
@@ -148,61 +226,19 @@ def convert_model(
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    plan = plan_of(path, kind)
-    done = [0]
-
-    def told(size: int) -> None:
-        done[0] += size
-        progress(done[0], total)
-
-    tensors = plan.tensors(told)
-    total = sum(one.n_bytes for one in tensors)
-    draft, vocabulary = draft_of(plan, tensors, options, allow_loss)
-    drafts = [draft] if max_bytes is None else cut(draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
-    target = target_of(path, plan.type, dst)
-    names = [target] if max_bytes is None else numbered(target, len(drafts))
+    made = prepare(path, kind, allow_loss=allow_loss, options=options, progress=progress)
+    target = target_of(path, made.plan.type, dst)
+    drafts, names = [made.draft], [target]
+    if max_bytes is not None:
+        drafts = cut(made.draft, DEFAULT_ALIGNMENT, max_bytes=max_bytes)
+        names = numbered(target, len(drafts))
     make_folder(dst, target)
     # A set is looked for by its first file.
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
-    progress(total, total)
-    parameters = sum(prod(one.shape) for one in tensors)
-    return Conversion(
-        names[0],
-        tuple(names),
-        "gguf",
-        vocabulary.losses,
-        vocabulary.assumptions,
-        vocabulary.verified,
-        (("total", sum(map(os.path.getsize, names))),),
-        Model(plan.architecture.name, plan.type.upper(), len(tensors), parameters),
-    )
-
-
-def draft_of(
-    plan: Plan,
-    tensors: list[NewTensor],
-    options: WriteOptions | None = None,
-    allow_loss: Collection[str] = (),
-) -> tuple[Draft, ModelVocabulary]:
-    """Return the GGUF that a folder becomes, and its tokenizer.
-
-    Raises:
-        MtkitError: As ``convert_model`` says of the tokenizer.
-    """
-    from mtkit.formats.contract import WriteOptions
-
-    options = options or WriteOptions()
-    about = model_keys.about(plan.folder.path, tensors, options.name or None)
-    name = next(str(key.value) for key in about if key.name == NAME)
-    vocabulary = model_vocabulary(
-        plan.folder.path, plan.config, plan.vocab, replace(options, name=name), allow_loss
-    )
-    # llama.cpp takes rules of some tokenizers from the name: the writer may have added to it.
-    name = vocabulary.name or name
-    named = [Key(NAME, "string", name) if key.name == NAME else key for key in about]
-    architecture = Key("general.architecture", "string", plan.architecture.name)
-    return Draft([architecture, *named, *plan.keys, *vocabulary.keys], tensors), vocabulary
+    if progress is not None:
+        progress(1, 1)
+    return made.conversion(names)
 
 
 def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
@@ -229,6 +265,20 @@ def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Di
         if key.name.startswith((start, TOKENIZER))
     }
     return Dims({**found, "vocab": vocab}, architecture.dims)
+
+
+def _refuse_types(tensors: Iterable[Stored], known: Collection[str]) -> None:
+    """Refuse numbers that only the program which wrote them understands.
+
+    Raises:
+        UnsupportedError: There are some.
+    """
+    for one in tensors:
+        if one.weight.type not in known:
+            what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
+            hint = "take the model in BF16, F16 or F32"
+            field = f"tensor {quoted(one.weight.name)}"
+            raise UnsupportedError(what, source=one.path, field=field, hint=hint)
 
 
 def _refuse_nonzero(architecture: Architecture, folder: ModelFolder) -> None:

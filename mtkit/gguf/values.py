@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Buffer
     from mtkit.gguf.types import TensorType
 
-F32, F16, Q8_0, BF16 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30))
+F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 39))
 CHUNK = 1 << 18
 """Values converted at once: what they take at most, 2 MB with two floats each, fits an L2 cache."""
 _LARGEST_BLOCK = 256
@@ -105,14 +105,16 @@ def decoded(data: Any, dtype: str) -> Any:
 
     try:
         kind = gguf.GGMLQuantizationType[dtype]
-        blocks = data.reshape(-1, _block_bytes(dtype))
-        return gguf.dequantize(blocks, kind).reshape(-1)
+        return gguf.dequantize(data.reshape(-1, _block_bytes(dtype)), kind).reshape(-1)
     except (KeyError, NotImplementedError):
-        raise UnsupportedError(f"{dtype} cannot be dequantized") from None
+        raise UnsupportedError(f"{dtype} cannot be turned into floats") from None
 
 
 def _block_bytes(dtype: str) -> int:
-    return next(one.block_bytes for one in TENSOR_TYPES.values() if one.name == dtype)
+    for kind in TENSOR_TYPES.values():
+        if kind.name == dtype:
+            return kind.block_bytes
+    raise UnsupportedError(f"{dtype} cannot be turned into floats")
 
 
 def converted(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer]:

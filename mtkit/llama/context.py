@@ -48,8 +48,13 @@ class Context(Memory):
         n_past: Tokens in the memory.
     """
 
-    def __init__(self, model: Model, settings: ContextSettings) -> None:
+    def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
         """Make a context.
+
+        Args:
+            model: The model.
+            settings: How.
+            watched_by: llama.cpp's callback that is shown every node of the graph.
 
         Raises:
             UsageError: The settings make no sense.
@@ -64,6 +69,8 @@ class Context(Memory):
         if not model.is_open:
             raise UsageError("the model is closed")
         params = parameters(lib, settings)
+        if watched_by is not None:
+            params.cb_eval = self._watched_by = watched_by  # which has to live as long
         log.clear()
         self._interrupts = Interrupts()
         with self._interrupts:  # Ctrl-C inside the log's callback would be lost

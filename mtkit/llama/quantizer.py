@@ -12,8 +12,8 @@ import json
 import os
 import re
 
-from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError
-from mtkit.gguf import open_gguf
+from mtkit.errors import MtkitError, ResourceError, UnsupportedError
+from mtkit.gguf.importance import read_importance
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.trial import die_with_parent, leave
 
@@ -21,8 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mtkit.gguf.importance import Importance
+
 _STEP = re.compile(rb"^\[ *(\d+)/ *(\d+)\]")
-_SUMS, _COUNTS = ".in_sum2", ".counts"
+_WHOLE, _TEXT = 0, 3
+"""Of llama_model_kv_override_type."""
+_MOST_TEXT = 127
+"""Bytes of a value there."""
 
 
 def main(job: str) -> None:
@@ -30,7 +35,7 @@ def main(job: str) -> None:
 
     Args:
         job: A JSON object: source, target, type (a number), pure, requantize, threads, imatrix (a
-            path or null), dry_run.
+            path or null), imatrix_name (what the new file calls it, or null), dry_run.
     """
     die_with_parent()
     wanted = json.loads(job)
@@ -53,7 +58,9 @@ def _quantize(job: dict[str, Any]) -> None:
     params.pure, params.dry_run = job["pure"], job["dry_run"]
     params.allow_requantize = job["requantize"]
     if job["imatrix"] is not None:
-        params.imatrix = _importance(lib, job["imatrix"])
+        made = read_importance(job["imatrix"])
+        params.imatrix = _weights(lib, made)
+        params.kv_overrides = _keys(lib, made, job["imatrix_name"])
     source, target = os.fsencode(job["source"]), os.fsencode(job["target"])
     if lib.llama_model_quantize(source, target, ctypes.byref(params)) == 0:
         return
@@ -71,39 +78,42 @@ def _tell(level: int, text: bytes | None, data: object) -> None:
     log.take(level, text, data)
 
 
-def _importance(lib: Any, path: str) -> Any:
-    """Return an importance matrix as llama.cpp takes it: tensor -> weight of each column.
-
-    Raises:
-        FormatError: The file is not one.
-    """
+def _weights(lib: Any, made: Importance) -> Any:
+    """Return an importance matrix as llama.cpp takes it: tensor -> weight of each column."""
     import numpy as np
 
-    file = open_gguf(path)
-    names = [name for name in file.names if name.endswith(_SUMS)]
-    if not names:
-        hint = "llama-imatrix writes one; a .dat of older versions is not read"
-        raise FormatError("holds no importance matrix", source=path, hint=hint)
-    made = (lib.llama_model_imatrix_data * (len(names) + 1))()
-    _kept.append(made)
-    for entry, name in zip(made, names, strict=False):
-        stem = name.removesuffix(_SUMS)
-        counts = file.names.get(stem + _COUNTS)
-        sums = file.names[name]
-        if counts is None or {sums.type.name, counts.type.name} != {"F32"}:
-            raise FormatError("has no counts of 32-bit floats", source=path, field=sums.label)
-        of_each = np.frombuffer(file.tensor_data(counts), "<f4").reshape(-1, 1)
-        total = np.frombuffer(file.tensor_data(sums), "<f4")
-        if not len(of_each) or len(total) % len(of_each):
-            raise FormatError("does not go with its counts", source=path, field=sums.label)
-        total = total.reshape(len(of_each), -1)
-        weights = np.where(of_each > 0, total / np.where(of_each > 0, of_each, 1), 1)
+    found = (lib.llama_model_imatrix_data * (len(made.entries) + 1))()
+    _kept.append(found)
+    for entry, (name, (sums, counts)) in zip(found, made.entries.items(), strict=False):
+        of_each = counts.astype(np.float32).reshape(-1, 1)
+        weights = np.where(of_each > 0, sums / np.where(of_each > 0, of_each, 1), 1)
         weights = np.ascontiguousarray(weights, np.float32)
-        label = stem.encode("utf-8", "surrogateescape")
+        label = name.encode("utf-8", "surrogateescape")
         _kept.extend((weights, label))
         entry.name, entry.size = label, weights.size
         entry.data = weights.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-    return ctypes.cast(made, ctypes.POINTER(lib.llama_model_imatrix_data))
+    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_imatrix_data))
+
+
+def _keys(lib: Any, made: Importance, name: str | None) -> Any:
+    """Return what the new file is to say of an importance matrix, as llama-quantize has it."""
+    values = {
+        "file": name,
+        "dataset": made.datasets[0] if made.datasets else None,
+        "entries_count": len(made.entries),
+        "chunks_count": made.chunks or None,
+    }
+    known = [(key, value) for key, value in values.items() if value is not None]
+    found = (lib.llama_model_kv_override * (len(known) + 1))()
+    _kept.append(found)
+    for entry, (key, value) in zip(found, known, strict=False):
+        entry.key = f"quantize.imatrix.{key}".encode()
+        if isinstance(value, str):
+            cut = value.encode("utf-8", "surrogateescape")[:_MOST_TEXT]
+            entry.tag, entry.value.val_str = _TEXT, cut.decode("utf-8", "ignore").encode()
+        else:
+            entry.tag, entry.value.val_i64 = _WHOLE, value
+    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_kv_override))
 
 
 _kept: list[object] = []

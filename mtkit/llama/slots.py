@@ -14,6 +14,7 @@ from mtkit.llama.context import Context
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from mtkit.llama.model import Model
     from mtkit.settings import ContextSettings
@@ -32,8 +33,8 @@ class SlotContext(Context):
         n_slot: Tokens that fit each.
     """
 
-    def __init__(self, model: Model, settings: ContextSettings) -> None:
-        """Make a context.
+    def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
+        """Make a context; as ``Context``.
 
         Raises:
             UsageError: The settings make no sense.
@@ -41,7 +42,7 @@ class SlotContext(Context):
         """
         if not 1 <= settings.n_seq <= MOST_SLOTS:
             raise UsageError(f"is {settings.n_seq}, not 1 to {MOST_SLOTS}", field="slots")
-        super().__init__(model, settings)
+        super().__init__(model, settings, watched_by=watched_by)
         self.n_slots = settings.n_seq
         self.n_slot: int = min(
             self.n_ctx // self.n_slots, self._library.llama_n_ctx_seq(self.handle)

@@ -1,25 +1,26 @@
-"""Perplexity: how well a model predicts a text.
+"""Perplexity as llama.cpp's llama-perplexity counts it: the second half of each whole window.
 
-The text is cut into windows of the context's length, each ``stride`` tokens after the one before.
-A token counts once: in the first window that holds it. With a stride of half a window every token
-but the first ones has at least half a window before it. BOS, where the model adds one, begins
-every window and does not count; where it adds none, a token that begins a window and has not
-counted before never does.
+Source: tools/perplexity/perplexity.cpp of llama.cpp.
 """
 
 from __future__ import annotations
 
+import math
 import time
 
 from mtkit.base.record import Record
-from mtkit.errors import UsageError, counted
+from mtkit.errors import UsageError
+from mtkit.llm.windows import batches, scored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from mtkit.llama import Context
+    from mtkit.llama import SlotContext
+
+_MOST_EXPONENT = 700
+"""A greater one is beyond a 64-bit float."""
 
 
 class Perplexity(Record):
@@ -32,7 +33,8 @@ class Perplexity(Record):
         error: Standard error of the perplexity.
         windows: Windows computed.
         n_ctx: Tokens of a window, BOS among them.
-        stride: Tokens from one to the next.
+        stride: Tokens from the beginning of one to that of the next, where they overlap; None
+            for whole windows whose second halves count.
         seconds: Time that took.
     """
 
@@ -42,62 +44,94 @@ class Perplexity(Record):
     error: float
     windows: int
     n_ctx: int
-    stride: int
+    stride: int | None
     seconds: float
 
 
 def perplexity(
-    context: Context,
+    context: SlotContext,
     ids: list[int],
     *,
-    stride: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], object] = lambda _: None,
 ) -> Perplexity:
-    """Compute the perplexity of tokens; the context's size is the window's.
+    """Compute the perplexity of a text; a slot's size is the window's.
 
     Args:
-        context: Whose size and batches are used; it is cleared.
-        ids: The tokens, without BOS.
-        stride: Tokens between the beginnings of windows; None for half a window.
+        context: Is cleared.
+        ids: The tokens, as ``windows.token_ids`` returns them.
         progress: Called with the part that is done, 0 to 1.
 
     Raises:
-        UsageError: There are too few tokens, or the stride makes no sense.
+        UsageError: A window is too small.
     """
-    import math
+    import numpy as np
 
-    size = context.n_ctx - context.model.add_bos
-    if context.n_ctx < 2:
-        raise UsageError(f"a window of {context.n_ctx} token predicts none", hint="raise --ctx")
-    stride = max(size // 2, 1) if stride is None else stride
-    if not 1 <= stride <= size:
-        raise UsageError(f"--stride {stride}: not 1 to {size}")
-    losses = 0.0
-    squares = 0.0
-    count = windows = 0
+    size = check_size(context.n_slot)
     start = time.perf_counter()
-    if progress is not None:
-        progress(0.0)
-    for window, (begin, end, fresh) in enumerate(_windows(context, ids, stride)):
-        for loss in _losses(context, ids[begin:end], fresh - begin):
-            losses += loss
-            squares += loss * loss
-            count += 1
-        windows = window + 1
-        if progress is not None:
-            progress(end / len(ids))
-    mean = losses / count
-    variance = max(squares / count - mean * mean, 0.0)
-    value = math.exp(mean) if mean < 700 else float("inf")
-    error = value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0
-    seconds = time.perf_counter() - start
-    return Perplexity(count, mean, value, error, windows, context.n_ctx, stride, seconds)
+    progress(0.0)
+    scratch = np.empty(context.model.n_vocab, np.float32)
+    sums = Sums()
+    for windows in batches(context, ids):
+        for logits, target in scored(context, windows):
+            sums.add(log_total(logits, scratch) - float(logits[target]))
+        sums.windows += len(windows)
+        progress(sums.windows * size / len(ids))
+    progress(1.0)
+    return sums.perplexity(size, None, time.perf_counter() - start)
+
+
+def check_size(size: int) -> int:
+    """Return the size of a window.
+
+    Raises:
+        UsageError: Its second half predicts no token.
+    """
+    if size < 3:
+        raise UsageError(f"a window of {size} has no token to predict", hint="raise --ctx")
+    return size
+
+
+def log_total(logits: Any, scratch: Any) -> float:
+    """Return the logarithm of the sum of the powers of e: what is taken from each logit.
+
+    Args:
+        logits: float32 of shape (n_vocab,).
+        scratch: Overwritten, of the same shape: new memory for each row costs more than the work.
+    """
+    import numpy as np
+
+    top = logits.max()
+    np.subtract(logits, top, out=scratch)
+    np.exp(scratch, out=scratch)
+    return float(top) + math.log(scratch.sum())
+
+
+class Sums:
+    """Losses added up.
+
+    Attributes:
+        windows: Windows computed.
+    """
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self._count, self._losses, self._squares = 0, 0.0, 0.0
+
+    def add(self, loss: float) -> None:
+        """Add the loss of a token."""
+        self._count += 1
+        self._losses += loss
+        self._squares += loss * loss
+
+    def perplexity(self, n_ctx: int, stride: int | None, seconds: float) -> Perplexity:
+        """Return what they come to."""
+        mean = self._losses / self._count
+        value, error = _of_mean(self._count, mean, self._squares)
+        return Perplexity(self._count, mean, value, error, self.windows, n_ctx, stride, seconds)
 
 
 def together(parts: Sequence[Perplexity]) -> Perplexity:
     """Return the perplexity of several texts: every token counts alike."""
-    import math
-
     first, *others = parts
     if not others:
         return first
@@ -108,45 +142,14 @@ def together(parts: Sequence[Perplexity]) -> Perplexity:
         deviation = one.error / one.perplexity if one.perplexity < float("inf") else 0.0
         variance = deviation * deviation * max(one.tokens - 1, 0)
         squares += one.tokens * (variance + one.loss * one.loss)
-    value = math.exp(mean) if mean < 700 else float("inf")
-    variance = max(squares / count - mean * mean, 0.0)
-    error = value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0
+    value, error = _of_mean(count, mean, squares)
     windows = sum(one.windows for one in parts)
     seconds = sum(one.seconds for one in parts)
     return Perplexity(count, mean, value, error, windows, first.n_ctx, first.stride, seconds)
 
 
-def _windows(context: Context, ids: list[int], stride: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (begin, end, first that counts) of each window, in tokens of the text."""
-    size = context.n_ctx - context.model.add_bos
-    first = 0 if context.model.add_bos else 1  # nothing predicts a token without one before it
-    if len(ids) <= first:
-        raise UsageError(f"the text has {counted(len(ids), 'token')}, that is too few")
-    begin, following = 0, first
-    while following < len(ids):
-        end = min(begin + size, len(ids))
-        yield begin, end, following
-        begin += stride
-        following = max(end, begin + first)
-
-
-def _losses(context: Context, ids: list[int], first: int) -> Iterator[float]:
-    """Yield the negative logarithm of the probability of each token of a window from one on."""
-    model = context.model
-    whole = [model.bos, *ids] if model.add_bos else ids
-    first += model.add_bos
-    context.clear()
-    quiet = first - 1  # rows before these predict tokens that have counted
-    context.decode(whole[:quiet], outputs="none")
-    for at in range(quiet, len(whole) - 1, context.n_batch):
-        part = whole[at : min(at + context.n_batch, len(whole) - 1)]
-        context.decode(part, outputs="all")
-        for row in range(len(part)):
-            yield -_log_probability(context.logits(row), whole[at + row + 1])
-
-
-def _log_probability(logits: Any, token_id: int) -> float:
-    import numpy as np
-
-    shifted = logits - logits.max()
-    return float(shifted[token_id]) - float(np.log(np.exp(shifted).sum(dtype=np.float64)))
+def _of_mean(count: int, mean: float, squares: float) -> tuple[float, float]:
+    """Return perplexity and standard error of a mean loss and a sum of squared losses."""
+    value = math.exp(mean) if mean < _MOST_EXPONENT else float("inf")
+    variance = max(squares / count - mean * mean, 0.0)
+    return value, value * math.sqrt(variance / (count - 1)) if count > 1 else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 from mtkit.base.process import command
 from mtkit.base.whole_files import WholeFiles
@@ -11,11 +12,12 @@ from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_unfinished
 from mtkit.gguf.in_place import settle
 from mtkit.gguf.types import FILE_TYPES
+from mtkit.llm.importance import temporary_matrix
 from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mtkit.gguf import GgufFile
 
@@ -55,11 +57,13 @@ def quantize(
     *,
     pure: bool = False,
     imatrix: str | None = None,
+    imatrix_from: Sequence[tuple[str, bytes]] = (),
     allow_requantize: bool = False,
     threads: int = 0,
     dry_run: bool = False,
     force: bool = False,
     progress: Callable[[float], object] = lambda _: None,
+    imatrix_progress: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Write a quantised model; it appears whole or not at all.
 
@@ -69,15 +73,17 @@ def quantize(
         kind: The mix, as ``general.file_type`` numbers them.
         pure: All matrices in one type, without the mix.
         imatrix: A GGUF of llama-imatrix.
+        imatrix_from: Instead of one: name and content of the texts to make it from.
         allow_requantize: Quantise what is quantised already.
         threads: 0 for as many as there are cores.
         dry_run: Let llama.cpp go through the model and write nothing.
         force: Replace a file that exists.
         progress: Is told how much is done, 0 to 1.
+        imatrix_progress: The same of the importance matrix.
 
     Raises:
         UsageError: The model is quantised already or one of several files, an edit of it was cut
-            short, or the target exists.
+            short, the target exists, or a text is too short.
         FormatError: The model or the importance matrix is damaged.
         UnsupportedError: llama.cpp cannot quantise it so.
         ResourceError: The disk is full.
@@ -88,18 +94,22 @@ def quantize(
         open_gguf(imatrix)
     job = {
         "source": source, "target": target, "path": target, "type": kind, "pure": pure,
-        "imatrix": imatrix, "requantize": allow_requantize, "dry_run": dry_run,
-        "threads": threads or os.cpu_count() or 1,
+        "imatrix": imatrix, "imatrix_name": imatrix, "requantize": allow_requantize,
+        "dry_run": dry_run, "threads": threads or os.cpu_count() or 1,
     }  # fmt: skip
-    if dry_run:
+    with ExitStack() as stack:
+        new = None
+        if not dry_run:
+            settle(target, force=force)
+            new = stack.enter_context(WholeFiles([target], force=force))
+            job["target"] = new.part(target)  # a folder that takes none is named before the work
+        if imatrix_from:
+            made = temporary_matrix(source, imatrix_from, progress=imatrix_progress)
+            job["imatrix"] = stack.enter_context(made)
         _run(job, progress)
-        return
-    settle(target, force=force)
-    with WholeFiles([target], force=force) as new:
-        part = new.part(target)  # a folder that takes none is named before the work
-        _run({**job, "target": part}, progress)
-        _compare(file, open_gguf(part))
-        new.appear()
+        if new is not None:
+            _compare(file, open_gguf(str(job["target"])))
+            new.appear()
 
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:

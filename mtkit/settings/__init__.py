@@ -96,6 +96,18 @@ class ContextSettings(Settings, heading="Context"):
             raise UsageError(f"{self.kv_type} needs flash attention, which is off", field="kv_type")
 
 
+class WindowSettings(ContextSettings, heading="Context"):
+    """What a context is made with that computes windows of a text, several in one batch."""
+
+    n_ctx: int | None = setting(
+        None, "Tokens in a window; none: 512, or what the model was trained with if that is less.",
+        1, _MOST, option="-c --ctx", also="--ctx-size",
+    )  # fmt: skip
+    n_batch: int = setting(
+        2048, "Tokens given at once.", 1, _MOST, option="--batch", also="-b --batch-size"
+    )
+
+
 class SamplerSettings(Settings, heading="Sampling"):
     """How tokens are chosen."""
 
@@ -276,6 +288,16 @@ class ModelSettings(Settings):
     )
     context: ContextSettings = ContextSettings()
     load: LoadSettings = LoadSettings()
+    lora: tuple[str, ...] = setting(
+        (), "Add this LoRA adapter, FILE or FILE:SCALE. Repeatable.", also="--lora-scaled",
+        metavar="GGUF",
+    )  # fmt: skip
+
+
+class TextSettings(ModelSettings):
+    """What going through a text in windows takes."""
+
+    context: ContextSettings = WindowSettings()
 
 
 class AnswerSettings(ModelSettings, heading="Text"):

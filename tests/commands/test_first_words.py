@@ -91,7 +91,8 @@ inspect model.gguf --ctx-size 8k : --plan
 server                          : mtkit serve -m MODEL.gguf
 llama-server -m model.gguf      : mtkit serve -m model.gguf
 llama-quantize model.gguf       : mtkit quantize model.gguf
-imatrix                         : llama-imatrix
+llama-imatrix                   : mtkit imatrix FILE -m MODEL.gguf
+llama-imatrix -m model.gguf     : mtkit imatrix -m model.gguf
 shrink                          : mtkit trim MODEL.gguf
 diff tokenizer.json vocab.gguf  : mtkit compare tokenizer.json vocab.gguf
 export tokenizer.json           : mtkit convert tokenizer.json

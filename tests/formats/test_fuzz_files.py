@@ -53,7 +53,7 @@ def test_mutants(
     assert int(read) > CASES / 5
 
 
-@pytest.mark.parametrize("kind", ["gguf", "safetensors", "manifests", "answers"])
+@pytest.mark.parametrize("kind", ["gguf", "safetensors", "folders", "manifests", "answers"])
 def test_mutants_of_what_the_workbench_reads(
     tool: ModuleType,
     monkeypatch: pytest.MonkeyPatch,

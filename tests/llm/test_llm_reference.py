@@ -52,7 +52,7 @@ def test_perplexity(name: str, tolerance: float, tmp_path: Path, mtkit: Run) -> 
     with Model(str(path)) as model:
         ids = model.tokenize(TEXT, add_special=False)
     losses = expected.losses(ids).tolist()
-    made = computed(path, TEXT, tmp_path, mtkit, ctx=256)
+    made = computed(path, TEXT, tmp_path, mtkit, ctx=256, stride=128)
     assert made["tokens"] == len(losses)
     assert made["perplexity"] == pytest.approx(math.exp(sum(losses) / len(losses)), rel=tolerance)
 
@@ -106,13 +106,15 @@ def test_windows_count_every_token_once(tmp_path: Path, mtkit: Run) -> None:
 def test_perplexity_of_bad_texts(tmp_path: Path, mtkit: Run) -> None:
     reference("llama_cpp")
     (tmp_path / "text").write_text("")
-    assert mtkit("perplexity", "text", "-m", tiny("qwen2")).returncode == 2
+    assert mtkit("perplexity", "text", "-m", tiny("qwen2"), "--stride", 1).returncode == 2
     (tmp_path / "text").write_text("some words")
     assert mtkit("perplexity", "text", "-m", tiny(), "--stride", 0).returncode == 2
-    assert mtkit("perplexity", "text", "-m", tiny(), "--ctx", 1).returncode == 2
-    assert mtkit("perplexity", "text", "-m", tiny("qwen2"), "--ctx", 1).returncode == 2
+    assert mtkit("perplexity", "text", "-m", tiny(), "--ctx", 1, "--stride", 1).returncode == 2
+    assert (
+        mtkit("perplexity", "text", "-m", tiny("qwen2"), "--ctx", 1, "--stride", 1).returncode == 2
+    )
     assert mtkit("perplexity", "nowhere", "-m", tiny()).returncode == 2
-    plain = mtkit("perplexity", "text", "-m", tiny()).stdout.decode().split("\t")
+    plain = mtkit("perplexity", "text", "-m", tiny(), "--stride", 9).stdout.decode().split("\t")
     assert len(plain) == 5
 
 
@@ -165,7 +167,8 @@ def test_the_perplexity_of_several_texts_counts_every_token_alike(
 ) -> None:
     for name, text in (("one", b"Once upon a time there was a dog. " * 9), ("two", b"abc " * 40)):
         (tmp_path / name).write_bytes(text)
-    rows = mtkit("perplexity", "one", "two", "-m", tiny()).stdout.decode().splitlines()
+    windows = ["-m", tiny(), "--ctx", 32]
+    rows = mtkit("perplexity", "one", "two", *windows).stdout.decode().splitlines()
     *each, total = (row.split("\t") for row in rows)
     assert [row[-1] for row in (*each, total)] == ["one", "two", "total"]
     tokens = [int(row[3]) for row in each]
@@ -173,7 +176,7 @@ def test_the_perplexity_of_several_texts_counts_every_token_alike(
     assert int(total[3]) == sum(tokens)
     mean = sum(n * loss for n, loss in zip(tokens, losses, strict=True)) / sum(tokens)
     assert float(total[0]) == pytest.approx(math.exp(mean), rel=1e-9)
-    twice = mtkit("perplexity", "one", "one", "-m", tiny()).stdout.decode().splitlines()[-1]
+    twice = mtkit("perplexity", "one", "one", *windows).stdout.decode().splitlines()[-1]
     # The same losses twice: the same mean, and its error as of twice as many tokens.
     count, error = int(each[0][3]), float(each[0][1])
     wanted = error * math.sqrt((count - 1) / (2 * count - 1))

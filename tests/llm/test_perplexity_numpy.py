@@ -12,9 +12,6 @@ from llm_models import own
 from support import reference
 
 from mtkit.cli import main
-from mtkit.gguf import open_gguf
-from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.writer import Key, NewTensor, write_gguf
 from mtkit.sources.locate import MODEL, shipped
 
 OWN_MODEL = "own/model/mtkit-docs-target-{}.gguf"
@@ -33,21 +30,6 @@ for name in sys.argv[1:]:
 系统将安装以下软件包。请输入您的密码。
 """
 N_CTX, STRIDE = 64, 24
-
-
-def as_f32(path: Path, target: Path) -> Path:
-    """Write a model with all its tensors as 32-bit floats."""
-    from reference_llama import tensors_of
-
-    file, (tensors, _) = open_gguf(str(path)), tensors_of(path)
-    keys = [
-        Key(name, file.metadata.type_name(name), 0 if name == "general.file_type" else value)
-        for name, value in file.metadata.items()
-    ]
-    f32 = TENSOR_TYPES[0]
-    rows = [NewTensor(t.name, t.shape, f32, tensors[t.name].tobytes()) for t in file.tensors]
-    write_gguf(str(target), keys, rows)
-    return target
 
 
 def by_mtkit(path: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -88,6 +70,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_perplexity(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reference("llama_cpp")
+    from reference_llama import as_f32
+
     kind, rewritten, tolerance = CASES[case]
     path = Path(shipped(MODEL)) if kind == "shipped" else own(OWN_MODEL.format(kind))
     if rewritten:

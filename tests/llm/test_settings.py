@@ -22,6 +22,7 @@ from mtkit.settings import (
     LoadSettings,
     ModelSettings,
     SamplerSettings,
+    TextSettings,
 )
 from mtkit.settings.declaration import Setting, Settings, settings_of, table
 
@@ -216,7 +217,7 @@ def test_every_field_of_a_record_is_declared() -> None:
 def test_commands_show_the_same_options_in_the_same_order(mtkit: Run) -> None:
     shown: dict[str, list[str]] = {}
     for name, kind in (("generate", GenerateSettings), ("chat", AnswerSettings),
-                       ("perplexity", ModelSettings), ("logits", ModelSettings)):  # fmt: skip
+                       ("perplexity", TextSettings), ("logits", ModelSettings)):  # fmt: skip
         text = mtkit(name, "--help").stdout.decode()
         places = {}
         for setting in table(kind).values():

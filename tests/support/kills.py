@@ -55,6 +55,13 @@ WORKS = (
     Work("merge", ("merge", "s-00001-of-00002.gguf", "-o", "o.gguf"), ("o.gguf",)),
     Work("convert-endian", ("convert-endian", "m.gguf", "-o", "o.gguf"), ("o.gguf",)),
     Work("trim", ("trim", "m.gguf", "--keep", "keep.txt", "-o", "o.gguf"), ("o.ids.tsv", "o.gguf")),
+    Work("convert a folder", ("convert", "folder", "o.gguf"), ("o.gguf",)),
+    Work("convert in parts", ("convert", "folder", "o.gguf", "--split-max-size", "8M"),
+         ("o-00002-of-00002.gguf", "o-00001-of-00002.gguf")),
+    Work("convert and quantize", ("convert", "folder", "o.gguf", "--type", "Q4_0"), ("o.gguf",)),
+    Work("convert back", ("convert", "m.gguf", "--to", "hf-model", "-o", "back/"),
+         ("back/tokenizer.json", "back/tokenizer_config.json", "back/generation_config.json",
+          "back/config.json", "back/model.safetensors")),
     Work("quantize", ("quantize", "m.gguf", "--type", "Q8_0", "--allow-requantize", "-o", "o.gguf"),
          ("o.gguf",)),
 )  # fmt: skip
@@ -77,6 +84,9 @@ class Trials:
             assert _ended(_mtkit(self._inputs, "split", "m.gguf", "--max-tensors", "20")) == 0
             for path in self._inputs.glob("m-*"):
                 path.rename(path.with_name(path.name.replace("m-", "s-")))
+        if "folder" in work.args:
+            args = ("convert", "m.gguf", "--to", "hf-model", "-o", "folder")
+            assert _ended(_mtkit(self._inputs, *args)) == 0
         self.old = dict.fromkeys(work.out, b"old")
         if work.in_place:
             self.old = {"m.gguf": (self._inputs / "m.gguf").read_bytes()}

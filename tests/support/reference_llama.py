@@ -160,3 +160,20 @@ def rotated(x: Array, base: float) -> Array:
     out = np.empty_like(x)
     out[..., 0::2], out[..., 1::2] = even * cos - odd * sin, even * sin + odd * cos
     return out
+
+
+def as_f32(path: Path, target: Path) -> Path:
+    """Write a model with all its tensors as 32-bit floats."""
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.types import TENSOR_TYPES
+    from mtkit.gguf.writer import Key, NewTensor, write_gguf
+
+    file, (tensors, _) = open_gguf(str(path)), tensors_of(path)
+    keys = [
+        Key(name, file.metadata.type_name(name), 0 if name == "general.file_type" else value)
+        for name, value in file.metadata.items()
+    ]
+    f32 = TENSOR_TYPES[0]
+    rows = [NewTensor(t.name, t.shape, f32, tensors[t.name].tobytes()) for t in file.tensors]
+    write_gguf(str(target), keys, rows)
+    return target

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PICTURES = sorted((ROOT / "docs" / "screens").glob("*.svg"))
-RUN_A_MODEL = {"generate", "chat", "perplexity", "logits"}
+RUN_A_MODEL = {"generate", "chat", "perplexity", "imatrix", "logits"}
 
 
 @cache

@@ -115,7 +115,7 @@ def test_extras_that_are_installed_are_there() -> None:
 def test_what_a_page_does_works(page: Path, files: Path, tmp_path: Path) -> None:
     blocks = snippets.blocks(page)
     text = "".join(block.text for block in blocks)
-    if re.search(r"mtkit (generate|chat|logits|perplexity|serve)|mtkit\.generate", text):
+    if re.search(r"mtkit (generate|chat|logits|perplexity|imatrix|serve)|mtkit\.generate", text):
         reference("llama_cpp")
     for module in ("openai", "transformers", "tiktoken"):
         if re.search(rf"(from|import) {module}|mtkit.hf", text):
@@ -181,7 +181,7 @@ def test_the_examples_of_help_work(name: str, files: Path, tmp_path: Path) -> No
         for line in examples()[name]:
             parsed(line)
         return
-    if re.search("generate|chat|serve|perplexity|logits|quantize|sx", name):
+    if re.search("generate|chat|serve|perplexity|imatrix|logits|quantize|sx", name):
         reference("llama_cpp")
     with serving(files / "model.gguf") as (address, server):
         for number, line in enumerate(examples()[name]):

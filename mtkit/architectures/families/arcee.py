@@ -5,8 +5,9 @@ Source: llama.cpp, conversion/llama.py (``ArceeModel``); transformers, models/ar
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import POOLING
 from mtkit.architectures.families import llama
-from mtkit.architectures.keys import POOLING, head_dim
+from mtkit.architectures.keys import head_dim
 from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, UP_AND_DOWN
 from mtkit.architectures.table import Architecture, block, joined
 

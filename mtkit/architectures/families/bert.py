@@ -11,13 +11,12 @@ Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Behind
+from mtkit.architectures.common_keys import only
 from mtkit.architectures.keys import (
     DECODER,
-    POOLING,
     always,
     computed,
     named,
-    only,
     replaced,
     u32,
     without,
@@ -113,7 +112,6 @@ KEYS = replaced(
     u32(TYPES, "type_vocab_size"),
     only("position_embedding_type", "absolute"),
     only("lora_adaptations"),
-    POOLING,
 )
 ROBERTA_KEYS = replaced(
     (*KEYS, only("pad_token_id", PADDING - 1)),

@@ -6,18 +6,9 @@ models/cohere, models/cohere2.
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import SLIDING_WINDOW, only
 from mtkit.architectures.config import silent
-from mtkit.architectures.keys import (
-    DECODER,
-    SLIDING_WINDOW,
-    always,
-    computed,
-    f32,
-    only,
-    replaced,
-    rotary_dim,
-    u32,
-)
+from mtkit.architectures.keys import DECODER, always, computed, f32, replaced, rotary_dim, u32
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, attention
 from mtkit.architectures.table import Architecture, block, joined, row
 

@@ -8,18 +8,10 @@ models/deepseek_v3.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Change
+from mtkit.architectures.changes import Widening
+from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, only
 from mtkit.architectures.config import silent
-from mtkit.architectures.keys import (
-    DECODER,
-    EXPERT_FEED_FORWARD,
-    KeyRow,
-    computed,
-    f32,
-    only,
-    replaced,
-    u32,
-)
+from mtkit.architectures.keys import DECODER, KeyRow, computed, f32, replaced, u32
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, experts
 from mtkit.architectures.table import (
     Architecture,
@@ -34,36 +26,11 @@ from mtkit.architectures.table import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.changes import Shape
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
-
-
-class Widening(Change):
-    """Rows of a head: those of its keys, then of its values; the keys' are transposed."""
-
-    keeps_order = False
-
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
-        """Return the shape of all heads together."""
-        (heads, rank, keys), (_, values, _) = shapes
-        return [(heads * (keys + values), rank)]
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Part keys and values."""
-        (heads, rank, keys), (_, values, _) = shapes
-        both = arrays[0].reshape(heads, keys + values, rank)
-        return [both[:, :keys].swapaxes(1, 2), both[:, keys:]]
-
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Join keys and values."""
-        import numpy as np
-
-        keys, values = arrays
-        return [np.concatenate([keys.swapaxes(1, 2), values], 1).reshape(shapes[0])]
 
 
 def _sum(*fields: str) -> Callable[[Config], int]:
@@ -201,7 +168,7 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
     if not _compresses_queries(dims):
         found["q_lora_rank"] = None
-    gating = dims.keys.get("expert_gating_func")
+    gating = dims.key("expert_gating_func", 0)
     return {**found, "scoring_func": _SCORING[gating]} if gating in _SCORING else found
 
 
@@ -219,7 +186,18 @@ DEEPSEEK_2 = Architecture(
     "deepseek_v2",
     _KEYS,
     _ROWS,
-    defaults=silent(2048, first_k_dense_replace=0, kv_lora_rank=512, routed_scaling_factor=1.0),
+    defaults=silent(
+        2048,
+        first_k_dense_replace=0,
+        kv_lora_rank=512,
+        moe_intermediate_size=1407,
+        n_routed_experts=64,
+        n_shared_experts=2,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
+        routed_scaling_factor=1.0,
+    ),
     skips=_skips,
     dims=_DIMS,
     config=_v2_config,
@@ -234,8 +212,15 @@ DEEPSEEK_3 = Architecture(
         4096,
         first_k_dense_replace=3,
         kv_lora_rank=512,
+        moe_intermediate_size=2048,
+        n_routed_experts=256,
+        n_shared_experts=1,
+        num_experts_per_tok=8,
         n_group=8,
         topk_group=4,
+        qk_nope_head_dim=128,
+        qk_rope_head_dim=64,
+        v_head_dim=128,
         routed_scaling_factor=2.5,
         norm_topk_prob=True,
     ),

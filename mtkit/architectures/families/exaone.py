@@ -5,9 +5,10 @@ Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import SLIDING_WINDOW, layer_types
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.llama import LLAMA_3, VOCAB_SIZE
-from mtkit.architectures.keys import DECODER, SLIDING_WINDOW, KeyRow, layer_types
+from mtkit.architectures.keys import DECODER, KeyRow
 from mtkit.architectures.rope import llama_3_scaling
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, row

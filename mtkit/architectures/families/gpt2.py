@@ -7,7 +7,8 @@ Source: llama.cpp, conversion/gpt2.py (``GPT2Model``), conversion/starcoder.py
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
-from mtkit.architectures.keys import DECODER, always, computed, named, only, without
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.keys import DECODER, always, computed, named, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 

@@ -1,5 +1,7 @@
 """Granite 3 and its mixtures of experts.
 
+Factors of Llama 3's kind are written where a config.json asks for them: llama.cpp reads them
+(src/models/granite.cpp) though its converter has no name for them here.
 Source: llama.cpp, conversion/granite.py (``GraniteModel``, ``GraniteMoeModel``); transformers,
 models/granite, models/granitemoe, models/granitemoeshared.
 """
@@ -7,15 +9,17 @@ models/granite, models/granitemoe, models/granitemoeshared.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Split
+from mtkit.architectures.common_keys import only
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.llama import ATTENTION, KEYS, LAYER, LLAMA, LLAMA_3, config
-from mtkit.architectures.keys import KeyRow, computed, only, replaced, without
+from mtkit.architectures.keys import KeyRow, computed, replaced, without
 from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.table import Architecture, block, joined, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
 
 
 def _scale(key: str, field: str) -> KeyRow:
@@ -25,6 +29,10 @@ def _scale(key: str, field: str) -> KeyRow:
 def _head_dim(config: Config) -> int:
     # Granite has no head_dim; one in config.json does not count.
     return config.count("hidden_size") // config.count("num_attention_heads")
+
+
+def _shares(dims: Dims) -> bool:
+    return dims.key("expert_shared_feed_forward_length", 0) > 0
 
 
 _KEYS = (
@@ -104,20 +112,16 @@ GRANITE_MOE_SHARED = Architecture(
         GRANITE_MOE.rows,
         block(
             LAYER,
-            row(
-                "shared_mlp.input_linear",
-                "ffn_gate_shexp ffn_up_shexp",
-                "ff_shexp embd, ff_shexp embd",
-                Split(-2),
-                bias=False,
-                optional=True,
-            ),
-            row(
-                "shared_mlp.output_linear",
-                "ffn_down_shexp",
-                "embd ff_shexp",
-                bias=False,
-                optional=True,
+            where(
+                _shares,
+                row(
+                    "shared_mlp.input_linear",
+                    "ffn_gate_shexp ffn_up_shexp",
+                    "ff_shexp embd, ff_shexp embd",
+                    Split(-2),
+                    bias=False,
+                ),
+                row("shared_mlp.output_linear", "ffn_down_shexp", "embd ff_shexp", bias=False),
             ),
         ),
     ),

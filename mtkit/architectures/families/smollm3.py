@@ -6,9 +6,10 @@ models/smollm3.
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import only
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.llama import KEYS, LLAMA, LLAMA_3, config
-from mtkit.architectures.keys import computed, only
+from mtkit.architectures.keys import computed
 from mtkit.architectures.table import Architecture
 from mtkit.errors import UnsupportedError
 

@@ -6,7 +6,8 @@ models/mt5, models/umt5.
 
 from __future__ import annotations
 
-from mtkit.architectures.keys import KeyRow, f32, only, u32, without
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.keys import KeyRow, f32, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
@@ -164,6 +165,7 @@ T5 = Architecture(
     drops=SHARED,
     dims=DIMS,
     renamed=lambda name: SHARED[0] if name in SHARED else name,
+    adds_eos=True,
     config=config,
 )
 T5_ENCODER = Architecture(
@@ -177,5 +179,6 @@ T5_ENCODER = Architecture(
     drops=SHARED,
     dims=DIMS,
     renamed=T5.renamed,
+    adds_eos=True,
     config=config,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from file_uses import printed
 
-from workbench import answers, gguf_files, manifests, safetensors_files
+from workbench import answers, folders, gguf_files, manifests, safetensors_files
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 KINDS: dict[str, Any] = {
     "gguf": gguf_files,
     "safetensors": safetensors_files,
+    "folders": folders,
     "manifests": manifests,
     "answers": answers,
 }
-"""Name -> what is fuzzed: GGUF files with tensors, headers, Ollama's manifests, servers."""
+"""Name -> what is fuzzed: GGUF files with tensors, headers, model folders, Ollama's manifests,
+servers."""
 
 
 def drawn(kind: str, seed: int, number: int) -> tuple[str, Any]:

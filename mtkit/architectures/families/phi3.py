@@ -1,13 +1,16 @@
-"""Phi 1.5 and 2, Phi 3 and 4, and the mixture of experts Phi 3.5.
+"""Phi 3 and 4, and the mixture of experts Phi 3.5.
 
-Source: llama.cpp, conversion/phi.py (``Phi2Model``, ``Phi3MiniModel``, ``PhiMoeModel``);
-transformers, models/phi, models/phi3, models/phimoe.
+By how much LongRoPE sharpens attention is computed from the lengths of texts, as llama.cpp does it;
+a ``short_mscale`` and ``long_mscale`` of Phi 3.5 MoE that say otherwise do not come back.
+Source: llama.cpp, conversion/phi.py (``Phi3MiniModel``, ``PhiMoeModel``); transformers,
+models/phi3, models/phimoe.
 """
 
 from __future__ import annotations
 
 from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, computed, only, picked, replaced, u32, without
+from mtkit.architectures.families.phi2 import CONTEXT, part, rotary
+from mtkit.architectures.keys import DECODER, computed, replaced, without
 from mtkit.architectures.rope_long import ATTENTION_FACTOR, LONG_ROPE, long_rope_scaling
 from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, attention, experts
 from mtkit.architectures.table import Architecture, block, joined, row
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
 
 _DROPPED = (
@@ -34,21 +36,10 @@ _DROPPED = (
 LAYER = "model.layers.{i}."
 
 
-def _rotary(config: Config) -> int:
-    part = config.rope().number("partial_rotary_factor")
-    width = config.count("hidden_size", "n_embd")
-    wide = int(width if part is None else part * width)
-    return max(wide, 0) // config.count("num_attention_heads", "n_head")
-
-
-def _part(dims: Dims) -> float:
-    return dims["rope"] / max(dims["key"], 1)
-
-
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
-        "partial_rotary_factor": _part(dims),
+        "partial_rotary_factor": part(dims),
         # None stands in the metadata as 0.
         "sliding_window": dims.key("attention.sliding_window", 0) or None,
         **long_rope_scaling(tensor),
@@ -71,65 +62,16 @@ def _moe_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {**found, "rope_scaling": {**scaling, **more, "long_mscale": factor}}
 
 
-_CONTEXT = u32(
-    "context_length", "n_positions", "max_position_embeddings", written="max_position_embeddings"
-)
-PHI_2 = Architecture(
-    "phi2",
-    ("PhiForCausalLM",),
-    "phi",
-    (
-        *picked(DECODER, "block_count", "embedding_length", "attention.head_count"),
-        *picked(DECODER, "attention.layer_norm_epsilon"),
-        _CONTEXT,
-        computed(
-            "feed_forward_length",
-            "u32",
-            lambda config: 4 * config.count("hidden_size"),
-            lambda value: {"intermediate_size": value},
-        ),
-        computed(
-            "attention.head_count_kv",
-            "u32",
-            lambda config: config.count("num_attention_heads"),
-            lambda value: {"num_key_value_heads": value},
-        ),
-        computed("rope.dimension_count", "u32", _rotary),
-        only("qk_layernorm", False),
-    ),
-    joined(
-        row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
-        row("model.final_layernorm", "output_norm", "embd"),
-        OUTPUT,
-        block(
-            LAYER,
-            row("input_layernorm", "attn_norm", "embd"),
-            row("self_attn.q_proj", "attn_q", "q embd"),
-            row("self_attn.k_proj", "attn_k", "k embd"),
-            row("self_attn.v_proj", "attn_v", "v embd"),
-            row("self_attn.dense", "attn_output", "embd out"),
-            row("mlp.fc1", "ffn_up", "ff embd"),
-            row("mlp.fc2", "ffn_down", "embd ff"),
-        ),
-    ),
-    defaults=silent(2048, partial_rotary_factor=0.5, layer_norm_eps=1e-5),
-    config=lambda dims, tensor: {
-        "hidden_act": "gelu_new",
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": _part(dims),
-        "qk_layernorm": False,
-    },
-)
 _KEYS = replaced(
     without(DECODER, *_DROPPED),
-    _CONTEXT,
+    CONTEXT,
     computed(
         "rope.scaling.original_context_length",
         "u32",
         lambda config: config.rope().count("original_max_position_embeddings"),
         lambda value: {"original_max_position_embeddings": value},
     ),
-    computed("rope.dimension_count", "u32", _rotary),
+    computed("rope.dimension_count", "u32", rotary),
     computed("attention.sliding_window", "u32", lambda config: config.whole("sliding_window") or 0),
     ATTENTION_FACTOR,
 )

@@ -1,0 +1,111 @@
+"""``mtkit imatrix``: which columns of a model's matrices matter, for quantizing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.named import model_named
+from mtkit.commands.options import AS_JSON, FILES, PROMPT, application
+from mtkit.commands.setting_options import command
+from mtkit.commands.texts import whole_texts
+from mtkit.settings import TextSettings
+
+app = application()
+
+
+@command(
+    app,
+    TextSettings,
+    also={"save_every": "-ofreq --output-frequency", "from_chunk": "--chunk"},
+)
+def imatrix(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Texts; - or none reads standard input."),
+    ] = None,
+    *,
+    settings: TextSettings,
+    prompt: PROMPT = None,
+    files: FILES = None,
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="GGUF", help="The importance matrix.")
+    ] = "imatrix.gguf",
+    chunks: Annotated[
+        int | None, typer.Option("--chunks", metavar="N", min=1, help="Windows at most; none: all.")
+    ] = None,
+    from_chunk: Annotated[
+        int, typer.Option("--from-chunk", metavar="N", min=0, help="Leave out the first N windows.")
+    ] = 0,
+    process_output: Annotated[
+        bool, typer.Option("--process-output", help="Of the output matrix, too.")
+    ] = False,
+    parse_special: Annotated[
+        bool,
+        typer.Option(
+            "--parse-special", help="Special tokens spelled in the text are special tokens."
+        ),
+    ] = False,
+    in_files: Annotated[
+        list[str] | None,
+        typer.Option("--in-file", metavar="GGUF", help="Add to this matrix. Repeatable."),
+    ] = None,
+    save_every: Annotated[
+        int,
+        typer.Option(
+            "--save-every", metavar="N", min=0, help="Save after N windows; 0: at the end."
+        ),
+    ] = 10,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the run that wrote the file was ended.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    as_json: AS_JSON = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+) -> None:
+    """Compute the importance matrix of a model, which quantizing in few bits needs.
+
+    As llama-imatrix does: whole windows of --ctx tokens go through the model, and the squares of
+    what enters each matrix are added up by column. The file is saved now and then; if the run is
+    ended, the same command with --resume goes on. --in-file without a text adds matrices up. In a
+    pipe: path, matrices, windows.
+
+    \b
+    Examples:
+      mtkit imatrix book.txt -m model.gguf -o new.gguf --ctx 128
+      mtkit imatrix book.txt text.txt -m model.gguf -o more.gguf --in-file imatrix.gguf --chunks 1
+    """
+    from mtkit.base.record import replace
+    from mtkit.commands import output
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import UsageError
+    from mtkit.llama import log
+    from mtkit.llm.importance import importance_matrix
+
+    if names and files:
+        raise UsageError("give the files as arguments or with --file")
+    hint = "mtkit imatrix FILE -m MODEL -o GGUF"
+    is_sum = in_files and not names and not files and prompt is None
+    texts = [] if is_sum else whole_texts(prompt, names or files, hint)
+    log.is_shown = verbose
+    settings = replace(settings, model=model_named(settings.model))
+    made = importance_matrix(
+        settings, texts, out, chunks=chunks, skip=from_chunk, with_output=process_output,
+        parse_special=parse_special, in_files=in_files or (), resume=resume, save_every=save_every,
+        force=force, progress=Progress("imatrix").show, loading=Progress("loading").show,
+    )  # fmt: skip
+    numbers = {"matrices": len(made.entries), "chunks": made.chunks}
+    if as_json:
+        head = {"schema": "mtkit.imatrix/1", "written": out, "model": settings.model}
+        output.write_json(
+            {**head, **numbers, "chunk_size": made.chunk_size, "datasets": list(made.datasets)}
+        )
+    elif output.is_terminal():
+        from mtkit.commands.terminal import Screen, count, joined, part
+
+        matrices = f"{output.grouped(len(made.entries))} matrices"
+        sums = joined([matrices, count(made.chunks, "window")])
+        Screen().verdict(part("name", out), output.Escaped(" · "), *sums, good=True)
+    else:
+        output.write_rows([(out, *numbers.values())])

@@ -1,0 +1,248 @@
+"""How far one model's predictions are from another's, as llama-perplexity's --kl-divergence says.
+
+Both go through a text together, a batch of windows each in turn, so that no file of logits stands
+between them. The second half of each window counts.
+Source: tools/perplexity/perplexity.cpp of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+
+from mtkit.base.record import Record
+from mtkit.errors import UsageError
+from mtkit.gguf import GgufArray
+from mtkit.llm.perplexity import check_size
+from mtkit.llm.windows import batches, scored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from mtkit.llama import SlotContext
+    from mtkit.llm.runner import Runner
+
+QUANTILES = (0.999, 0.99, 0.95, 0.9, 0.5, 0.1, 0.05, 0.01)
+_FEW = 10
+"""Tokens of which no error is told, as there."""
+_LEAST = math.exp(-16)
+"""Probability up to which a token of the base does not count, as there."""
+_BINS = 16
+
+
+class Estimate(Record):
+    """A mean, or what follows from means.
+
+    Attributes:
+        value: It.
+        error: Its standard error.
+    """
+
+    value: float
+    error: float
+
+
+class Divergence(Record):
+    """How far a model's predictions are from a base's.
+
+    Attributes:
+        tokens: Tokens that count.
+        windows: Windows computed.
+        n_ctx: Tokens of a window, BOS among them.
+        perplexity: Of the model.
+        base_perplexity: Of the base.
+        ratio: The first divided by the second.
+        log_ratio: Natural logarithm of that.
+        difference: The first less the second.
+        correlation: Of the losses of the two.
+        divergence: Kullback-Leibler divergence of the model from the base, in nats a token.
+        quantiles: Part of the tokens -> the divergence that theirs does not exceed, of QUANTILES.
+        maximum: The greatest divergence.
+        minimum: The smallest.
+        histogram: From, to and number of tokens, of intervals of divergence that grow by a factor.
+        change: How much more probable the model finds the token that follows, on average.
+        change_rms: Root of the mean squared change.
+        same_top: Part of the tokens where both find the same token the most likely.
+        seconds: Time that took.
+    """
+
+    tokens: int
+    windows: int
+    n_ctx: int
+    perplexity: Estimate
+    base_perplexity: Estimate
+    ratio: Estimate
+    log_ratio: Estimate
+    difference: Estimate
+    correlation: float
+    divergence: Estimate
+    quantiles: dict[float, float]
+    maximum: float
+    minimum: float
+    histogram: tuple[tuple[float, float, int], ...]
+    change: Estimate
+    change_rms: Estimate
+    same_top: Estimate
+    seconds: float
+
+
+def check_same_vocabulary(model: Runner, base: Runner) -> None:
+    """Check that ids mean the same to two models.
+
+    Raises:
+        UsageError: They do not.
+    """
+    path, own, others = model.model.path, model.model.n_vocab, base.model.n_vocab
+    if own != others:
+        why = f"{others} tokens, {path} has {own}"
+    elif _tokens(model) != _tokens(base):
+        why = f"its tokens are not those of {path}"
+    else:
+        return
+    raise UsageError(
+        f"has another vocabulary: {why}", source=base.model.path,
+        hint="compare a model with the one that it was quantized from",
+    )  # fmt: skip
+
+
+def _tokens(runner: Runner) -> bytes:
+    found = runner.header.file.metadata.get("tokenizer.ggml.tokens")
+    return found.raw_bytes() if isinstance(found, GgufArray) else b""
+
+
+def divergence(
+    context: SlotContext,
+    base: SlotContext,
+    texts: Sequence[list[int]],
+    *,
+    progress: Callable[[float], object] = lambda _: None,
+) -> Divergence:
+    """Compute how far a model's predictions are from a base's.
+
+    Args:
+        context: Of the model; is cleared.
+        base: Of the base, with as many slots of the same size; is cleared.
+        texts: Tokens of each text, as ``windows.token_ids`` returns them.
+        progress: Called with the part that is done, 0 to 1.
+
+    Raises:
+        UsageError: A window is too small.
+    """
+    size = check_size(context.n_slot)
+    start = time.perf_counter()
+    total = sum(len(ids) // size for ids in texts)
+    rows = _Rows(context.model.n_vocab)
+    count = 0
+    progress(0.0)
+    for ids in texts:
+        for windows in batches(context, ids):
+            pairs = zip(scored(context, windows), scored(base, windows), strict=True)
+            for (logits, target), (others, _) in pairs:
+                rows.add(logits, others, target)
+            count += len(windows)
+            progress(count / total)
+    return rows.statistics(count, size, start)
+
+
+class _Rows:
+    """What is kept of each token: 13 bytes."""
+
+    def __init__(self, n_vocab: int) -> None:
+        import numpy as np
+
+        self._scratch = np.empty((3, n_vocab), np.float32)
+        self._losses, self._base_losses = array("f"), array("f")
+        self._divergences, self._same = array("f"), array("b")
+
+    def add(self, logits: Any, base: Any, target: int) -> None:
+        """Add a token, of whose place the two give these logits, float32 of shape (n_vocab,)."""
+        import numpy as np
+
+        shifted, base_shifted, powers = self._scratch
+        top, base_top = int(logits.argmax()), int(base.argmax())
+        np.subtract(logits, logits[top], out=shifted)
+        np.exp(shifted, out=powers)
+        log_sum = math.log(powers.sum())
+        np.subtract(base, base[base_top], out=base_shifted)
+        np.exp(base_shifted, out=powers)
+        total = float(powers.sum())
+        base_log_sum = math.log(total)
+        self._losses.append(log_sum - float(shifted[target]))
+        self._base_losses.append(base_log_sum - float(base_shifted[target]))
+        np.putmask(powers, powers <= total * _LEAST, 0)
+        base_shifted -= shifted
+        base_shifted += log_sum - base_log_sum
+        base_shifted *= powers
+        self._divergences.append(float(base_shifted.sum()) / total)
+        self._same.append(top == base_top)
+
+    def statistics(self, windows: int, n_ctx: int, start: float) -> Divergence:
+        """Return what the rows come to."""
+        import numpy as np
+
+        losses, base_losses, found = (
+            np.frombuffer(values, np.float32).astype(np.float64)
+            for values in (self._losses, self._base_losses, self._divergences)
+        )
+        count = len(found)
+        loss, base_loss = _mean(losses), _mean(base_losses)
+        covariance = float((losses * base_losses).mean()) - loss.value * base_loss.value
+        covariance = covariance / (count - 1) if count >= _FEW else 0.0
+        both = loss.error * base_loss.error
+        log_ratio = Estimate(
+            loss.value - base_loss.value, _of_difference(loss.error, base_loss.error, covariance)
+        )
+        value, base_value, ratio = map(_power, (loss, base_loss, log_ratio))
+        apart = _of_difference(
+            value.error, base_value.error, covariance * value.value * base_value.value
+        )
+        changes = np.exp(-losses) - np.exp(-base_losses)
+        squares = _mean(changes**2)
+        rms = math.sqrt(squares.value)
+        same = sum(self._same) / count
+        spread = math.sqrt(same * (1 - same) / (count - 1)) if count > 1 else 0.0
+        return Divergence(
+            tokens=count, windows=windows, n_ctx=n_ctx, perplexity=value,
+            base_perplexity=base_value, ratio=ratio, log_ratio=log_ratio,
+            difference=Estimate(value.value - base_value.value, apart),
+            correlation=covariance / both if both else 0.0, divergence=_mean(found),
+            quantiles={one: float(np.quantile(found, one)) for one in QUANTILES},
+            maximum=float(found.max()), minimum=float(found.min()), histogram=_histogram(found),
+            change=_mean(changes),
+            change_rms=Estimate(rms, 0.5 / rms * squares.error if rms else 0.0),
+            same_top=Estimate(same, spread), seconds=time.perf_counter() - start,
+        )  # fmt: skip
+
+
+def _mean(values: Any) -> Estimate:
+    """Return the mean of float64 values; few have no error."""
+    mean, count = float(values.mean()), len(values)
+    variance = max(float((values * values).mean()) - mean * mean, 0.0)
+    return Estimate(mean, math.sqrt(variance / (count - 1)) if count > _FEW else 0.0)
+
+
+def _power(exponent: Estimate) -> Estimate:
+    """Return e to the power of an estimate."""
+    value = math.exp(min(exponent.value, 700.0))
+    return Estimate(value, value * exponent.error)
+
+
+def _of_difference(error: float, other: float, covariance: float) -> float:
+    """Return the standard error of the difference of two estimates."""
+    return math.sqrt(max(error * error + other * other - 2 * covariance, 0.0))
+
+
+def _histogram(values: Any) -> tuple[tuple[float, float, int], ...]:
+    """Count values in intervals that grow by a factor; what is below the first is in it."""
+    import numpy as np
+
+    low, high = (max(float(np.quantile(values, part)), 1e-9) for part in (0.01, 1.0))
+    if not low < high:
+        return ((low, high, len(values)),)
+    edges = np.geomspace(low, high, _BINS + 1)
+    places = np.clip(np.searchsorted(edges, values) - 1, 0, _BINS - 1)
+    counts = np.bincount(places, minlength=_BINS)
+    return tuple((float(edges[at]), float(edges[at + 1]), int(counts[at])) for at in range(_BINS))

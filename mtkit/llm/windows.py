@@ -1,0 +1,107 @@
+"""A text in windows, several computed in one batch, as llama.cpp's own tools go through it.
+
+Whole windows follow each other; what is left at the end is dropped. BOS, where the model adds one,
+takes the place of the first token of every window.
+Source: tools/perplexity/perplexity.cpp and tools/imatrix/imatrix.cpp of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from mtkit.base.record import replace
+from mtkit.errors import UnsupportedError, UsageError, counted
+from mtkit.llama import SlotContext
+from mtkit.llama.slots import MOST_SLOTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from mtkit.llama import Model
+    from mtkit.llm.runner import Runner
+
+WINDOW = 512
+"""Tokens, where neither the settings nor the model say less."""
+
+
+def open_windows(runner: Runner, kind: Callable[..., SlotContext] = SlotContext) -> SlotContext:
+    """Make a context with a slot for each window that fits one batch.
+
+    Raises:
+        UnsupportedError: The model has an encoder.
+        ResourceError: There is not enough memory.
+    """
+    if runner.model.has_encoder:
+        what = "does not predict a text from its beginning: it has an encoder"
+        raise UnsupportedError(what, source=runner.model.path)
+    size = runner.n_ctx
+    n_seq = min(max(runner.settings.context.n_batch // size, 1), MOST_SLOTS)
+    made = runner.open_context(
+        size * n_seq, lambda model, settings: kind(model, replace(settings, n_seq=n_seq))
+    )
+    assert isinstance(made, SlotContext)
+    return made
+
+
+def token_ids(model: Model, text: bytes, size: int, *, parse_special: bool = False) -> list[int]:
+    """Return the ids of a text; a line feed at its very end is no part of it.
+
+    Raises:
+        UsageError: They do not fill one window.
+    """
+    ids = model.tokenize(text.removesuffix(b"\n"), parse_special=parse_special)
+    if len(ids) < size:
+        what = f"the text has {counted(len(ids), 'token')}, fewer than a window of {size}"
+        raise UsageError(what, hint="take a longer text or a smaller --ctx")
+    return ids
+
+
+def batches(context: SlotContext, ids: list[int], skip: int = 0) -> Iterator[list[list[int]]]:
+    """Yield the windows of a text, from one on, in lists of as many as fit a batch."""
+    size, model = context.n_slot, context.model
+    made: list[list[int]] = []
+    for at in range(skip * size, len(ids) - size + 1, size):
+        window = ids[at : at + size]
+        if model.add_bos:
+            window[0] = model.bos
+        made.append(window)
+        if len(made) == context.n_slots:
+            yield made
+            made = []
+    if made:
+        yield made
+
+
+def compute(
+    context: SlotContext, windows: list[list[int]], first: int
+) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Compute windows; yields after each call of llama.cpp.
+
+    Args:
+        context: Is cleared.
+        windows: As many as it has slots, or fewer.
+        first: The position from which on logits are wanted.
+
+    Yields:
+        Position behind the last token; for each window the row of its last token, and how many of
+        the last rows have logits.
+    """
+    context.clear()
+    size = len(windows[0])
+    for at in range(0, size, context.n_batch):
+        end = min(at + context.n_batch, size)
+        wanted = min(max(end - first, 0), end - at)
+        parts = [(slot, at, window[at:end], wanted) for slot, window in enumerate(windows)]
+        yield end, [(row, wanted) for row in context.compute(parts)]
+
+
+def scored(context: SlotContext, windows: list[list[int]]) -> Iterator[tuple[Any, int]]:
+    """Yield the logits behind each token of the second halves, and the token that follows it.
+
+    The logits are a view, float32 of shape (n_vocab,), valid until the next one.
+    """
+    for end, rows in compute(context, windows, len(windows[0]) // 2):
+        for window, (last, wanted) in zip(windows, rows, strict=True):
+            following = window[end - wanted + 1 : end + 1]
+            for row, target in enumerate(following, last - wanted + 1):
+                yield context.logits(row), target

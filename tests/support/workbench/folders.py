@@ -1,0 +1,107 @@
+"""Model folders of every architecture with one of their files changed, converted up to the disk."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from file_uses import clear
+from model_folders import write_folder
+from mutants import byte_level, json_level
+
+from mtkit.architectures import architectures
+from mtkit.base.record import Record
+from mtkit.checkpoints import model_folder
+from mtkit.conversion import model_keys
+from mtkit.conversion.model_tensors import TYPES
+from mtkit.conversion.whole_model import plan_of
+from mtkit.errors import MtkitError
+
+if TYPE_CHECKING:
+    from random import Random
+
+EXTRA = (0, 7, 1 << 20, 1 << 62, (1 << 64) - 1)
+
+
+class Mutant(Record):
+    """A folder with changed files.
+
+    Attributes:
+        whole: The folder that was changed.
+        files: Name of a file -> its bytes; those of the others are as they were.
+    """
+
+    whole: Path
+    files: dict[str, bytes]
+
+
+@cache
+def _root() -> Path:
+    path = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+@cache
+def _wholes() -> tuple[Path, ...]:
+    """Write a folder of each class, of one file or of two with their index."""
+    made = []
+    for number, name in enumerate(architectures()):
+        try:
+            path = write_folder(_root() / name, name, tokenizer="", files=1 + number % 2)
+        except MtkitError:  # it needs fields of its own; the cases of hf-models have them
+            continue
+        made.append(path)
+    return tuple(made)
+
+
+def mutant(rng: Random) -> tuple[str, Mutant]:
+    """Change config.json, mostly; or the index, a header, or bytes of any file."""
+    whole = rng.choice(_wholes())
+    names = sorted(path.name for path in whole.iterdir())
+    name = model_folder.CONFIG if rng.random() < 0.6 else rng.choice(names)
+    data = (whole / name).read_bytes()
+    if name.endswith(".json"):
+        level = rng.choice((json_level.mutate, json_level.mutate, byte_level.mutate))
+        data = level(rng, data)
+        if rng.random() < 0.25:
+            data = level(rng, data)
+    else:
+        data = _header(rng, data)
+    return f"{whole.name} {name}", Mutant(whole, {name: data})
+
+
+def _header(rng: Random, data: bytes) -> bytes:
+    length = int.from_bytes(data[:8], "little")
+    if rng.random() < 0.2:
+        return byte_level.mutate(rng, data)
+    header = json_level.mutate(rng, data[8 : 8 + length])
+    said = len(header) if rng.random() < 0.9 else rng.choice(EXTRA)
+    return said.to_bytes(8, "little") + header + data[8 + length :]
+
+
+def use(made: Mutant, rng: Random) -> str:
+    """Plan the conversion, and make every tensor of it."""
+    folder = _root() / "used"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in made.whole.iterdir():
+        if path.name not in made.files:
+            (folder / path.name).symlink_to(path)
+    for name, data in made.files.items():
+        (folder / name).write_bytes(data)
+    model_folder.sniff(str(folder))
+    became = []
+    with clear():
+        plan = plan_of(str(folder), rng.choice(("auto", *TYPES)))
+        tensors = plan.tensors()
+        model_keys.about(str(folder), tensors, None)
+        for one in tensors:
+            size = sum(memoryview(piece).nbytes for piece in one.pieces())
+            assert size == one.n_bytes, one.name
+        became.append("read")
+    return next(iter(became), "refused")
