@@ -152,7 +152,7 @@ def _is(value: Any, kind: str) -> bool:
     """Tell whether a value of metadata is of a type; all numbers are of one."""
     if kind.endswith("[]"):
         return isinstance(value, list) and all(_is(one, kind[:-2]) for one in value)
-    types = {"string": str, "bool": bool}
+    types: dict[str, Any] = {"string": str, "bool": (bool, int)}
     return isinstance(value, types.get(kind, (int, float)))
 
 
