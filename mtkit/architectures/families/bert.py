@@ -22,6 +22,7 @@ from mtkit.architectures.keys import (
     without,
 )
 from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,6 +148,17 @@ def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, A
 
 
 ACTIVATION = {"hidden_act": "gelu"}
+
+
+def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    if tensor("cls.weight") is None:
+        what = (
+            "is missing: the converter left out the pooler, without which the classifier is wrong"
+        )
+        raise UnsupportedError(what, field="tensor 'cls.weight'")
+    return ACTIVATION
+
+
 TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
 """What transformers takes where a config.json does not say it."""
 LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
@@ -187,7 +199,7 @@ BERT_CLASSIFIER = Architecture(
     "bert",
     KEYS,
     joined(
-        block("bert.", BODY, row("pooler.dense", "cls", "embd embd"), gguf=""),
+        block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
         row("classifier", "cls.output", "labels embd"),
     ),
     prefix="bert.",
@@ -195,7 +207,7 @@ BERT_CLASSIFIER = Architecture(
     skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
     dims={**DIMS, **LABELED},
     renamed=_renamed_norm,
-    config=lambda dims, tensor: ACTIVATION,
+    config=_with_pooler,
 )
 BERT = Architecture(
     "bert",

@@ -108,7 +108,6 @@ DENSE = joined(
 WHOLE = joined(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.embedding_norm", "token_embd_norm", "embd", bias=False),
-    OUTPUT,
 )
 DIMS = {
     "kernel": lambda dims: dims.key("shortconv.l_cache"),
@@ -124,7 +123,7 @@ LFM2 = Architecture(
             "feed_forward_length", "u32", _feed_forward, lambda value: {"intermediate_size": value}
         ),
     ),
-    joined(WHOLE, block("model.layers.{i}.", LAYER, DENSE)),
+    joined(WHOLE, OUTPUT, block("model.layers.{i}.", LAYER, DENSE)),
     defaults=defaults,
     dims=DIMS,
     config=config,
