@@ -11,7 +11,7 @@ Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Behind
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.common_keys import POOLING, only
 from mtkit.architectures.keys import (
     DECODER,
     always,
@@ -113,6 +113,7 @@ KEYS = replaced(
     u32(TYPES, "type_vocab_size"),
     only("position_embedding_type", "absolute"),
     only("lora_adaptations"),
+    POOLING,
 )
 ROBERTA_KEYS = replaced(
     (*KEYS, only("pad_token_id", PADDING - 1)),
