@@ -131,6 +131,9 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
     for row in architecture.keys:
         value = plan.dims.keys.get(row.name)
         if value is not None:
+            if row.back is not None and not _is(value, row.type):
+                what = f"is not of the type {row.type}"
+                raise FormatError(what, source=plan.file.name, field=row.name)
             _merge(found, row.fields(_short(value)))
     for role in ("bos", "eos", "pad"):
         name = "padding" if role == "pad" else role
@@ -143,6 +146,14 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
     if architecture.config is not None:
         _merge(found, architecture.config(plan.dims, lambda name: _values(plan.file, name)))
     return {**found, "dtype": _DTYPES[plan.type]}
+
+
+def _is(value: Any, kind: str) -> bool:
+    """Tell whether a value of metadata is of a type; all numbers are of one."""
+    if kind.endswith("[]"):
+        return isinstance(value, list) and all(_is(one, kind[:-2]) for one in value)
+    types: dict[str, Any] = {"string": str, "bool": (bool, int)}
+    return isinstance(value, types.get(kind, (int, float)))
 
 
 def _values(file: GgufFile, name: str) -> Any:

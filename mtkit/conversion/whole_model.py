@@ -117,8 +117,9 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         keys = tuple(model_keys.of_model(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = dims_of(architecture, keys, vocab)
-        generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
+        # Sizes are those of tensors that are there: what is computed from them is not too large.
+        generated = tuple(_generated(architecture, config, dims))
         for match in matches:
             known = ("U8",) if match.row.change.stores else DTYPES
             _refuse_types((folder.tensors[name] for name in match.folder), known)

@@ -11,7 +11,7 @@ Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Behind
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.common_keys import POOLING, only
 from mtkit.architectures.keys import (
     DECODER,
     always,
@@ -22,6 +22,7 @@ from mtkit.architectures.keys import (
     without,
 )
 from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ KEYS = replaced(
     u32(TYPES, "type_vocab_size"),
     only("position_embedding_type", "absolute"),
     only("lora_adaptations"),
+    POOLING,
 )
 ROBERTA_KEYS = replaced(
     (*KEYS, only("pad_token_id", PADDING - 1)),
@@ -129,6 +131,10 @@ def defaults(config: Config) -> Mapping[str, Any]:
     return {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 
 
+def _count(names: object) -> int:
+    return len(names) if isinstance(names, list) else 0
+
+
 def _is_roberta(dims: Dims) -> bool:
     return dims.keys.get(MODEL) in ("gpt2", "t5")
 
@@ -143,9 +149,20 @@ def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, A
 
 
 ACTIVATION = {"hidden_act": "gelu"}
+
+
+def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    if tensor("cls.weight") is None:
+        what = (
+            "is missing: the converter left out the pooler, without which the classifier is wrong"
+        )
+        raise UnsupportedError(what, field="tensor 'cls.weight'")
+    return ACTIVATION
+
+
 TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
 """What transformers takes where a config.json does not say it."""
-LABELED = {"labels": lambda dims: len(dims.keys.get(LABELS) or ())}
+LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
 ROBERTA_CLASSIFIER = Architecture(
     "bert",
     ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
@@ -183,7 +200,7 @@ BERT_CLASSIFIER = Architecture(
     "bert",
     KEYS,
     joined(
-        block("bert.", BODY, row("pooler.dense", "cls", "embd embd"), gguf=""),
+        block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
         row("classifier", "cls.output", "labels embd"),
     ),
     prefix="bert.",
@@ -191,7 +208,7 @@ BERT_CLASSIFIER = Architecture(
     skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
     dims={**DIMS, **LABELED},
     renamed=_renamed_norm,
-    config=lambda dims, tensor: ACTIVATION,
+    config=_with_pooler,
 )
 BERT = Architecture(
     "bert",
