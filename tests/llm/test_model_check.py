@@ -112,8 +112,8 @@ def test_a_broken_file_does_not(
     path = str(tmp_path / "broken.gguf")
     write_gguf(path, made.draft.keys.values(), broken(made.plan).tensors())
     with pytest.raises(AnswerNo, match=r"llama\.cpp computes other logits") as caught:
-        verify_model(str(folder(name)), path)
-    assert caught.value.source == path
+        verify_model(str(folder(name)), path, name="m.gguf")
+    assert caught.value.source == "m.gguf"
     assert " behind prompt " in str(caught.value)
 
 
