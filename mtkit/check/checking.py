@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from mtkit.base.binary import Source
-from mtkit.base.record import Record, replace
-from mtkit.base.rules import BrokenRule, Finding, Rule
-from mtkit.check import gguf_keys, loader, templates, vocabulary
-from mtkit.check.programs import PROGRAMS
+from mtkit.base.record import replace
+from mtkit.base.rules import Finding
+from mtkit.check import folder, gguf_keys, loader, model_tensors, templates, vocabulary
+from mtkit.check.one_file import READABLE, SUPPORTED, Asked, Checking
 from mtkit.check.programs import findings as programs
 from mtkit.check.report import Report, surveyed
-from mtkit.checkpoints import safetensors, safetensors_index
-from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.checkpoints import folder_survey, safetensors, safetensors_index
+from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf.magic import MAGIC
+from mtkit.sources import hub
 from mtkit.sources.remote import MOST_BYTES, is_remote, open_remote
 
 TYPE_CHECKING = False
@@ -22,15 +25,13 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.safetensors_index import Index
     from mtkit.gguf import GgufFile
     from mtkit.gguf.shards import ShardSet
-    from mtkit.spec import TokenizerSpec
 
-READABLE = Rule("tokenizer", "error", "the format's reference", "file")
-SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
 RULES = (
     *loader.CONTAINER,
     *loader.OPENED,
     *loader.ARCHITECTURES_RULE,
     *loader.MODEL,
+    *model_tensors.RULES,
     *gguf_keys.PARTS.values(),
     *gguf_keys.KEYS,
     *gguf_keys.MERGES,
@@ -44,79 +45,10 @@ RULES = (
     *programs.RULES,
     *safetensors.RULES,
     *safetensors_index.RULES,
+    *folder_survey.RULES,
+    *folder.RULES,
 )
 """All that are here besides those of ``tensors``."""
-
-
-class Asked(Record):
-    """What a file is held against besides the rules.
-
-    Attributes:
-        deep: Read all of a GGUF.
-        against: The tokenizer whose chat templates it should have.
-        other: Its name.
-        runs_on: Names of programs whose reading is compared.
-    """
-
-    deep: bool = False
-    against: TokenizerSpec | None = None
-    other: str = ""
-    runs_on: Collection[str] = ()
-
-    @property
-    def of_tokenizer(self) -> bool:
-        """Whether all of a GGUF's tokenizer has to be read."""
-        return bool(self.deep or self.against is not None or self.runs_on)
-
-
-class _Checking:
-    """Findings and what was left out, of one file."""
-
-    def __init__(self, source: Source, asked: Asked) -> None:
-        self.source, self.asked = source, asked
-        self.findings: list[Finding] = []
-        self.skipped: list[tuple[str, str]] = []
-        self.has_run = False
-
-    def report(self, kind: str) -> Report:
-        """Return what was found; a program that was not asked is never taken for content."""
-        if not self.has_run:
-            self.findings += map(programs.unread, self.asked.runs_on)
-            if self.asked.against is not None:
-                (rule,) = templates.AGAINST
-                what = f"not compared with {self.asked.other}: there is no tokenizer that runs"
-                self.findings.append(Finding(rule, rule.field, what, None))
-        return Report(self.source.name, kind, tuple(self.findings), tuple(self.skipped))
-
-    def hold(self, rule: Rule, error: MtkitError) -> None:
-        """Keep an error as what breaks a rule."""
-        if isinstance(error, BrokenRule):
-            self.findings.append(error.finding)
-        else:
-            self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
-
-    def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
-        """Hold a specification and its chat templates to the rules."""
-        from mtkit.tokenizer.tokenizer import Tokenizer
-
-        self.findings += surveyed(vocabulary.VOCABULARY, spec.vocabulary)
-        self.findings += surveyed(vocabulary.TOKENIZER, spec)
-        tokenizer = Tokenizer(spec, source=self.source.name, format_name=kind)
-        broken = list(surveyed(vocabulary.RUN, tokenizer))
-        if broken:
-            self.findings += broken
-            self.skipped.append(("chat template", "the tokenizer does not run"))
-            return
-        if not spec.chat_templates:
-            self.skipped.append(("chat template", "there is none"))
-        for template in spec.chat_templates:
-            self.findings += surveyed(templates.TEMPLATE, templates.Trial(template, tokenizer))
-        if self.asked.against is not None:
-            wanted = {one.name: one.text for one in self.asked.against.chat_templates}
-            self.findings += surveyed(templates.AGAINST, spec, self.asked.other, wanted)
-        self.has_run = True
-        for name in self.asked.runs_on:
-            self.findings += programs.findings(PROGRAMS[name], tokenizer)
 
 
 def check(
@@ -155,13 +87,42 @@ def check(
             raise UsageError("is not fetched whole for --deep", source=path, hint="download it")
         source = open_remote(path, most=most)
     else:
+        at = os.path.expanduser(path)
+        model = at if os.path.exists(at) else hub.find(path)
+        if model is not None and folder.is_model(model):
+            return _folder(model, Asked(deep, wanted, against or "", names))
         source = Source.open(locate(path))
     return check_source(source, Asked(deep, wanted, against or "", names))
 
 
+def _folder(path: str, asked: Asked) -> Report:
+    """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
+    survey = folder_survey.survey(path)
+    found = Checking(Source(path, b""), asked)
+    found.findings += (*survey.findings, *folder.findings(survey))
+    seen: set[str] = set()
+    ids: int | None = None
+    for name in folder.tokenizers_of(path):
+        source = folder.Watched(name)
+        inner = Checking(source, asked)
+        _tokenizer(source, inner)
+        found.findings += _told_of(name, inner.findings)
+        found.skipped += inner.skipped
+        found.has_run = found.has_run or inner.has_run
+        seen |= {os.path.basename(name), *source.read}
+        ids = max(ids or 0, inner.ids) if inner.ids is not None else ids
+    found.findings += folder.of_tokenizer(survey, ids)
+    if all(finding.rule.severity == "note" for finding in found.findings):
+        found.findings += folder.of_conversion(survey) if survey.tensors else ()
+    else:
+        found.skipped.append(("conversion", "it was not tried"))
+    found.skipped = [*dict.fromkeys((*found.skipped, *folder.left_out(survey, seen)))]
+    return found.report("folder")
+
+
 def check_source(source: Source, asked: Asked) -> Report:
     """Hold an open file to every rule, as ``check`` does."""
-    found = _Checking(source, asked)
+    found = Checking(source, asked)
     if bytes(source.data[:4]) == MAGIC:
         _gguf(source, found)
         return found.report("gguf")
@@ -169,6 +130,11 @@ def check_source(source: Source, asked: Asked) -> Report:
     if is_index or safetensors.is_meant(source):
         _safetensors(source, found, safetensors_index.read if is_index else safetensors.read)
         return found.report("safetensors")
+    return found.report(_tokenizer(source, found))
+
+
+def _tokenizer(source: Source, found: Checking) -> str:
+    """Hold a tokenizer file to the rules; return its format."""
     from mtkit import formats
 
     try:
@@ -176,7 +142,7 @@ def check_source(source: Source, asked: Asked) -> Report:
     except FormatError as error:
         found.hold(READABLE, error)
         found.skipped.append(("the file", "it is of no kind that is known"))
-        return found.report("")
+        return ""
     try:
         spec = module.read(source, {}).spec
     except FormatError as error:
@@ -187,10 +153,10 @@ def check_source(source: Source, asked: Asked) -> Report:
         found.skipped.append(("tokenizer", "mtkit does not know all of it"))
     else:
         found.tokenizer(spec, module.NAME)
-    return found.report(module.NAME)
+    return module.NAME
 
 
-def _gguf(source: Source, found: _Checking) -> None:
+def _gguf(source: Source, found: Checking) -> None:
     from mtkit.gguf import open_gguf
     from mtkit.gguf.shards import shard_set
 
@@ -204,7 +170,7 @@ def _gguf(source: Source, found: _Checking) -> None:
     found.findings += surveyed((*loader.CONTAINER, *loader.OPENED), file)
     others = _others(file, shards)
     for one in others:
-        found.findings += _told_of(one, (*one.findings, *surveyed(loader.CONTAINER, one)))
+        found.findings += _told_of(one.name, (*one.findings, *surveyed(loader.CONTAINER, one)))
     if shards and shards.number:
         found.skipped.append(("model and tokenizer", "only the first file of a set has them"))
     else:
@@ -219,7 +185,7 @@ def _gguf(source: Source, found: _Checking) -> None:
         found.skipped.append(("tensor data", "--deep reads it"))
 
 
-def _safetensors(source: Source, found: _Checking, read: Callable[..., Index | Header]) -> None:
+def _safetensors(source: Source, found: Checking, read: Callable[..., Index | Header]) -> None:
     try:
         found.findings += read(source, strict=False).findings
     except FormatError as error:
@@ -228,17 +194,26 @@ def _safetensors(source: Source, found: _Checking, read: Callable[..., Index | H
     found.skipped.append(("tensor data", "mtkit reads that of a GGUF alone"))
 
 
-def _model(file: GgufFile, shards: ShardSet | None, found: _Checking) -> None:
+def _model(file: GgufFile, shards: ShardSet | None, found: Checking) -> None:
     files = [shard.file for shard in shards.shards if shard.file] if shards else [file]
     tensors = tuple(tensor for one in files for tensor in one.tensors)
     is_model = loader.is_model(file, tensors)
     if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
         found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
     if is_model and (shards is None or shards.is_complete):
-        found.findings += surveyed(loader.MODEL, file, tensors)
+        wrong = list(surveyed(loader.MODEL, file, tensors))
+        found.findings += wrong
+        if any(finding.rule is not loader.NO_TOKENIZER for finding in wrong):
+            found.skipped.append((model_tensors.PART, "the metadata are wrong"))
+            return
+        for item in model_tensors.findings(file, tensors):
+            if isinstance(item, Finding):
+                found.findings.append(item)
+            else:
+                found.skipped.append(item)
 
 
-def _vocabulary(file: GgufFile, found: _Checking) -> None:
+def _vocabulary(file: GgufFile, found: Checking) -> None:
     """Hold the tokenizer's keys to the rules; all of it where that was asked for.
 
     Reading half a million merges takes seconds; what a glance at the columns shows does not.
@@ -276,12 +251,12 @@ def _others(file: GgufFile, shards: ShardSet | None) -> list[GgufFile]:
     return [shard.file for shard in shards.shards if shard.file and shard.file is not file]
 
 
-def _told_of(file: GgufFile, findings: Iterable[Finding]) -> Iterator[Finding]:
+def _told_of(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Say of another file's findings whose they are."""
-    return (replace(finding, source=file.name) for finding in findings)
+    return (replace(finding, source=finding.source or path) for finding in findings)
 
 
-def _data(files: Sequence[GgufFile], found: _Checking) -> None:
+def _data(files: Sequence[GgufFile], found: Checking) -> None:
     from mtkit.check.tensors import found_in
 
     broken = frozenset(finding.field for finding in found.findings if finding.is_error)
@@ -289,7 +264,7 @@ def _data(files: Sequence[GgufFile], found: _Checking) -> None:
     for file in files:
         for item in found_in(file, broken):
             if isinstance(item, Finding):
-                found.findings += [item] if file is files[0] else _told_of(file, [item])
+                found.findings += [item] if file is files[0] else _told_of(file.name, [item])
             else:
                 unknown += 1
     if unknown:

@@ -89,6 +89,13 @@ EXPLANATIONS = {
     "loader-feed-forward": "feed_forward_length is the number of rows of ffn_up.",
     "loader-rotation": "These models rotate whole heads; another rope.dimension_count is refused.",
     "loader-embedding": "token_embd.weight has a row for each token, embedding_length long.",
+    # model_tensors
+    "model-tensor-missing": "The file lacks a tensor that every model of its architecture has; "
+    f"llama.cpp refuses it. {_AGAIN}",
+    "model-tensor-shape": "A tensor has another shape than the metadata say; llama.cpp refuses "
+    "the file. Either the metadata were edited or the tensor is of another model.",
+    "model-tensor-unknown": "A tensor is there that the models of this architecture do not have, "
+    "as far as mtkit knows them. llama.cpp refuses a file with tensors that it does not use.",
     # gguf_keys
     "gguf-architecture": "general.architecture is a string; the tokenizer's rules depend on it.",
     "gguf-name": "general.name is a string.",
@@ -223,6 +230,39 @@ EXPLANATIONS = {
     "index-unlisted": "A tensor of a file is in the index; else it is never loaded.",
     "index-total": "total_size is the number of bytes of all tensors; some writers count those "
     "that share memory twice.",
+    # checkpoints.folder_survey
+    "folder-config": "config.json is missing or cannot be read, so nothing says what the model is. "
+    "Download the folder again.",
+    "folder-weights": "The folder has no weights: encoding with its tokenizer works, running or "
+    "converting the model does not.",
+    "folder-pickle": "The weights are in a pickle, which can run any code when it is loaded; "
+    "mtkit never loads one. save_pretrained of transformers writes model.safetensors.",
+    "folder-quantized": "Another program has quantized the weights (GPTQ, AWQ, bitsandbytes, FP8). "
+    "Convert the model that was quantized.",
+    "folder-shard": "A file of weights is missing; its neighbors' names say how many there are. "
+    "Download what is missing.",
+    "folder-tensor-twice": "Two files of weights have the same tensor: files of two models are "
+    "mixed.",
+    "folder-unused": "A file of weights is not among those that transformers loads.",
+    # folder
+    "folder-architecture": "config.json names an architecture that mtkit does not convert, or none "
+    "at all. llama.cpp's convert_hf_to_gguf.py may know it.",
+    "folder-field": "A field of config.json is missing, is of the wrong type, or contradicts the "
+    "weights.",
+    "folder-support": "config.json asks for something that llama.cpp does not do for this "
+    "architecture.",
+    "folder-type": "The weights are of a type that mtkit does not convert.",
+    "folder-tensor-missing": "A tensor that the architecture needs is in no file of weights. "
+    "transformers would fill it with random numbers.",
+    "folder-tensor-shape": "A tensor has another shape than config.json says: config.json and "
+    "weights are of two models, or the vocabulary was resized and only one of them says so.",
+    "folder-tensor-unknown": "A tensor is in the files that the architecture does not have: "
+    "transformers ignores it, mtkit does not convert the folder.",
+    "folder-vocabulary": "The tokenizer has more ids than the embedding has rows, so some texts "
+    "have ids that the model cannot look up. Tokenizer and weights are of two models, or tokens "
+    "were added without resizing the embedding.",
+    "folder-tokenizer": "There is no tokenizer beside the weights, or llama.cpp has nothing that "
+    "does the same: mtkit convert refuses the folder.",
     # tensors
     "data-nan": "Weights are numbers. A NaN spreads into every logit: quantise again.",
     "data-infinite": "Weights are finite: quantise again from a type with a wider range.",

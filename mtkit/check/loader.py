@@ -54,7 +54,7 @@ _SCALINGS = frozenset({"none", "linear", "yarn", "longrope"})
 COUNT = "split.count"
 MAX_BLOCKS = 512
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
-_BLOCK, _EMBEDDING = "blk.", "token_embd.weight"
+_BLOCK, EMBEDDING = "blk.", "token_embd.weight"
 
 
 def _version(file: GgufFile) -> Iterator[Place]:
@@ -151,7 +151,7 @@ def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
     """Tell a model from adapters, importance matrices, projectors and control vectors."""
     if file.metadata.get("general.type", "model") != "model":
         return False
-    return any(t.name == _EMBEDDING or t.name.startswith(_BLOCK) for t in tensors)
+    return any(t.name == EMBEDDING or t.name.startswith(_BLOCK) for t in tensors)
 
 
 def has_tokenizer(file: GgufFile) -> bool:
@@ -284,10 +284,10 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     tokens = metadata.get("tokenizer.ggml.tokens")
     rows = len(tokens) if isinstance(tokens, Sequence) and not isinstance(tokens, str) else None
     is_draft = metadata.get(ARCHITECTURE) in DRAFTS
-    if not is_draft and not any(tensor.name == _EMBEDDING for tensor in tensors):
-        yield _EMBEDDING, "is missing", None
+    if not is_draft and not any(tensor.name == EMBEDDING for tensor in tensors):
+        yield EMBEDDING, "is missing", None
     for tensor in tensors:
-        if tensor.name != _EMBEDDING or len(tensor.shape) < 2:
+        if tensor.name != EMBEDDING or len(tensor.shape) < 2:
             continue
         field, offset = tensor.place("shape")
         if width is not None and tensor.shape[0] != width:
@@ -296,8 +296,9 @@ def _embedding(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
             yield field, f"has {tensor.shape[1]} rows for {rows} tokens", offset
 
 
+NO_TOKENIZER = survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer)
 MODEL = (
-    survey("loader-tokenizer", "warning", LLAMA_CPP, "tokenizer.ggml.model", _tokenizer),
+    NO_TOKENIZER,
     survey("loader-sizes", "warning", LLAMA_CPP, "value", _sizes),
     survey("loader-key-type", "warning", LLAMA_CPP, "value", _types),
     survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count", _experts),

@@ -16,7 +16,7 @@ from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Weight
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
+MXFP4 = "mxfp4"
+"""As ``quant_method`` of a quantization_config calls it."""
 INDEX = WEIGHTS + ".index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
 _MOST_JSON_BYTES = 1 << 26
@@ -63,9 +65,9 @@ class ModelFolder(Record):
         Raises:
             FormatError: It names none.
         """
-        named = self.config.get("architectures")
-        if isinstance(named, list) and named and isinstance(named[0], str):
-            return str(named[0])
+        named = class_of(self.config)
+        if named:
+            return named
         source = os.path.join(self.path, CONFIG)
         raise FormatError("names no architecture", source=source, field="architectures")
 
@@ -78,8 +80,17 @@ def sniff(path: str) -> bool:
     return has_index or bool(_files(path) or _pickles(path))
 
 
-def read(path: str) -> ModelFolder:
+def is_weights(name: str) -> bool:
+    """Tell by its name whether a file holds weights of a model, as safetensors or as a pickle."""
+    return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
+
+
+def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
     """Read a folder.
+
+    Args:
+        path: The folder.
+        packed: Classes of models that may have weights of 4 bits (MXFP4).
 
     Raises:
         UsageError: A file is missing.
@@ -87,7 +98,8 @@ def read(path: str) -> ModelFolder:
         UnsupportedError: The weights are pickles, or quantized in another way.
     """
     config = read_json(os.path.join(path, CONFIG))
-    refuse_quantized(config, os.path.join(path, CONFIG))
+    if not (quantization(config) == MXFP4 and class_of(config) in packed):
+        refuse_quantized(config, os.path.join(path, CONFIG))
     names = _weights(path)
     if not names:
         raise _without_weights(path)
@@ -120,17 +132,30 @@ def read_json(path: str) -> dict[str, Any]:
     return found
 
 
+def class_of(config: Mapping[str, Any]) -> str:
+    """Return the class of transformers that a config names, or nothing."""
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+
+
+def quantization(config: Mapping[str, Any]) -> str:
+    """Return how another program quantized the weights, or nothing."""
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    return str(said.get("quant_method") or said.get("quant_algo") or "unnamed")
+
+
 def refuse_quantized(config: Mapping[str, Any], source: str) -> None:
     """Refuse what another program quantized.
 
     Raises:
         UnsupportedError: The config says so.
     """
-    said = config.get("quantization_config")
-    if isinstance(said, dict):
-        method = said.get("quant_method") or said.get("quant_algo") or "unnamed"
+    method = quantization(config)
+    if method:
         raise UnsupportedError(
-            f"the weights are quantized ({shown(str(method))})",
+            f"the weights are quantized ({shown(method)})",
             source=source,
             field="quantization_config",
             hint="take the model that was quantized, in BF16 or F16",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import load_named
+from mtkit.commands.named import load_named, models_named
 from mtkit.commands.options import AS_JSON, MAX_FETCH, application, programs
 
 TYPE_CHECKING = False
@@ -84,7 +84,6 @@ def check(
         raise UsageError("which FILE is to be checked?", hint="mtkit check model.gguf")
     from mtkit.check import check as run
     from mtkit.check.programs import program_named
-    from mtkit.sources.models import models_of
     from mtkit.sources.remote import MOST_BYTES
 
     for name in runs_on or ():
@@ -93,7 +92,7 @@ def check(
         load_named(against)  # its errors are not those of a file that is checked
     reports: list[Report] = []
     errors: list[MtkitError] = []
-    for file in (path for name in files for path in models_of(name)):
+    for file in models_named(files):
         try:
             reports.append(
                 run(

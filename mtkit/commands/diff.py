@@ -1,4 +1,4 @@
-"""``mtkit diff``: what differs between two GGUF files."""
+"""``mtkit diff``: what differs between two models, GGUF files or folders."""
 
 from __future__ import annotations
 
@@ -7,65 +7,63 @@ from typing import Annotated
 import typer
 
 from mtkit.commands import output
-from mtkit.commands.named import gguf_named
+from mtkit.commands.named import folder_named, gguf_named
 from mtkit.commands.options import AS_JSON, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtkit.commands.terminal import Screen
-    from mtkit.inspection.difference import Difference, TensorChange
+    from mtkit.inspection.difference import Difference, KeyChange, TensorChange
+    from mtkit.inspection.sides import Side
 
 app = application()
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _MOST = 40
 """Tensors on a terminal."""
+_BAR = 12
+_WIDE = 90
+"""Columns of a terminal from which the RMSE has room."""
 
 
 @app.command()
 def diff(
-    left: Annotated[str, typer.Argument(metavar="A", help="A GGUF.")],
+    left: Annotated[str, typer.Argument(metavar="A", help="A GGUF, or a model folder.")],
     right: Annotated[str, typer.Argument(metavar="B", help="Another.")],
     values: Annotated[
         bool, typer.Option("--values", help="Measure how far tensors are apart as numbers.")
     ] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Show what differs between two GGUF files; exit code 1 when anything does.
+    """Show what differs between two models; exit code 1 when anything does.
 
-    Metadata, tensors (shape, type, bytes; --values: the largest and the mean error after
-    dequantisation), chat template. In a pipe a row for each: metadata, key, added, removed or
-    changed, before, after; tensor, name, the same, shape and type before and after, errors.
+    Metadata, tensors (shape, type, bytes) and chat template of two GGUF files, or of HuggingFace
+    folders as the GGUF that they would become: a converted file is equal to its folder. Keys that
+    only name things (general.*) are then listed apart and do not count.
+
+    --values dequantises and measures the error of every tensor against A: RMSE, also as a share of
+    the tensor's own standard deviation, and its worst row. Other weights differ by more than 100%.
+
+    In a pipe a row for each: metadata or naming, key, added, removed or changed, before, after;
+    tensor, name, the same, shape and type before and after, with --values: largest error, RMSE,
+    cosine, share of the deviation, worst row, its share; total, elements, bytes before and after,
+    RMSE, share.
 
     \b
     Examples:
       mtkit diff model.gguf renamed.gguf
       mtkit diff model-f16.gguf model-q4_0.gguf --values
+      mtkit diff ./folder model-q8_0.gguf --values
     """
     from shlex import join
 
-    from mtkit.base.binary import Source
-    from mtkit.errors import UsageError
-    from mtkit.formats import is_tokenizer
-    from mtkit.gguf import open_gguf
-    from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.difference import difference
     from mtkit.inspection.difference_text import document
 
-    sources = [Source.open(gguf_named(name)) for name in (left, right)]
-    for source in sources:
-        if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
-            hint = f"tokenizers of any format: mtkit compare {join((left, right))}"
-            raise UsageError("is not a GGUF", source=source.name, hint=hint)
-    a, b = map(open_gguf, sources)
-    for file in (a, b):
-        count = file.metadata.get("split.count")
-        if type(count) is int and count > 1:
-            hint = "mtkit merge joins them first"
-            raise UsageError("is one of several files", source=file.name, hint=hint)
-    done = difference(a, b, values=values)
+    a, b = (_side(name, join((left, right))) for name in (left, right))
+    done = difference(a, b, values=values, done=_progress(a))
     if as_json:
         output.write_json(document(done))
     elif output.is_terminal():
@@ -76,50 +74,152 @@ def diff(
         raise typer.Exit(1)
 
 
-def _errors(change: TensorChange) -> Sequence[str]:
+def _side(name: str, both: str) -> Side:
+    """Return a file or a folder as a side.
+
+    Raises:
+        UsageError: It is neither a whole GGUF nor a model folder.
+        MtkitError: It is damaged, or cannot become a GGUF.
+    """
+    from mtkit.base.binary import Source
+    from mtkit.errors import UsageError
+    from mtkit.formats import is_tokenizer
+    from mtkit.gguf import open_gguf
+    from mtkit.gguf.magic import MAGIC
+    from mtkit.inspection.sides import side_of
+
+    folder = folder_named(name)
+    if folder is not None:
+        from mtkit.conversion.folder_side import folder_side
+
+        return folder_side(folder)
+    source = Source.open(gguf_named(name))
+    if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
+        hint = f"tokenizers of any format: mtkit compare {both}"
+        raise UsageError("is not a GGUF", source=source.name, hint=hint)
+    file = open_gguf(source)
+    count = file.metadata.get("split.count")
+    if type(count) is int and count > 1:
+        hint = "mtkit merge joins them first"
+        raise UsageError("is one of several files", source=file.name, hint=hint)
+    return side_of(file)
+
+
+def _progress(side: Side) -> Callable[[int], object]:
+    """Return what is told the elements of each tensor that was compared."""
+    from math import prod
+
+    from mtkit.commands.progress import Progress
+
+    line, part = Progress("comparing"), [0]
+    total = sum(prod(one.shape) for one in side.tensors.values()) or 1
+    line.show(0.0)
+
+    def done(elements: int) -> None:
+        part[0] += elements
+        line.show(part[0] / total)
+
+    return done
+
+
+def _errors(change: TensorChange) -> Sequence[object]:
     found = change.errors
     if found is None:
         return ()
-    return f"{found.largest:.6g}", f"{found.rmse:.6g}", f"{found.cosine:.8f}"
+    numbers = f"{found.largest:.6g}", f"{found.rmse:.6g}", f"{found.cosine:.8f}"
+    return (*numbers, f"{found.relative:.6g}", found.worst_row, f"{found.worst_relative:.6g}")
 
 
 def _rows(done: Difference) -> Iterator[Sequence[object]]:
     from mtkit.inspection.difference_text import sides, texts
 
-    for key in done.keys:
-        yield ("metadata", key.key, key.change, *texts(key))
-    for tensor in done.tensors:
+    for kind, keys in (("metadata", done.keys), ("naming", done.naming)):
+        for key in keys:
+            yield (kind, key.key, key.change, *texts(key))
+    converted = (one for one in done.measured if one.change == "same")
+    for tensor in (*done.tensors, *converted):
         yield ("tensor", tensor.name, tensor.change, *sides(tensor), *_errors(tensor))
+    if done.sums is not None:
+        sums = done.sums
+        numbers = f"{sums.rmse:.6g}", f"{sums.relative:.6g}"
+        yield ("total", sums.elements, *sums.n_bytes, *numbers)
 
 
 def _show(done: Difference) -> None:
     from mtkit.commands.terminal import Screen, count, part
     from mtkit.inspection.difference import TEMPLATE
-    from mtkit.inspection.difference_text import sides, texts, verdict
+    from mtkit.inspection.difference_text import sides, verdict
 
     screen = Screen()
     screen.verdict(verdict(done), good=done.equal)
-    if done.keys:
-        screen.heading("metadata", count(len(done.keys), "key"))
-        rows: list[Sequence[object]] = [
-            (_SIGNS[one.change], one.key, *texts(one)) for one in done.keys
-        ]
-        screen.table(("", "key:name", "before", "after"), rows, elastic=3)
+    _show_keys(screen, "metadata", done.keys)
     for key in done.keys:
         if key.key.startswith(TEMPLATE) and all(isinstance(one, str) for one in key.values):
             _template(screen, *key.values)
-    if done.tensors:
-        screen.heading("tensors", f"{count(len(done.tensors))} of {count(done.n_tensors)}")
-        heads = ["", "tensor:name", "before", "after"]
-        if any(one.errors for one in done.tensors):
-            heads += ["largest error>", "rmse>", "cosine>"]
-        rows = [
-            (_SIGNS[one.change], one.name, *sides(one), *_errors(one))
-            for one in done.tensors[:_MOST]
-        ]
-        screen.table(heads, [[*row, *[""] * (len(heads) - len(row))] for row in rows], elastic=1)
-        if len(done.tensors) > _MOST:
-            screen.line(part("dim", f"and {count(len(done.tensors) - _MOST)} more; --json has all"))
+    _show_keys(screen, "names", done.naming, "not counted")
+    measured = {one.name for one in done.measured}
+    others = [one for one in done.tensors if one.name not in measured]
+    if others:
+        screen.heading("tensors", f"{count(len(others))} of {count(done.n_tensors)}")
+        rows = [(_SIGNS[one.change], one.name, *sides(one)) for one in others[:_MOST]]
+        screen.table(["", "tensor:name", "before", "after"], rows, elastic=1)
+        if len(others) > _MOST:
+            screen.line(part("dim", f"and {count(len(others) - _MOST)} more; --json has all"))
+    if done.sums is not None:
+        _show_errors(screen, done)
+
+
+def _show_keys(screen: Screen, title: str, keys: Sequence[KeyChange], remark: str = "") -> None:
+    from mtkit.commands.terminal import count
+    from mtkit.inspection.difference_text import texts
+
+    if keys:
+        screen.heading(title, ", ".join(filter(None, (count(len(keys), "key"), remark))))
+        rows = [(_SIGNS[one.change], one.key, *texts(one)) for one in keys]
+        screen.table(("", "key:name", "before", "after"), rows, elastic=3)
+
+
+def _show_errors(screen: Screen, done: Difference) -> None:
+    """Show the error of each tensor, the largest first, and what all of them take."""
+    from math import isfinite
+
+    from mtkit.commands.terminal import count, joined, part, size
+    from mtkit.inspection.difference import FOREIGN
+    from mtkit.inspection.difference_text import percent
+
+    sums = done.sums
+    assert sums is not None
+    found = [(one, one.errors) for one in done.measured if one.errors and one.errors.rmse]
+    found.sort(key=lambda pair: -pair[1].relative)
+    if found:
+        screen.heading("errors", "RMSE as a share of the standard deviation in A")
+        most = min(found[0][1].relative, 1.0)
+        has_room = screen.width >= _WIDE
+        rows: list[Sequence[object]] = []
+        for one, errors in found[:_MOST]:
+            share = errors.relative
+            role = "good" if share < FOREIGN else "bad"
+            bar = part(role, "█" * round(_BAR * min(share / most, 1.0)) if isfinite(share) else "")
+            kinds = one.types[0] if one.types[0] == one.types[1] else " → ".join(one.types)
+            worst = f"{percent(errors.worst_relative)} in {errors.worst_row}"
+            rmse = [f"{errors.rmse:.2g}"] * has_room
+            rows.append((one.name, kinds, percent(share), bar, *rmse, worst))
+        columns = ["tensor:name", "type", "error>", "", *["RMSE>:dim"] * has_room, "worst row:dim"]
+        screen.table(columns, rows, indent=2)
+        if len(found) > _MOST:
+            more = f"and {count(len(found) - _MOST)} more; --json has all"
+            screen.line(part("dim", more), indent=2)
+    before, after = sums.n_bytes
+    output.write("\n")
+    exact = done.n_tensors - len(found)
+    parts = [
+        [part("head", percent(sums.relative)), " of the deviation in all"],
+        f"RMSE {sums.rmse:.3g}",
+        count(sums.elements, "element"),
+        [count(exact, "tensor"), " without error"] if exact else "",
+        [size(before), " → ", size(after)] if before != after else size(after),
+    ]
+    screen.line(*joined(parts))
 
 
 def _template(screen: Screen, before: str, after: str) -> None:

@@ -7,6 +7,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtkit.base.binary import Source
     from mtkit.tokenizer.tokenizer import Tokenizer
 
@@ -42,6 +44,25 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
     if not quiet:
         _say_which(name, path, MODEL.key)
     return path
+
+
+def folder_named(name: str | None) -> str | None:
+    """Return the model folder, config.json and weights, that a name stands for; else None."""
+    if name is None:
+        return None
+    from mtkit.checkpoints import model_folder
+    from mtkit.sources import hub
+
+    path = os.path.expanduser(name)
+    found = path if os.path.exists(path) else hub.find(name)
+    return found if found is not None and model_folder.sniff(found) else None
+
+
+def models_named(names: Sequence[str]) -> list[str]:
+    """Return the models that names stand for: a folder of several files can be one, or many."""
+    from mtkit.sources.models import models_of
+
+    return [path for name in names for path in ([name] if folder_named(name) else models_of(name))]
 
 
 def gguf_named(name: str) -> str:

@@ -18,6 +18,7 @@ from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import adapter_folder, model_folder
 from mtkit.conversion import model_keys
+from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES
 from mtkit.conversion.targets import make_folder
 from mtkit.conversion.whole_model import dims_of, target_of
@@ -87,7 +88,7 @@ def convert_adapter(
     base: str | os.PathLike[str] | None = None,
     kind: str = "auto",
     force: bool = False,
-) -> str:
+) -> Conversion:
     """Convert a LoRA adapter to a GGUF.
 
     Args:
@@ -96,9 +97,6 @@ def convert_adapter(
         base: As for ``plan_of``.
         kind: Likewise.
         force: Replace a file that exists.
-
-    Returns:
-        The path of the GGUF.
 
     Raises:
         UsageError: A file is missing, or the base model, or the GGUF is there already.
@@ -110,8 +108,12 @@ def convert_adapter(
     plan = plan_of(path, None if base is None else os.fspath(base), kind)
     target = target_of(path, plan.type, dst)
     make_folder(dst, target)
-    write_ggufs({target: gguf_chunks(plan.keys(), plan.tensors())}, force=force)
-    return target
+    tensors = plan.tensors()
+    write_ggufs({target: gguf_chunks(plan.keys(), tensors)}, force=force)
+    parameters = sum(prod(one.shape) for one in tensors)
+    model = Model(plan.architecture.name, plan.type.upper(), len(tensors), parameters)
+    sizes = (("total", os.path.getsize(target)),)
+    return Conversion(target, (target,), "gguf", (), (), (), sizes, model)
 
 
 def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:

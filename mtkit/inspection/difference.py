@@ -1,29 +1,38 @@
-"""What differs between two GGUF files: metadata, tensors, chat template; nothing here prints.
+"""What differs between two models: metadata, tensors, chat template; nothing here prints.
 
 Values of tensors are compared byte for byte, on request also as numbers after dequantisation by
-ggml's own package.
+ggml's own package. Where one side is no GGUF file, a tensor of it is the same as the other's if
+conversion would give the other's bytes.
 """
 
 from __future__ import annotations
 
-from mtkit.base.binary import pieces
 from mtkit.base.record import Record
 from mtkit.gguf.arrays import GgufArray
-from mtkit.inspection.statistics import numbers
+from mtkit.inspection.errors_of import Errors, errors_of, share
+from mtkit.inspection.sides import Side, side_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Literal
 
-    from mtkit.gguf.file import GgufFile, Tensor
+    from mtkit.base.binary import Buffer
+    from mtkit.gguf.file import GgufFile
+    from mtkit.inspection.sides import SideTensor
 
-    Change = Literal["added", "removed", "changed"]
+    Change = Literal["added", "removed", "changed", "same"]
 
+ARCHITECTURE, ALIGNMENT = "general.architecture", "general.alignment"
+NAMING = ("general.", "quantize.")
+"""Keys that begin like this say what a model is called and how it was made."""
+FOREIGN = 0.9
+"""Weights whose error is this share of their deviation have nothing in common with the others;
+types of two bits stay below a half."""
 TEMPLATE = "tokenizer.chat_template"
+_PIECE_BYTES = 1 << 22
 _FIRST = 3
 """Elements of two arrays that are told apart one by one."""
-_PIECE_BYTES = 1 << 22
 
 
 class KeyChange(Record):
@@ -46,26 +55,12 @@ class KeyChange(Record):
     different: int = 0
 
 
-class Errors(Record):
-    """How far two tensors are apart as numbers.
-
-    Attributes:
-        largest: The largest absolute difference.
-        rmse: Root of the mean squared difference.
-        cosine: Of the angle between them; 1.0 for equal directions.
-    """
-
-    largest: float
-    rmse: float
-    cosine: float
-
-
 class TensorChange(Record):
     """A tensor that is not the same.
 
     Attributes:
         name: Its name.
-        change: In which file it is.
+        change: In which file it is; "same": conversion gives it, and only its type differs.
         shapes: Before and after.
         types: Names of the types before and after.
         errors: Where values were asked for and the shapes are equal.
@@ -78,20 +73,45 @@ class TensorChange(Record):
     errors: Errors | None = None
 
 
+class Sums(Record):
+    """All tensors of both sides, as far as they could be measured.
+
+    Attributes:
+        elements: Of those that were measured.
+        rmse: Root of the mean squared difference.
+        relative: The same, as a share of the deviation of each tensor.
+        n_bytes: Of all tensors of each side.
+    """
+
+    elements: int
+    rmse: float
+    relative: float
+    n_bytes: tuple[int, int]
+
+
 class Difference(Record):
-    """What differs between file A and file B.
+    """What differs between A and B.
 
     Attributes:
         keys: In the order of A, then what only B has.
         tensors: Likewise.
         n_tensors: Tensors of A.
         same_names: Whether both have tensors of the same names and shapes.
+        naming: Keys that only name things; of two files they are among ``keys``.
+        measured: Of equal shape, where values were asked for; those that are the same in the same
+            type are left out.
+        sums: Of all; None where values were not asked for.
+        is_made: One side is what conversion of the other would give.
     """
 
     keys: tuple[KeyChange, ...]
     tensors: tuple[TensorChange, ...]
     n_tensors: int
     same_names: bool
+    naming: tuple[KeyChange, ...] = ()
+    measured: tuple[TensorChange, ...] = ()
+    sums: Sums | None = None
+    is_made: bool = False
 
     @property
     def equal(self) -> bool:
@@ -112,29 +132,90 @@ class Difference(Record):
             and all(one.types[0] != one.types[1] for one in self.tensors)
         )
 
+    @property
+    def foreign(self) -> tuple[TensorChange, ...]:
+        """Tensors that were measured and are not made of the others."""
+        return tuple(
+            one for one in self.measured if one.errors and not one.errors.relative < FOREIGN
+        )
 
-def difference(a: GgufFile, b: GgufFile, *, values: bool = False) -> Difference:
-    """Compare two files.
+
+def difference(
+    one: Side | GgufFile,
+    other: Side | GgufFile,
+    *,
+    values: bool = False,
+    done: Callable[[int], object] = lambda _: None,
+) -> Difference:
+    """Compare two models.
 
     Args:
-        a: The one before.
-        b: The one after.
-        values: Dequantise tensors that differ and measure how far they are apart.
+        one: The model before.
+        other: The model after.
+        values: Dequantise tensors and measure how far they are apart.
+        done: Is told the elements of each tensor that was compared.
     """
+    a, b = (side if isinstance(side, Side) else side_of(side) for side in (one, other))
     keys = (*a.metadata, *(key for key in b.metadata if key not in a.metadata))
-    changed = (_key(a, b, key) for key in keys)
-    names = (*a.names, *(name for name in b.names if name not in a.names))
-    tensors = (_tensor(a, b, name, values=values) for name in names)
-    shapes = [{name: one.shape for name, one in file.names.items()} for file in (a, b)]
+    changed = list(filter(None, (_key(a, b, key) for key in keys)))
+    naming: list[KeyChange] = []
+    if not (a.is_file and b.is_file):
+        naming = [one for one in changed if _only_names(one.key)]
+        changed = [one for one in changed if not _only_names(one.key)]
+    found: list[TensorChange] = []
+    measured: list[TensorChange] = []
+    names = (*a.tensors, *(name for name in b.tensors if name not in a.tensors))
+    for name in names:
+        left, right = a.tensors.get(name), b.tensors.get(name)
+        change = _tensor(name, left, right, values=values)
+        if change is not None and change.change != "same":
+            found.append(change)
+        if change is not None and change.errors is not None:
+            measured.append(change)
+        there = left or right
+        done(_count(there) if there else 0)
+    shapes = [{name: one.shape for name, one in side.tensors.items()} for side in (a, b)]
     return Difference(
-        tuple(filter(None, changed)),
-        tuple(filter(None, tensors)),
+        tuple(changed),
+        tuple(found),
         len(a.tensors),
         shapes[0] == shapes[1],
+        tuple(naming),
+        tuple(measured),
+        _sums(a, b, measured, found) if values else None,
+        is_made=a.is_file != b.is_file and not changed and not found,
     )
 
 
-def _key(a: GgufFile, b: GgufFile, key: str) -> KeyChange | None:
+def _only_names(key: str) -> bool:
+    return key.startswith(NAMING) and key not in (ARCHITECTURE, ALIGNMENT)
+
+
+def _count(tensor: SideTensor) -> int:
+    from math import prod
+
+    return prod(tensor.shape)
+
+
+def _sums(
+    a: Side, b: Side, measured: Iterable[TensorChange], changed: Iterable[TensorChange]
+) -> Sums:
+    """Sum up errors; a tensor that is the same counts with none."""
+    unknown = {one.name for one in changed if one.errors is None}
+    elements = sum(_count(one) for name, one in a.tensors.items() if name not in unknown)
+    errors = [one.errors for one in measured if one.errors]
+    squares = sum(one.rmse**2 * one.count for one in errors)
+    shares = sum(one.relative**2 * one.count for one in errors)
+    sizes = [sum(one.n_bytes for one in side.tensors.values()) for side in (a, b)]
+    return Sums(
+        elements,
+        share(squares, elements) ** 0.5,
+        share(shares, elements) ** 0.5,
+        (sizes[0], sizes[1]),
+    )
+
+
+def _key(a: Side, b: Side, key: str) -> KeyChange | None:
     there, here = (key in file.metadata for file in (a, b))
     types = tuple(file.metadata.type_name(key) if key in file.metadata else "" for file in (a, b))
     before, after = a.metadata.get(key), b.metadata.get(key)
@@ -177,39 +258,44 @@ def _elements(values: GgufArray) -> Iterator[Any]:
     return iter(values)
 
 
-def _tensor(a: GgufFile, b: GgufFile, name: str, *, values: bool) -> TensorChange | None:
-    one, other = a.names.get(name), b.names.get(name)
+def _tensor(
+    name: str, one: SideTensor | None, other: SideTensor | None, *, values: bool
+) -> TensorChange | None:
     if one is None or other is None:
         there = one or other
         assert there is not None
         shapes = (there.shape, ()) if one else ((), there.shape)
-        types = (there.type.name, "") if one else ("", there.type.name)
+        types = (there.type, "") if one else ("", there.type)
         return TensorChange(name, "removed" if one else "added", shapes, types)
-    if one.shape == other.shape and one.type == other.type and _same_data(a, one, b, other):
+    is_same = one.shape == other.shape and _same_data(one, other)
+    if is_same and (one.type == other.type or not values):
         return None
-    errors = _errors(a, one, b, other) if values and one.shape == other.shape else None
-    types = one.type.name, other.type.name
-    return TensorChange(name, "changed", (one.shape, other.shape), types, errors)
+    errors = errors_of(one, other) if values and one.shape == other.shape else None
+    change: Change = "same" if is_same else "changed"
+    return TensorChange(name, change, (one.shape, other.shape), (one.type, other.type), errors)
 
 
-def _same_data(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> bool:
-    left, right = a.tensor_data(one), b.tensor_data(other)
-    both = zip(pieces(left, _PIECE_BYTES), pieces(right, _PIECE_BYTES), strict=True)
-    return len(left) == len(right) and all(bytes(one) == bytes(other) for one, other in both)
+def _same_data(one: SideTensor, other: SideTensor) -> bool:
+    """Tell whether both have the same bytes in the type of one of them."""
+    for kind in dict.fromkeys((other.type, one.type)):
+        left, right = one.data_as(kind), other.data_as(kind)
+        if left is not None and right is not None:
+            return same_bytes(left, right)
+    return False
 
 
-def _errors(a: GgufFile, one: Tensor, b: GgufFile, other: Tensor) -> Errors | None:
-    """Return how far two tensors are apart; None where a type cannot be dequantised."""
-    import numpy as np
-
-    left, right = (
-        numbers(file.tensor_data(tensor), tensor.type, file.byte_order)
-        for file, tensor in ((a, one), (b, other))
-    )
-    if left is None or right is None or left.shape != right.shape or not left.size:
-        return None
-    with np.errstate(all="ignore"):
-        apart = left - right
-        sizes = float(np.sqrt(np.dot(left, left) * np.dot(right, right)))
-        cosine = float(np.dot(left, right)) / sizes if sizes else float(not apart.any())
-        return Errors(float(np.abs(apart).max()), float(np.sqrt(np.mean(apart * apart))), cosine)
+def same_bytes(left: Iterable[Buffer], right: Iterable[Buffer]) -> bool:
+    """Compare bytes that come in pieces of any size."""
+    mine, theirs = iter(left), iter(right)
+    a = b = memoryview(b"")
+    while True:
+        if not a:
+            a = next((memoryview(piece).cast("B") for piece in mine if len(piece)), a)
+        if not b:
+            b = next((memoryview(piece).cast("B") for piece in theirs if len(piece)), b)
+        size = min(len(a), len(b), _PIECE_BYTES)
+        if not size:
+            return len(a) == len(b)
+        if bytes(a[:size]) != bytes(b[:size]):
+            return False
+        a, b = a[size:], b[size:]

@@ -1,26 +1,42 @@
-"""A difference between two GGUF files in words, and as a JSON document."""
+"""A difference between two models in words, and as a JSON document."""
 
 from __future__ import annotations
 
 from mtkit.base.escape import printable
+from mtkit.inspection.document import json_number
 from mtkit.inspection.value_text import shortened, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.inspection.difference import Difference, KeyChange, TensorChange
+    from mtkit.inspection.errors_of import Errors
 
 
 def verdict(done: Difference) -> str:
-    """Return in a few words what the two files are to each other."""
+    """Return in a few words what the two models are to each other."""
+    if done.is_made:
+        return "the file is what conversion of the folder gives"
     if done.equal:
         return "no difference"
     if done.only_metadata:
         return "only the metadata differs, all tensors are the same"
+    if done.foreign:
+        many = f"{len(done.foreign)} of {len(done.measured)}"
+        return f"{many} tensors are not made of the other's weights"
+    if done.same_names and done.sums is not None and len(done.measured) >= len(done.tensors):
+        return f"the same weights, less exact by {percent(done.sums.relative)}"
     if done.is_quantisation:
         return "the same tensors in other types: one can be a quantisation of the other"
     if not done.tensors:
         return "the metadata differs"
     return "tensors differ"
+
+
+def percent(part: float) -> str:
+    """Return a share with two digits that count: 12%, 1.2%, 0.012%."""
+    from math import isfinite
+
+    return f"{float(f'{part * 100:.2g}'):g}%" if isfinite(part) else "–"
 
 
 def texts(change: KeyChange) -> tuple[str, str]:
@@ -54,23 +70,48 @@ def sides(change: TensorChange) -> tuple[str, str]:
 
 def document(done: Difference) -> dict[str, object]:
     """Return a difference as a JSON document, schema ``mtkit.diff/1``."""
-    keys = [
-        {"key": printable(key.key), "change": key.change, "types": list(key.types),
-         "before": texts(key)[0], "after": texts(key)[1], "different": key.different}
-        for key in done.keys
-    ]  # fmt: skip
-    tensors = [
-        {"name": printable(one.name), "change": one.change,
-         "shapes": [list(shape) for shape in one.shapes], "types": list(one.types),
-         "errors": one.errors and {"largest": one.errors.largest, "rmse": one.errors.rmse,
-                                   "cosine": one.errors.cosine}}
-        for one in done.tensors
-    ]  # fmt: skip
+    keys, naming = (
+        [
+            {"key": printable(key.key), "change": key.change, "types": list(key.types),
+             "before": texts(key)[0], "after": texts(key)[1], "different": key.different}
+            for key in found
+        ]
+        for found in (done.keys, done.naming)
+    )  # fmt: skip
+    tensors, converted = (
+        [
+            {"name": printable(one.name), "change": one.change,
+             "shapes": [list(shape) for shape in one.shapes], "types": list(one.types),
+             "errors": one.errors and _errors(one.errors)}
+            for one in found
+        ]
+        for found in (done.tensors, [one for one in done.measured if one.change == "same"])
+    )  # fmt: skip
     return {
         "schema": "mtkit.diff/1",
         "equal": done.equal,
         "only_metadata": done.only_metadata,
         "is_quantisation": done.is_quantisation,
+        "is_conversion": done.is_made,
         "metadata": keys,
+        "naming": naming,
         "tensors": tensors,
+        "converted": converted,
+        "sums": done.sums
+        and {
+            "elements": done.sums.elements,
+            "bytes": list(done.sums.n_bytes),
+            "rmse": json_number(done.sums.rmse),
+            "relative": json_number(done.sums.relative),
+            "foreign": len(done.foreign),
+        },
     }
+
+
+def _errors(found: Errors) -> dict[str, object]:
+    numbers = {
+        "largest": found.largest, "rmse": found.rmse, "cosine": found.cosine,
+        "deviation": found.deviation, "relative": found.relative,
+        "worst_row": found.worst_row, "worst_relative": found.worst_relative,
+    }  # fmt: skip
+    return {name: json_number(number) for name, number in numbers.items()}

@@ -56,7 +56,7 @@ def gguf_document(
             for item in report.mix
         ],
         "hyperparameters": {item.name: plain_value(item.value) for item in report.hyperparameters},
-        "tokenizer": _vocabulary(report.vocabulary),
+        "tokenizer": vocabulary_document(report.vocabulary),
         "layers": [
             {
                 "name": byte_escapes(group.name),
@@ -195,7 +195,8 @@ def _hexadecimal(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").hex()
 
 
-def _vocabulary(found: Vocabulary | None) -> dict[str, Any] | None:
+def vocabulary_document(found: Vocabulary | None) -> dict[str, Any] | None:
+    """Return a tokenizer in short."""
     if found is None:
         return None
     return {

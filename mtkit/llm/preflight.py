@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtkit.base.binary import Source
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
 
@@ -31,11 +32,11 @@ class ModelHeader:
         adapters: What is added to its weights.
     """
 
-    def __init__(self, path: str, lora: Sequence[str] = ()) -> None:
-        """Read a model file's head, and those of the LoRA adapters that run with it.
+    def __init__(self, model: str | Source, lora: Sequence[str] = ()) -> None:
+        """Read the head of a model's file, and those of the LoRA adapters that run with it.
 
         Args:
-            path: The file.
+            model: The file: its path, or where it is open.
             lora: Each FILE or FILE:SCALE.
 
         Raises:
@@ -43,8 +44,8 @@ class ModelHeader:
             UnsupportedError: It holds no model that can run, or an adapter is none of it.
             UsageError: There is no such adapter.
         """
-        self.path = path
-        self.file = open_gguf(path)
+        self.file = open_gguf(model)
+        self.path = path = self.file.name
         self.files = _all_files(self.file)
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)

@@ -70,7 +70,7 @@ def open_remote(address: str, *, most: int = MOST_BYTES, seconds: float = SECOND
             what = f"was {size} bytes long and is now {now}"
             raise FormatError(what, source=address, hint="it was changed meanwhile; try again")
         head += more
-    return Source(address, _sparse(address, head, size))
+    return Source(address, sparse(address, head, size))
 
 
 def _missing(head: bytearray, size: int) -> int:
@@ -88,8 +88,8 @@ def _missing(head: bytearray, size: int) -> int:
     return min(left, PIECE_BYTES)
 
 
-def _sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
-    """Return the beginning of a file and zeros for what was not fetched, which take no room."""
+def sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
+    """Return the beginning of a file and zeros for what is not there, which take no room."""
     import tempfile
 
     try:

@@ -20,7 +20,7 @@ from gguf_layout import Layout
 from support import SHARED, VOCABULARIES, absent, reference, shared
 
 import mtkit
-from mtkit.check import check
+from mtkit.check import check, model_tensors
 from mtkit.check.checking import RULES
 from mtkit.check.gguf_keys import KEYS, MERGES, PARTS
 from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED, wanted_types
@@ -47,6 +47,8 @@ BASE: Keys = {
     b"llama.context_length": (lay.U32, 64),
     b"llama.embedding_length": (lay.U32, 8),
     b"llama.block_count": (lay.U32, 1),
+    b"llama.attention.head_count": (lay.U32, 2),
+    b"llama.feed_forward_length": (lay.U32, 16),
     TOKENIZER + b"model": (lay.STRING, b"gpt2"),
     TOKENIZER + b"pre": (lay.STRING, b"gpt-2"),
     TOKENIZER + b"tokens": (lay.ARRAY, (lay.STRING, TOKENS)),
@@ -58,7 +60,14 @@ BASE: Keys = {
         b"{{ messages[0].content }}<|end|>{% if add_generation_prompt %}> {% endif %}",
     ),
 }
-TENSORS = [(b"token_embd.weight", (8, len(TOKENS)), 0), (b"blk.0.norm", (8,), 0)]
+TENSORS = [
+    (b"token_embd.weight", (8, len(TOKENS)), 0),
+    (b"output_norm.weight", (8,), 0),
+    *((b"blk.0.%s_norm.weight" % name, (8,), 0) for name in (b"attn", b"ffn")),
+    *((b"blk.0.attn_%s.weight" % name, (8, 8), 0) for name in (b"q", b"k", b"v", b"output")),
+    *((b"blk.0.ffn_%s.weight" % name, (8, 16), 0) for name in (b"gate", b"up")),
+    (b"blk.0.ffn_down.weight", (16, 8), 0),
+]
 Tensors = list[tuple[bytes, tuple[int, ...], int]]
 
 
@@ -117,14 +126,15 @@ def unigram(charsmap: bytes) -> bytes:
 
 COUNT = len(TOKENS)
 FLOATS = data_of((8, COUNT))
+OTHERS = b"".join(data_of(shape) for _, shape, _ in TENSORS[1:])
 NAN, INFINITY = struct.pack("<f", float("nan")), struct.pack("<f", float("inf"))
 BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("loader-version", lambda: model(layout=Layout(1))),
     ("loader-byte-order", lambda: model({}, [], layout=Layout(3, ">"))),
     ("loader-nested-array",
      lambda: model({b"a.b": (lay.ARRAY, (lay.ARRAY, [(lay.U8, [1])]))})),
-    ("loader-name-length", lambda: model({}, [*TENSORS, (b"n" * 64, (8,), 0)])),
-    ("loader-offsets", lambda: model(order=(1, 0))),
+    ("loader-name-length", lambda: model({}, [(b"n" * 64, (8,), 0)])),
+    ("loader-offsets", lambda: model(order=(1, 0, *range(2, len(TENSORS))))),
     ("loader-first-shard", lambda: model(split(1, 2))),
     ("loader-shards", lambda: model(split(0, 2))),
     ("gguf-name", lambda: model({b"general.name": (lay.U32, 1)})),
@@ -149,18 +159,21 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("loader-heads", lambda: model({b"llama.attention.head_count": (lay.U32, 3)})),
     ("loader-heads", lambda: model({b"llama.attention.head_count": (lay.U32, 4),
                                     b"llama.attention.head_count_kv": (lay.U32, 3)})),
-    ("loader-heads", lambda: model({b"llama.attention.head_count": (lay.U32, 0)},
-                                   [*TENSORS, (b"blk.0.attn_q.weight", (8, 8), 0)])),
-    ("loader-heads", lambda: model({}, [*TENSORS, (b"blk.0.attn_q.weight", (8, 8), 0)])),
-    ("loader-feed-forward", lambda: model({}, [*TENSORS, (b"blk.0.ffn_up.weight", (8, 16), 0)])),
-    ("loader-feed-forward", lambda: model({b"llama.feed_forward_length": (lay.U32, 5)},
-                                          [*TENSORS, (b"blk.0.ffn_up.weight", (8, 16), 0)])),
+    ("loader-heads", lambda: model({b"llama.attention.head_count": (lay.U32, 0)})),
+    ("loader-heads", lambda: model(drop=b"llama.attention.head_count")),
+    ("loader-feed-forward", lambda: model(drop=b"llama.feed_forward_length")),
+    ("loader-feed-forward", lambda: model({b"llama.feed_forward_length": (lay.U32, 5)})),
     ("loader-rotation", lambda: model({b"llama.attention.head_count": (lay.U32, 2),
                                        b"llama.rope.dimension_count": (lay.U32, 3)})),
     ("loader-embedding", lambda: model({}, TENSORS[1:])),
-    ("loader-embedding", lambda: model({b"llama.embedding_length": (lay.U32, 9)})),
+    ("loader-embedding", lambda: model({b"llama.embedding_length": (lay.U32, 10)})),
     ("loader-embedding",
      lambda: model({}, [(b"token_embd.weight", (8, COUNT - 1), 0), *TENSORS[1:]])),
+    ("model-tensor-missing", lambda: model({}, [TENSORS[0], *TENSORS[2:]])),
+    ("model-tensor-shape",
+     lambda: model({b"llama.attention.head_count_kv": (lay.U32, 1)})),
+    ("model-tensor-shape", lambda: model({}, [*TENSORS[:-1], (TENSORS[-1][0], (16, 9), 0)])),
+    ("model-tensor-unknown", lambda: model({}, [*TENSORS, (b"blk.0.norm", (8,), 0)])),
     ("gguf-tokenizer-model", lambda: model({TOKENIZER + b"model": (lay.STRING, b"replit")})),
     ("gguf-pre-tokenizer", lambda: model({TOKENIZER + b"pre": (lay.STRING, b"nobody")})),
     ("gguf-tokens", lambda: model({TOKENIZER + b"tokens": (lay.STRING, b"a")})),
@@ -177,9 +190,9 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("gguf-id-range", lambda: model({TOKENIZER + b"bos_token_id": (lay.U32, COUNT)})),
     ("gguf-merge-form", lambda: model(column(b"merges", lay.STRING, [b"h e", b"hex"]))),
     ("gguf-pre-missing", lambda: model(drop=TOKENIZER + b"pre")),
-    ("data-nan", lambda: model(data=NAN + FLOATS[4:] + data_of((8,)))),
-    ("data-infinite", lambda: model(data=INFINITY + FLOATS[4:] + data_of((8,)))),
-    ("data-zero", lambda: model(data=FLOATS + bytes(32))),
+    ("data-nan", lambda: model(data=NAN + FLOATS[4:] + OTHERS)),
+    ("data-infinite", lambda: model(data=INFINITY + FLOATS[4:] + OTHERS)),
+    ("data-zero", lambda: model(data=FLOATS + bytes(32) + OTHERS[32:])),
 ]  # fmt: skip
 SCORED = {
     "gguf-architecture",
@@ -299,7 +312,8 @@ def test_other_kinds_of_files_are_no_models(tmp_path: Path) -> None:
     for kind in (b"adapter", b"imatrix", b"mmproj"):
         assert found(path, bare(kind, [(b"blk.0.attn_q.weight.lora_a", (8,), 0)])) == []
         assert check(str(path)).skipped[0] == ("tokenizer", "there is none")
-    assert found(path, bare(b"model", [TENSORS[0]])) == ["loader-tokenizer"]
+    alone = found(path, bare(b"model", [TENSORS[0]]))
+    assert set(alone) == {"loader-tokenizer", "model-tensor-missing"}
     assert found(path, bare(b"model", [])) == ["loader-empty"]
 
 
@@ -389,6 +403,7 @@ def test_every_rule_about_a_gguf_is_tried() -> None:
         *MERGES,
         *PARTS.values(),
         *DATA,
+        *model_tensors.RULES,
     )
     bare_files = {"loader-tokenizer", "loader-empty"}
     assert {row.code for row in rows} == {code for code, _ in BROKEN} | SCORED | bare_files

@@ -359,7 +359,8 @@ def test_what_is_asked_of_a_gguf_is_not_left_out_silently(
 ) -> None:
     path = tmp_path / "s.safetensors"
     path.write_bytes(b"\2\0\0\0\0\0\0\0{}")
-    for file in (path, FIXTURES / "wordpiece"):
+    has_table = asked[0] in ("--tensors", "--sort")
+    for file in (path, FIXTURES / "wordpiece")[has_table:]:
         assert "is not a GGUF" in one_line(mtkit("inspect", file, *asked), 2)
 
 

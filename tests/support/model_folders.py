@@ -15,6 +15,7 @@ from mtkit.architectures import of_class
 from mtkit.architectures.config import Config
 from mtkit.architectures.keys import keys_of
 from mtkit.architectures.matching import every_match
+from mtkit.architectures.table import EXPERT
 from mtkit.checkpoints.model_folder import CONFIG, INDEX, WEIGHTS
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.conversion.whole_model import dims_of
@@ -37,15 +38,15 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 128,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
-    "num_local_experts": 2,
-    "num_experts_per_tok": 1,
     "torch_dtype": "bfloat16",
 }
 """Fields of config.json that most classes of transformers ask for."""
+EXPERTS = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1}
+"""Those of mixtures of experts as well."""
 TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 
-def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head",)) -> Shapes:
+def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weight",)) -> Shapes:
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
     architecture = of_class(config["architectures"][0])
     known = Config(config)
@@ -84,7 +85,7 @@ def write_folder(
     *,
     config: Mapping[str, Any] | None = None,
     change: Callable[[Shapes], object] = lambda _: None,
-    optional: Sequence[str] = ("lm_head",),
+    optional: Sequence[str] = ("lm_head.weight",),
     kind: str = "BF16",
     files: int = 1,
     tokenizer: str = "spm-bpe",
@@ -111,7 +112,10 @@ def write_folder(
         for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt"):
             if (FIXTURES / tokenizer / name).exists():
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
-    fields = {"architectures": [architecture], "vocab_size": vocab, **SIZES, **(config or {})}
+    rows = of_class(architecture).rows
+    experts = EXPERTS if any(EXPERT in name for row in rows for name in row.folder) else {}
+    sizes = {"vocab_size": vocab, **SIZES, **experts}
+    fields = {"architectures": [architecture], **sizes, **(config or {})}
     (path / CONFIG).write_text(json.dumps(fields, indent=2))
     shapes = tensors_of(fields, optional)
     change(shapes)

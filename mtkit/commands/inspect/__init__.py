@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.named import model_named, open_named
+from mtkit.commands.named import folder_named, model_named, models_named, open_named
 from mtkit.commands.options import AS_JSON, DOWNLOAD, MAX_FETCH, application, spelled, whole
 
 app = application()
@@ -99,28 +99,50 @@ def inspect(
     from mtkit.commands.inspect import overview
     from mtkit.errors import UnsupportedError, UsageError
     from mtkit.gguf.magic import MAGIC
-    from mtkit.sources.models import models_of
     from mtkit.sources.remote import is_remote
 
     given = {"--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--gpu-layers": gpu_layers}
     for option in (name for name, is_given in given.items() if is_given and not plan):
         raise UsageError("does nothing without --plan", field=option)
-    paths = [path for file in files or () for path in models_of(file)]
+    paths = models_named(files or ())
     if len(paths) > 1:
         if plan or metadata or tensors or layers or sort or pattern or tensor is not None:
             raise UsageError(f"{len(paths)} files are shown by a row each", hint="name one of them")
         overview.show(paths, most=most, as_json=as_json)
         return
     file = next(iter(paths), None)
+    folder = folder_named(file)
     if plan:
+        from mtkit.commands.inspect.folder import gguf_of
         from mtkit.commands.inspect.plan import show_plan
 
-        show_plan(model_named(file), ctx, kv_type, gpu_layers, as_json=as_json)
+        model = model_named(file) if folder is None else gguf_of(folder)
+        show_plan(model, ctx, kv_type, gpu_layers, as_json=as_json)
         return
-    source = open_named(file, download=download, most=most)
+    if folder is not None and tensor is not None:
+        raise UsageError("is a folder", source=folder, hint="--tensor shows values of a GGUF")
+    if folder is not None and not (metadata or layers):
+        from mtkit.commands.inspect import folder as inspect_folder
+
+        inspect_folder.show(
+            folder,
+            tensors=tensors,
+            everything=everything,
+            pattern=pattern,
+            sort=sort,
+            as_json=as_json,
+            quiet=quiet,
+        )
+        return
+    if folder is not None:
+        from mtkit.commands.inspect.folder import gguf_of
+
+        source = gguf_of(folder)
+    else:
+        source = open_named(file, download=download, most=most)
     is_gguf = bytes(source.data[:4]) == MAGIC
-    if not is_gguf and (metadata or tensors or layers or sort or tensor is not None):
-        hint = "--metadata, --tensors, --tensor, --layers and --sort are for one"
+    if not is_gguf and (metadata or layers or tensor is not None):
+        hint = "--metadata, --tensor and --layers are for one"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     if tensor is not None:
         from mtkit.commands.inspect import tensor as inspect_tensor
@@ -138,8 +160,18 @@ def inspect(
         if safetensors.sniff(source) or safetensors_index.sniff(source):
             from mtkit.commands.inspect import safetensors as inspect_safetensors
 
-            inspect_safetensors.show(source, as_json=as_json, everything=everything)
+            inspect_safetensors.show(
+                source,
+                tensors=tensors,
+                everything=everything,
+                pattern=pattern,
+                sort=sort,
+                as_json=as_json,
+            )
             return
+        if tensors or sort:
+            what = "is not a GGUF, nor of safetensors"
+            raise UsageError(what, source=source.name, hint="--tensors and --sort are for one")
         if checkpoints.sniff(source):
             raise UnsupportedError(
                 "is a llama2.c checkpoint",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Source
     from mtkit.inspection.gguf import GgufReport
+    from mtkit.inspection.vocabulary import Vocabulary
 
 
 def show(
@@ -80,6 +81,13 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
             value = float32_text(value)
         for item in value if isinstance(value, list) else [value]:
             yield "content", name, item
+    yield from model_rows(report)
+    for shard in report.shards.shards if report.shards else ():
+        yield "shard", shard.path, "present" if shard.file else "missing"
+
+
+def model_rows(report: GgufReport) -> Iterator[Sequence[object]]:
+    """Yield what a model is."""
     yield "model", "name", report.name
     yield "model", "architecture", report.architecture
     yield "model", "file_type", report.file_type
@@ -92,21 +100,23 @@ def _summary(report: GgufReport) -> Iterator[Sequence[object]]:
         if isinstance(value, float):  # f32 in every model file
             value = float32_text(value)
         yield "hyperparameter", item.name, str(value) if isinstance(value, list) else value
-    found = report.vocabulary
-    if found:
-        yield "tokenizer", "model", found.model
-        yield "tokenizer", "pre", found.pre
-        yield "tokenizer", "tokens", found.tokens
-        yield "tokenizer", "merges", found.merges
-        for type_name, count in found.types:
-            yield "tokenizer", "type", type_name, count
-        for special in found.special_ids:
-            yield "tokenizer", "special_id", special.role, special.token_id, special.text
-        for flag, is_set in found.flags:
-            yield "tokenizer", flag, is_set
-        for template in found.chat_templates:
-            yield "tokenizer", "chat_template", template
+    if report.vocabulary:
+        yield from tokenizer_rows(report.vocabulary)
     yield "memory", "weights", report.weights
     yield "memory", "cache_per_token", report.cache_per_token
-    for shard in report.shards.shards if report.shards else ():
-        yield "shard", shard.path, "present" if shard.file else "missing"
+
+
+def tokenizer_rows(found: Vocabulary) -> Iterator[Sequence[object]]:
+    """Yield what a tokenizer is."""
+    yield "tokenizer", "model", found.model
+    yield "tokenizer", "pre", found.pre
+    yield "tokenizer", "tokens", found.tokens
+    yield "tokenizer", "merges", found.merges
+    for type_name, count in found.types:
+        yield "tokenizer", "type", type_name, count
+    for special in found.special_ids:
+        yield "tokenizer", "special_id", special.role, special.token_id, special.text
+    for flag, is_set in found.flags:
+        yield "tokenizer", flag, is_set
+    for template in found.chat_templates:
+        yield "tokenizer", "chat_template", template

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mtkit.commands import output
+from mtkit.commands.named import folder_named
 from mtkit.errors import MtkitError
 
 TYPE_CHECKING = False
@@ -46,6 +47,9 @@ def _row(path: str, most: int | None) -> tuple[Any, ...]:
     from mtkit.sources.locate import locate
     from mtkit.sources.remote import MOST_BYTES, is_remote, open_source
 
+    folder = folder_named(path)
+    if folder is not None:
+        return path, "folder", *_folder_cells(folder)
     source = open_source(path if is_remote(path) else locate(path), most=most or MOST_BYTES)
     if bytes(source.data[:4]) == MAGIC:
         from mtkit.inspection.gguf import inspect_gguf
@@ -66,6 +70,17 @@ def _row(path: str, most: int | None) -> tuple[Any, ...]:
     tokenizer = load_source(source)
     unknown = [None] * 4
     return path, tokenizer.format_name, len(source.data), *unknown, tokenizer.vocab_size
+
+
+def _folder_cells(path: str) -> tuple[Any, ...]:
+    from mtkit.conversion.folder_report import folder_report
+
+    found = folder_report(path)
+    architecture = found.gguf.architecture if found.gguf else found.class_name
+    tokens = found.vocabulary.tokens if found.vocabulary else None
+    types = "/".join(found.survey.types)
+    name = found.gguf.name if found.gguf else None
+    return found.survey.n_bytes, name, architecture, found.survey.parameters, types, tokens
 
 
 def _show(rows: Sequence[tuple[Any, ...]]) -> None:

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mtkit.base.binary import Source
     from mtkit.inspection.gguf import GgufReport
     from mtkit.memory_plan.limits import Limit
     from mtkit.memory_plan.plan import Plan
@@ -18,9 +19,9 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def show_plan(
-    path: str, n_ctx: int | None, kv_type: str, gpu_layers: int, *, as_json: bool
+    model: str | Source, n_ctx: int | None, kv_type: str, gpu_layers: int, *, as_json: bool
 ) -> None:
-    """Print the plan; on a terminal with units, in a pipe in bytes."""
+    """Print the plan of a model's file; on a terminal with units, in a pipe in bytes."""
     from mtkit.errors import UsageError
     from mtkit.llm.preflight import ModelHeader
     from mtkit.memory_plan.limits import limits
@@ -29,12 +30,13 @@ def show_plan(
     if n_ctx is not None and n_ctx < 1:
         raise UsageError(f"--ctx {n_ctx}: is not a number of tokens")
     settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers)
-    plan = ModelHeader(path).plan(settings)
+    header = ModelHeader(model)
+    plan = header.plan(settings)
     allowed = limits()
     if as_json:
         output.write_json(_document(plan, kv_type, allowed))
     elif output.is_terminal():
-        _show(path, plan, kv_type, allowed)
+        _show(header.path, plan, kv_type, allowed)
     else:
         output.write_rows(_rows(plan, allowed))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from mtkit.base.escape import escape, printable
 from mtkit.base.record import Record
 from mtkit.commands import output
+from mtkit.commands.inspect.weights import WeightRow, chosen, show_table
 from mtkit.errors import Naming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from mtkit.base.binary import Source
@@ -90,22 +91,40 @@ def model_of(source: Source) -> Model:
     )
 
 
-def show(source: Source, *, as_json: bool, everything: bool) -> None:
-    """Print what the headers say; the types with their share first."""
+def show(
+    source: Source,
+    *,
+    tensors: bool,
+    everything: bool,
+    pattern: str | None,
+    sort: str | None,
+    as_json: bool,
+) -> None:
+    """Print what the headers say; the types with their share first, or the table of tensors."""
     model = model_of(source)
+    rows = chosen((WeightRow(*one) for one in model.weights), pattern, sort)
+    only_tensors = tensors or bool(pattern or sort)
     if as_json:
-        output.write_json(_document(model))
+        output.write_json(_document(model, rows))
     elif output.is_terminal():
-        _show(model, everything=everything)
+        if not only_tensors:
+            _show(model, everything=everything)
+        if only_tensors or everything:
+            show_table(rows, len(model.weights))
     else:
-        output.write_rows(list(_rows(model)))
+        if not only_tensors:
+            output.write_rows(list(_rows(model)))
+        output.write_rows([("tensor", *row.cells()) for row in rows])
+        if not only_tensors:
+            absent = model.absent.items()
+            output.write_rows([("tensor", name, "", "", None, None, file) for name, file in absent])
 
 
-def _document(model: Model) -> dict[str, object]:
+def _document(model: Model, rows: Sequence[WeightRow]) -> dict[str, object]:
     tensors: list[dict[str, object]] = [
         {"name": one.name, "type": one.type, "shape": list(one.shape), "offset": one.offset,
-         "bytes": one.n_bytes, **({"file": printable(file)} if file else {})}
-        for one, file in model.weights
+         "bytes": one.n_bytes, **({"file": printable(row.file)} if row.file else {})}
+        for row in rows for one in (row.weight,)
     ]  # fmt: skip
     files = {"files": [*map(printable, model.files)], "missing": [*map(printable, model.missing)]}
     return {
@@ -131,15 +150,6 @@ def _rows(model: Model) -> Iterator[tuple[object, ...]]:
         yield "metadata", key, output.Escaped(escape(str(value)))
     for name, count in model.missing.items():
         yield "missing", name, count
-    for one, file in model.weights:
-        row = ("tensor", one.name, _shape(one, "x"), one.type, one.offset, one.n_bytes)
-        yield (*row, file) if model.files else row
-    for tensor, file in model.absent.items():
-        yield "tensor", tensor, "", "", None, None, file
-
-
-def _shape(weight: Weight, between: str) -> str:
-    return between.join(map(str, weight.shape)) or "1"
 
 
 def _show(model: Model, *, everything: bool) -> None:
@@ -175,12 +185,3 @@ def _show(model: Model, *, everything: bool) -> None:
         rows += zip(("tensors", *[""] * 9), folded_blocks(layers), strict=False)
         rows.append(("", [part("hint", "--all shows every tensor")]))
     screen.facts((name, parts) for name, parts in rows if parts)
-    if everything:
-        screen.heading("tensors", output.grouped(len(model.weights)))
-        columns = ("name", "shape>", "type", "offset>:dim", "size>:dim")
-        cells = [
-            (one.name, _shape(one, "×"), one.type, one.offset, output.size(one.n_bytes), file)
-            for one, file in model.weights
-        ]
-        more = ("file:dim",) * bool(model.files)
-        screen.table((*columns, *more), (row[: 5 + len(more)] for row in cells), indent=2)

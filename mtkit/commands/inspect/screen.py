@@ -85,17 +85,11 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
     if report.content.kind != "model":
         yield "content", joined(_content(report))
     if report.architecture:
-        size_of = sticky(f"{output.amount(report.parameters)} parameters") * bool(report.parameters)
-        yield (
-            "architecture",
-            joined([part("name", report.architecture), size_of, *_numbers(report, _HEADLINE)]),
-        )
-        trained = f"{output.grouped(report.n_ctx_train)} trained" if report.n_ctx_train else ""
-        yield "context", joined([sticky(trained), *_numbers(report, _CONTEXT)])
+        yield from model_facts(report, part("name", report.architecture))
     if report.vocabulary:
-        yield "tokenizer", joined(_tokenizer(report.vocabulary))
+        yield "tokenizer", joined(tokenizer_parts(report.vocabulary))
     if report.mix:
-        yield "memory", memory_parts(report, min(report.n_ctx_train or _CTX, _CTX))
+        yield "memory", memory_parts(report, planned_ctx(report))
         total = report.weights or 1
         shares = [
             sticky(f"{mix.type} {mix.n_bytes / total:.0%} ({count(mix.tensors, 'tensor')})")
@@ -111,12 +105,30 @@ def _facts(report: GgufReport, *, is_alone: bool) -> Iterator[tuple[str, list[ob
         yield "trailing", [part("warning", f"! {file.trailing_bytes} bytes after the tensors")]
     if not is_alone:
         return
-    if file.tensors:
-        yield from zip(("tensors", *[""] * 9), folded_blocks(report.layers), strict=False)
-        yield "bytes", joined(_bars(report), "   ")
+    yield from tensor_facts(report)
     more = "--metadata, --tensors, --layers, --plan, --all for more"
     keys = count(len(file.metadata), "key")
     yield "metadata", [keys, output.Escaped("   "), part("hint", more)]
+
+
+def model_facts(report: GgufReport, name: object) -> Iterator[tuple[str, list[object]]]:
+    """Yield what a model is, by the name of its architecture, and its context."""
+    size_of = sticky(f"{output.amount(report.parameters)} parameters") * bool(report.parameters)
+    yield "architecture", joined([name, size_of, *_numbers(report, _HEADLINE)])
+    trained = f"{output.grouped(report.n_ctx_train)} trained" if report.n_ctx_train else ""
+    yield "context", joined([sticky(trained), *_numbers(report, _CONTEXT)])
+
+
+def planned_ctx(report: GgufReport) -> int:
+    """Return the tokens of context that a summary plans for."""
+    return min(report.n_ctx_train or _CTX, _CTX)
+
+
+def tensor_facts(report: GgufReport) -> Iterator[tuple[str, list[object]]]:
+    """Yield tensors, blocks of the same folded, and where the bytes are."""
+    if report.file.tensors:
+        yield from zip(("tensors", *[""] * 9), folded_blocks(report.layers), strict=False)
+        yield "bytes", joined(_bars(report), "   ")
 
 
 def _content(report: GgufReport) -> Iterator[object]:
@@ -155,7 +167,8 @@ def _by_layer(value: object) -> str:
     return output.readable(value)
 
 
-def _tokenizer(found: Vocabulary) -> Iterator[object]:
+def tokenizer_parts(found: Vocabulary) -> Iterator[object]:
+    """Yield what a tokenizer is, in a line."""
     yield " / ".join(filter(None, (found.model, found.pre)))
     yield count(found.tokens, "token")
     if found.merges:

@@ -34,6 +34,10 @@ class View:
         elif sort == "parameters":
             self.tensors.sort(key=lambda tensor: -tensor.n_elements)
         elif sort is not None:
-            raise UsageError(
-                f"cannot sort by {sort!r}", field="--sort", hint=f"known: {', '.join(SORT_KEYS)}"
-            )
+            raise unknown_order(sort)
+
+
+def unknown_order(sort: str) -> UsageError:
+    """Return an error about what tensors cannot be sorted by."""
+    hint = f"known: {', '.join(SORT_KEYS)}"
+    return UsageError(f"cannot sort by {sort!r}", field="--sort", hint=hint)
