@@ -60,7 +60,7 @@ def stored_adapter(path: Path, name: str) -> Path:
 @pytest.mark.parametrize(("name", "kind"), GOLDEN)
 def test_bytes_are_the_references(name: str, kind: str, tmp_path: Path) -> None:
     adapter = stored_adapter(tmp_path / "adapter", name)
-    made = convert_adapter(adapter, tmp_path / "a.gguf", base=folder(name), kind=kind)
+    made = convert_adapter(adapter, tmp_path / "a.gguf", base=folder(name), kind=kind).path
     with open(made, "rb") as file:
         assert hashlib.sha256(file.read()).hexdigest() == GOLDEN[name, kind]
 
@@ -105,7 +105,7 @@ def adapter_of(base: Path, **options: Any) -> Path:
 
 
 def test_names_and_scale(base: Path) -> None:
-    made = convert_adapter(adapter_of(base))
+    made = convert_adapter(adapter_of(base)).path
     assert made == str(base.parent / "adapter" / "adapter-F32.gguf")
     file = open_gguf(made)
     assert dict(file.metadata.items()) == {
@@ -126,7 +126,7 @@ def test_names_and_scale(base: Path) -> None:
 
 def test_rank_stabilized(base: Path) -> None:
     """Llama.cpp divides by the rank, rsLoRA by its root."""
-    made = convert_adapter(adapter_of(base, config={"use_rslora": True}, rank=16))
+    made = convert_adapter(adapter_of(base, config={"use_rslora": True}, rank=16)).path
     assert open_gguf(made).metadata["adapter.lora.alpha"] == 8 * 4
 
 
@@ -136,7 +136,7 @@ def test_a_base_model_without_its_head(base: Path) -> None:
         name.removeprefix("model."): shape
         for name, shape in linear_layers(base, ("q_proj",)).items()
     }
-    made = convert_adapter(write_adapter(base.parent / "adapter", base, layers))
+    made = convert_adapter(write_adapter(base.parent / "adapter", base, layers)).path
     assert "blk.1.attn_q.weight.lora_a" in open_gguf(made).names
 
 
@@ -155,7 +155,7 @@ def test_where_the_base_model_is(base: Path, monkeypatch: pytest.MonkeyPatch) ->
     (snapshot.parent.parent / "refs").mkdir()
     (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
     base.rename(snapshot)
-    assert convert_adapter(adapter, target) == str(target)
+    assert convert_adapter(adapter, target).path == str(target)
     with pytest.raises(UsageError, match="exists already"):
         convert_adapter(adapter, target)
     convert_adapter(adapter, target, force=True)

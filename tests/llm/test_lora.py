@@ -66,7 +66,7 @@ def test_logits_are_those_of_the_sum(name: str, tmp_path: Path) -> None:
     one = write_adapter(tmp_path / "one", base, layers)
     few = dict(list(layers.items())[3:6])
     two = write_adapter(tmp_path / "two", base, few, rank=7, config={"use_rslora": True})
-    paths = [convert_adapter(path) for path in (one, two)]
+    paths = [convert_adapter(path).path for path in (one, two)]
     plain = logits(base, [], IDS)
     assert distance(found_logits(model), plain) < 1e-4
     for scales in ((1.0, None), (-0.5, None), (None, 1.0), (0.25, 2.0)):
@@ -106,7 +106,7 @@ def test_logits_are_those_of_a_merged_model(
     ).path
     right = found_logits(merged)
     assert distance(found_logits(model), right) > 0.1
-    assert distance(found_logits(model, convert_adapter(adapter)), right) < 2e-3
+    assert distance(found_logits(model, convert_adapter(adapter).path), right) < 2e-3
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     path = tmp_path_factory.mktemp("lora")
     base = write_folder(path / "tied", config=NO_EXPERTS, optional=())
     adapter = write_adapter(path / "adapter", base, linear_layers(base, ("q_proj", "up_proj")))
-    return convert_model(base, path / "m.gguf", kind="q8_0").path, convert_adapter(adapter)
+    return convert_model(base, path / "m.gguf", kind="q8_0").path, convert_adapter(adapter).path
 
 
 def test_commands_take_adapters(pair: tuple[str, str], mtkit: Run) -> None:
