@@ -31,7 +31,7 @@ _LATENT = {"q_lora_rank": 24, "kv_lora_rank": 32, "num_hidden_layers": 3}
 CASES: dict[str, dict[str, Any]] = {
     "DeepseekV2ForCausalLM": _LATENT,
     "DeepseekV3ForCausalLM": _LATENT,
-    "Lfm2MoeForCausalLM": _LFM2,
+    "Lfm2MoeForCausalLM": {**_LFM2, "moe_intermediate_size": 32, "num_dense_layers": 1},
     "OlmoeForCausalLM": {"num_key_value_heads": 4},
     "Lfm2ForCausalLM": _LFM2,
     "LFM2ForCausalLM": _LFM2,
@@ -45,9 +45,12 @@ CASES: dict[str, dict[str, Any]] = {
 """Class -> fields of config.json that it asks for besides those of ``model_folders``."""
 HEAD = "lm_head.weight"
 OPTIONAL: dict[str, tuple[str, ...]] = {
-    "ApertusForCausalLM": (HEAD, "act_fn"),
     "BertForSequenceClassification": (".bias", "pooler"),
+    "DistilBertModel": (".bias",),
+    "Lfm2MoeForCausalLM": ("expert_bias",),
     "PhiMoEForCausalLM": (HEAD, ".bias"),
+    "RobertaForSequenceClassification": (".bias", "pooler"),
+    "RobertaModel": (".bias",),
 }
 """Class -> parts of names of tensors that its rows call optional and a model of it has."""
 LOSSES = ("ids", "ids-possible")
@@ -72,10 +75,14 @@ def test_a_class_goes_and_comes_back(name: str, tmp_path: Path) -> None:
     before, after = (model_folder.read(str(path)) for path in (folder, back.path))
     assert architectures()[after.architecture].name == architecture.name
     wanted, found = _data(before, name), _data(after, name)
+    if (
+        after.architecture != name
+    ):  # a GGUF does not tell these classes apart, which differ in names
+        wanted, found = (dict(enumerate(sorted(one.values()))) for one in (wanted, found))
     assert found == wanted
 
 
-def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[str, tuple[str, bytes]]:
+def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[Any, tuple[str, bytes]]:
     """Return name -> type and bytes of the tensors that a GGUF holds."""
     found = {}
     for name, one in folder.tensors.items():
