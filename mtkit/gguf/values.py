@@ -23,8 +23,9 @@ F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 
 CHUNK = 1 << 18
 """Values converted at once: what they take at most, 2 MB with two floats each, fits an L2 cache."""
 _LARGEST_BLOCK = 256
-_HALF = 0.49999997
-"""The largest float32 below one half: what is added before cutting rounds halves away from 0."""
+_SIGN, _HALF = 1 << 31, 0x3EFFFFFF
+"""Bits of a float32: its sign, and the largest number below one half. That with the sign of what it
+is added to, and then cutting, rounds halves away from 0."""
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4",
     "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?", "U16": "<u2", "U32": "<u4", "U64": "<u8",
@@ -78,14 +79,18 @@ def _q8_0(values: Any) -> Any:
     import numpy as np
 
     blocks = values.reshape(-1, Q8_0.block)
+    largest = np.abs(values)
+    # Neighbors in turn: numpy's own maximum of rows of 32 takes three times as long.
+    while len(largest) > len(blocks):
+        largest = np.maximum(largest[::2], largest[1::2])
+    scale = largest / np.float32(127)
     out = np.empty((len(blocks), Q8_0.block_bytes), np.uint8)
     with np.errstate(all="ignore"):
-        scale = np.abs(np.maximum(blocks.max(1), -blocks.min(1))) / np.float32(127)
         inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
-        scaled = blocks * inverse[:, None]
-        scaled += np.copysign(np.float32(_HALF), scaled)
+        scaled = (blocks * inverse[:, None]).reshape(-1)
+        scaled += (scaled.view(np.uint32) & _SIGN | _HALF).view(np.float32)
         out[:, :2] = scale.astype("<f2").view(np.uint8).reshape(-1, 2)
-        out[:, 2:] = scaled.astype(np.int8).view(np.uint8)
+        out[:, 2:] = scaled.astype(np.int8).view(np.uint8).reshape(-1, Q8_0.block)
     return out.reshape(-1)
 
 
