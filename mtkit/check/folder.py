@@ -146,12 +146,12 @@ def _tensors(
 ) -> Iterator[Finding]:
     source = os.path.join(survey.path, model_folder.CONFIG)
     skips = architecture.skips
-    shapes = {
-        name: one.weight.shape
-        for name, one in survey.tensors.items()
-        if skips is None or not skips(name, config)
-    }
     try:
+        shapes = {
+            name: one.weight.shape
+            for name, one in survey.tensors.items()
+            if skips is None or not skips(name, config)
+        }
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         matched = match_folder(architecture, dims, shapes)
     except MtkitError as error:

@@ -43,6 +43,10 @@ SIZES: dict[str, Any] = {
 """Fields of config.json that most classes of transformers ask for."""
 EXPERTS = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1}
 """Those of mixtures of experts as well."""
+OWN: dict[str, dict[str, Any]] = {
+    "MPTForCausalLM": {"d_model": 64, "n_layers": 2, "n_heads": 4, "max_seq_len": 128},
+}
+"""Class -> fields by other names, without which it would be as large as published."""
 TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 
@@ -114,7 +118,7 @@ def write_folder(
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
     rows = of_class(architecture).rows
     experts = EXPERTS if any(EXPERT in name for row in rows for name in row.folder) else {}
-    sizes = {"vocab_size": vocab, **SIZES, **experts}
+    sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}
     (path / CONFIG).write_text(json.dumps(fields, indent=2))
     shapes = tensors_of(fields, optional)
