@@ -204,7 +204,7 @@ def _model(file: GgufFile, shards: ShardSet | None, found: Checking) -> None:
         wrong = list(surveyed(loader.MODEL, file, tensors))
         found.findings += wrong
         if any(finding.rule is not loader.NO_TOKENIZER for finding in wrong):
-            found.skipped.append((model_tensors.PART, "the metadata are wrong"))
+            found.skipped.append((model_tensors.PART, "what was found above comes first"))
             return
         for item in model_tensors.findings(file, tensors):
             if isinstance(item, Finding):
