@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from mtkit.conversion.checkpoint import convert_checkpoint
     from mtkit.conversion.convert import Conversion, convert
+    from mtkit.conversion.folder_writer import convert_to_folder
+    from mtkit.conversion.whole_model import convert_model
     from mtkit.errors import (
         AnswerNo,
         FormatError,
@@ -49,6 +51,8 @@ __all__ = [
     "WriteOptions",
     "convert",
     "convert_checkpoint",
+    "convert_model",
+    "convert_to_folder",
     "generate",
     "load",
     "open_gguf",
@@ -63,6 +67,8 @@ _MODULES = {
     "WriteOptions": "mtkit.formats.contract",
     "convert": "mtkit.conversion.convert",
     "convert_checkpoint": "mtkit.conversion.checkpoint",
+    "convert_model": "mtkit.conversion.whole_model",
+    "convert_to_folder": "mtkit.conversion.folder_writer",
     "generate": "mtkit.llm.generate",
     "load": "mtkit.tokenizer.load",
     "open_gguf": "mtkit.gguf",

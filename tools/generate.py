@@ -255,7 +255,26 @@ def rule_table() -> str:
     return "\n".join(out)
 
 
+def architecture_table() -> str:
+    """``docs/architectures.md``: the models that are converted whole."""
+    from mtkit.architectures import architectures
+
+    out = [
+        "# Architectures\n",
+        "Models that `mtkit convert` turns from a HuggingFace folder into a GGUF and back:",
+        "[models.md](models.md). Another class is refused by name, with the nearest ones.\n",
+        "| in a GGUF | classes of transformers |",
+        "|---|---|",
+    ]
+    names: dict[str, list[str]] = {}
+    for class_name, architecture in architectures().items():
+        names.setdefault(architecture.name, []).append(f"`{class_name}`")
+    out += [f"| `{name}` | {', '.join(names[name])} |" for name in sorted(names)]
+    return "\n".join([*out, ""])
+
+
 DOCUMENTS = {
+    "docs/architectures.md": architecture_table,
     "docs/cli.md": cli_reference,
     "docs/formats.md": format_table,
     "docs/losses.md": loss_table,

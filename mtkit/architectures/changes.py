@@ -24,10 +24,16 @@ class Change:
     Attributes:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
+        stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
+        slack: By how many units in the last place another library computes otherwise.
+        moves_rows: It moves whole rows of one matrix, whatever is in them.
     """
 
     computes = False
     keeps_order = True
+    stores = ""
+    slack = 0
+    moves_rows = False
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of what has these shapes in the GGUF.
@@ -58,6 +64,7 @@ class Permuted(Change):
     """
 
     keeps_order = False
+    moves_rows = True
 
     def __init__(self, heads: str) -> None:
         self._heads = heads
@@ -103,6 +110,7 @@ class GroupedQkv(Change):
     """
 
     keeps_order = False
+    moves_rows = True
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the same shapes.
@@ -190,6 +198,7 @@ class Split(Change):
 
     def __init__(self, axis: int) -> None:
         self._axis = axis
+        self.moves_rows = axis == -2
 
     def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
         """Return the shape of all together."""
@@ -243,6 +252,45 @@ class Interleaved(Change):
         return [np.stack(list(parts), -1).reshape(shapes[0])]
 
 
+class Mxfp4(Change):
+    """Numbers of 4 bits and a scale for each 32 of them, which are two tensors in the folder.
+
+    A byte of the folder holds neighbors, one of the GGUF a number and the one 16 behind it. Two
+    tensors of the GGUF take the rows in turn.
+    Source: llama.cpp, conversion/gpt_oss.py (``repack_mxfp4``), ggml-common.h (``block_mxfp4``).
+    """
+
+    keeps_order = False
+    stores = "MXFP4"
+
+    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+        """Return the shapes of numbers and of scales.
+
+        Raises:
+            FormatError: A row is not a whole number of blocks.
+        """
+        *more, rows, values = shapes[0]
+        if values % 32:
+            raise FormatError(f"has rows of {values} numbers, not a multiple of 32", field="MXFP4")
+        scales = (*more, rows * len(shapes), values // 32)
+        return [(*scales, 16), scales]
+
+    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+        """Make blocks: the scale, then the numbers."""
+        import numpy as np
+
+        made = []
+        for number in range(len(shapes)):
+            numbers, scales = (one[:, number :: len(shapes)] for one in arrays)
+            first, second = numbers[..., :8], numbers[..., 8:]
+            blocks = np.empty((*scales.shape, 17), np.uint8)
+            blocks[..., 0] = scales
+            blocks[..., 1::2] = (first & 15) | (second << 4)
+            blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
+            made.append(blocks)
+        return made
+
+
 class Widening(Change):
     """Rows of all heads: of each those of its keys, then of its values; the keys' are transposed.
 
@@ -276,8 +324,11 @@ class Computed(Change):
     computes = True
     keeps_order = False
 
-    def __init__(self, forward: Callable[[Any], Any], back: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, forward: Callable[[Any], Any], back: Callable[[Any], Any], slack: int = 0
+    ) -> None:
         self._forward, self._back = forward, back
+        self.slack = slack
 
     def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
         """Compute the GGUF's values."""

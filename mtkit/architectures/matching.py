@@ -223,10 +223,11 @@ def every_match(
         for layer in range(layers if is_of_layer else 1):
             at = dims.at(layer)
             if row.layers is None or row.layers(at):
-                yield _match(row, at, layer, most_experts)
+                yield match_of(row, at, layer, most_experts)
 
 
-def _match(row: Row, dims: Dims, layer: int, most: int) -> Match:
+def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
+    """Return a row in a layer; a model with more than so many experts cannot be meant."""
     folder = tuple(
         name.replace(LAYER, str(layer))
         for pattern in row.folder

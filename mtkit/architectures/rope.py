@@ -58,14 +58,18 @@ def llama_3_scaling(dims: Dims, factors: Any) -> dict[str, Any]:
 
     Raises:
         UnsupportedError: They are not Llama 3's.
+        FormatError: They are not one for each two numbers of a head.
     """
     import numpy as np
 
     from mtkit.architectures.config import Config
-    from mtkit.errors import UnsupportedError
+    from mtkit.errors import FormatError, UnsupportedError
 
     if factors is None:
         return {}
+    if len(factors) != dims["rope/2"]:
+        what = f"has {len(factors)} values, not {dims['rope/2']}"
+        raise FormatError(what, field="tensor 'rope_freqs.weight'")
     for context in (8192, *(1 << power for power in range(5, 21))):
         found = {
             **_LLAMA_3,

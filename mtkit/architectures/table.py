@@ -91,6 +91,8 @@ class Architecture(Record):
         model_type: Of config.json.
         keys: What its metadata say.
         rows: Its tensors.
+        packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
+            empty: there are no such folders.
         prefix: Stands in front of most names in the folder, and may be missing there.
         defaults: Fields that a config.json need not have, as transformers fills them in.
         drops: Ends of names in the folder that no GGUF has.
@@ -111,6 +113,7 @@ class Architecture(Record):
     model_type: str
     keys: tuple[KeyRow, ...]
     rows: Rows
+    packed: Rows = ()
     prefix: str = "model."
     defaults: Callable[[Config], Mapping[str, Any]] | None = None
     drops: tuple[str, ...] = ()

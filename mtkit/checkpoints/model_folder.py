@@ -16,7 +16,7 @@ from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Weight
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
+MXFP4 = "mxfp4"
+"""As ``quant_method`` of a quantization_config calls it."""
 INDEX = WEIGHTS + ".index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
 _MOST_JSON_BYTES = 1 << 26
@@ -63,9 +65,9 @@ class ModelFolder(Record):
         Raises:
             FormatError: It names none.
         """
-        named = self.config.get("architectures")
-        if isinstance(named, list) and named and isinstance(named[0], str):
-            return str(named[0])
+        named = class_of(self.config)
+        if named:
+            return named
         source = os.path.join(self.path, CONFIG)
         raise FormatError("names no architecture", source=source, field="architectures")
 
@@ -83,8 +85,12 @@ def is_weights(name: str) -> bool:
     return name in PICKLES or (name.startswith("model") and name.endswith(safetensors.SUFFIX))
 
 
-def read(path: str) -> ModelFolder:
+def read(path: str, packed: Collection[str] = ()) -> ModelFolder:
     """Read a folder.
+
+    Args:
+        path: The folder.
+        packed: Classes of models that may have weights of 4 bits (MXFP4).
 
     Raises:
         UsageError: A file is missing.
@@ -92,13 +98,14 @@ def read(path: str) -> ModelFolder:
         UnsupportedError: The weights are pickles, or quantized in another way.
     """
     config = read_json(os.path.join(path, CONFIG))
-    refuse_quantized(config, os.path.join(path, CONFIG))
+    if not (quantization(config) == MXFP4 and class_of(config) in packed):
+        refuse_quantized(config, os.path.join(path, CONFIG))
     names = _weights(path)
     if not names:
         raise _without_weights(path)
     tensors: dict[str, Stored] = {}
     for name in names:
-        for stored in _stored(os.path.join(path, name)):
+        for stored in tensors_of(os.path.join(path, name)):
             if stored.weight.name in tensors:
                 what = f"has {quoted(stored.weight.name)}, which another file has, too"
                 raise FormatError(what, source=stored.path)
@@ -125,17 +132,30 @@ def read_json(path: str) -> dict[str, Any]:
     return found
 
 
+def class_of(config: Mapping[str, Any]) -> str:
+    """Return the class of transformers that a config names, or nothing."""
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+
+
+def quantization(config: Mapping[str, Any]) -> str:
+    """Return how another program quantized the weights, or nothing."""
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    return str(said.get("quant_method") or said.get("quant_algo") or "unnamed")
+
+
 def refuse_quantized(config: Mapping[str, Any], source: str) -> None:
     """Refuse what another program quantized.
 
     Raises:
         UnsupportedError: The config says so.
     """
-    said = config.get("quantization_config")
-    if isinstance(said, dict):
-        method = said.get("quant_method") or said.get("quant_algo") or "unnamed"
+    method = quantization(config)
+    if method:
         raise UnsupportedError(
-            f"the weights are quantized ({shown(str(method))})",
+            f"the weights are quantized ({shown(method)})",
             source=source,
             field="quantization_config",
             hint="take the model that was quantized, in BF16 or F16",
@@ -175,7 +195,13 @@ def _indexed(path: str) -> list[str]:
     return list(index.files)
 
 
-def _stored(path: str) -> Iterator[Stored]:
+def tensors_of(path: str) -> Iterator[Stored]:
+    """Yield the tensors of a file, in the order of their data.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is damaged.
+    """
     source = Source.open(path)
     try:
         header = safetensors.read(source)

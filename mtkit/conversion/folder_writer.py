@@ -45,7 +45,7 @@ def convert_to_folder(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a GGUF to a model folder.
 
@@ -83,7 +83,8 @@ def convert_to_folder(
 
     def told(size: int) -> None:
         done[0] += size
-        progress(done[0], total)
+        if progress is not None:
+            progress(done[0], total)
 
     weights = list(new_weights(plan, told))
     total = sum(one.n_bytes for one in weights)
@@ -95,7 +96,8 @@ def convert_to_folder(
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
     with folder_for(folder):
         write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
-    progress(total, total)
+    if progress is not None:
+        progress(total, total)
     names = [os.path.join(folder, name) for name in files]
     return Conversion(
         os.path.join(folder, ""),

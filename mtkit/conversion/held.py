@@ -9,6 +9,7 @@ from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion.model_tensors import TYPES, Values, array_of
 from mtkit.errors import FormatError
 from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.types import BY_NAME
 from mtkit.gguf.values import F32, decoded, stored
 from mtkit.gguf.writer import Key
 
@@ -61,7 +62,9 @@ def weights(
 
     for one in architecture.held:
         found = metadata.get(one.key)
-        numbers = list(found.numbers()) if isinstance(found, GgufArray) else []
+        numbers = []
+        if isinstance(found, GgufArray) and found.element is BY_NAME["f32"]:
+            numbers = list(found.numbers())
         if len(numbers) != dims.key("block_count"):
             raise FormatError("is not an array of a number for each layer", field=one.key)
         values = np.array(numbers, np.float32)

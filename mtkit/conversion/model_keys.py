@@ -21,13 +21,16 @@ QUANTIZATION_VERSION = 2
 _TYPES = {"STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool"}
 
 
-def about(folder: str, tensors: Iterable[NewTensor], name: str | None) -> list[Key]:
+def about(
+    folder: str, tensors: Iterable[NewTensor], name: str | None, *, is_adapter: bool = False
+) -> list[Key]:
     """Return who made a model and what it is called: of its card, its folder and its size.
 
     Args:
         folder: Of the model; a README.md there is its card.
         tensors: Of the GGUF.
         name: What it is called; None: as the card or the folder says.
+        is_adapter: It is an adapter of tensors of these shapes, whose size is that of none.
     """
     from pathlib import Path
 
@@ -35,9 +38,11 @@ def about(folder: str, tensors: Iterable[NewTensor], name: str | None) -> list[K
 
     total, shared, expert, experts = _parameters(tensors)
     path = Path(os.path.abspath(folder))
-    found = gguf.Metadata.load(model_path=path, model_name=name, total_params=total)
+    signed = -total if is_adapter else total  # as the names of the card are read by gguf
+    found = gguf.Metadata.load(model_path=path, model_name=name, total_params=signed)
     found.name = found.name or path.name
-    found.size_label = found.size_label or gguf.size_label(total, shared, expert, experts)
+    if not is_adapter:
+        found.size_label = found.size_label or gguf.size_label(total, shared, expert, experts)
     writer = gguf.GGUFWriter(None, "")
     writer.add_type(gguf.GGUFType.MODEL)
     found.set_gguf_meta_model(writer)

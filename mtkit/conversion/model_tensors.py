@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from mtkit.base.record import Record
-from mtkit.gguf.values import BF16, DTYPES, F16, F32, Q8_0, converted, decoded
+from mtkit.gguf.values import BF16, DTYPES, F16, F32, MXFP4, Q8_0, converted, decoded
 from mtkit.gguf.writer import Made, NewTensor
 
 TYPE_CHECKING = False
@@ -27,6 +27,10 @@ TYPES = {"f32": F32, "f16": F16, "bf16": BF16, "q8_0": Q8_0}
 """Types that mtkit writes itself, by the name of ``--type``."""
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7, "bf16": 32}
 """Name -> ``general.file_type``."""
+PACKED_FILE_TYPES = {**FILE_TYPES, "f32": 38, "f16": 38, "bf16": 38}
+"""Likewise, of a model with weights that stay in 4 bits (``MOSTLY_MXFP4_MOE``)."""
+PACKED = {"MXFP4": MXFP4}
+"""Types that come from a folder as they are, by name."""
 KEPT_EXACT = frozenset(
     (
         "ffn_gate_inp", "ffn_gate_inp_shexp", "position_embd", "token_types", "ssm_conv1d",
@@ -102,7 +106,8 @@ def new_tensors(
         found = (tensors[name] for name in match.folder)
         sources = [Values(one.data, one.weight.type, one.weight.shape) for one in found]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
-            kind = type_of(name, shape, wanted)
+            stores = match.row.change.stores
+            kind = PACKED[stores] if stores else type_of(name, shape, wanted)
             pieces = made_of(sources, match.row.change, match.forward, number, kind, done)
             size = prod(shape) // kind.block * kind.block_bytes
             yield NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))
@@ -133,7 +138,7 @@ def made_of(
                 yield from converted(one.data, one.type, kind)
             return
         arrays = [array_of(one, floating=change.computes) for one in sources]
-        dtype = "F32" if arrays[0].dtype == "<f4" else sources[0].type
+        dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
         array = turned(arrays)[number]
         yield from converted(bytes_of(array), dtype, kind)
 

@@ -15,11 +15,11 @@ from mtkit.architectures.matching import of_gguf
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion import held
-from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of
+from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.types import STRING
-from mtkit.gguf.values import F32, decoded, stored
+from mtkit.gguf.values import BF16, F32, decoded, stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,12 @@ def _list(array: GgufArray) -> list[Any]:
 def _kind(file: GgufFile, kind: str) -> str:
     if kind != "auto":
         return kind
-    names = [tensor.type.name.lower() for tensor in file.tensors if len(tensor.shape) > 1]
+    # Those that are F32 in every file tell nothing.
+    names = [
+        tensor.type.name.lower()
+        for tensor in file.tensors
+        if type_of(tensor.name, tuple(reversed(tensor.shape)), BF16) is not F32
+    ]
     return next((name for name in names if name in _DTYPES), "bf16")
 
 
@@ -126,6 +131,9 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
     for row in architecture.keys:
         value = plan.dims.keys.get(row.name)
         if value is not None:
+            if row.back is not None and not _is(value, row.type):
+                what = f"is not of the type {row.type}"
+                raise FormatError(what, source=plan.file.name, field=row.name)
             _merge(found, row.fields(_short(value)))
     for role in ("bos", "eos", "pad"):
         name = "padding" if role == "pad" else role
@@ -138,6 +146,14 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
     if architecture.config is not None:
         _merge(found, architecture.config(plan.dims, lambda name: _values(plan.file, name)))
     return {**found, "dtype": _DTYPES[plan.type]}
+
+
+def _is(value: Any, kind: str) -> bool:
+    """Tell whether a value of metadata is of a type; all numbers are of one."""
+    if kind.endswith("[]"):
+        return isinstance(value, list) and all(_is(one, kind[:-2]) for one in value)
+    types: dict[str, Any] = {"string": str, "bool": (bool, int)}
+    return isinstance(value, types.get(kind, (int, float)))
 
 
 def _values(file: GgufFile, name: str) -> Any:
@@ -205,5 +221,20 @@ def _exact(sources: list[Values], match: Match, number: int, wanted: TensorType)
     arrays = [array_of(one, floating=True) for one in sources]
     array = arrays[0] if match.row.change.keeps_order else match.back(arrays)[number]
     flat = np.ascontiguousarray(array).reshape(-1)
-    same = np.array_equal(decoded(stored(flat, wanted), wanted.name), flat, equal_nan=True)
+    rounded = decoded(stored(flat, wanted), wanted.name)
+    change = match.row.change
+    if change.computes:
+        # What was computed may round on its way back: it is what gives the same numbers again.
+        again = change.forward([rounded.reshape(array.shape)], match.gguf_shapes, match.dims)[0]
+        same = _near(again, arrays[number], change.slack)
+    else:
+        same = np.array_equal(rounded, flat, equal_nan=True)
     return wanted if same else F32
+
+
+def _near(one: Any, other: Any, slack: int) -> bool:
+    import numpy as np
+
+    if not slack:
+        return np.array_equal(one, other, equal_nan=True)
+    return bool((np.abs(one - other) <= slack * np.spacing(np.abs(other))).all())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import of_class
+from mtkit.architectures import architectures, of_class
 from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.dims import Dims
@@ -21,7 +21,13 @@ from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
-from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, new_tensors, usual_type
+from mtkit.conversion.model_tensors import (
+    FILE_TYPES,
+    PACKED_FILE_TYPES,
+    TYPES,
+    new_tensors,
+    usual_type,
+)
 from mtkit.conversion.model_vocabulary import model_vocabulary
 from mtkit.conversion.targets import make_folder
 from mtkit.errors import MtkitError, UnsupportedError
@@ -87,10 +93,13 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit does not convert such a model.
     """
-    folder = model_folder.read(path)
+    folder = model_folder.read(path, [key for key, one in architectures().items() if one.packed])
     source = os.path.join(path, model_folder.CONFIG)
     try:
         architecture = of_class(folder.architecture)
+        is_packed = model_folder.quantization(folder.config) == model_folder.MXFP4
+        if is_packed:
+            architecture = replace(architecture, rows=architecture.packed)
         pooling = sentence_pooling.of_folder(path)
         config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
         if architecture.defaults is not None:
@@ -104,12 +113,16 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
             )
-        keys = tuple(model_keys.of_model(architecture, config, FILE_TYPES[kind]))
+        types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
+        keys = tuple(model_keys.of_model(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
         dims = dims_of(architecture, keys, vocab)
-        generated = tuple(_generated(architecture, config, dims))
         matches = tuple(of_folder(architecture, dims, shapes))
-        _refuse_types(folder.tensors[name] for match in matches for name in match.folder)
+        # Sizes are those of tensors that are there: what is computed from them is not too large.
+        generated = tuple(_generated(architecture, config, dims))
+        for match in matches:
+            known = ("U8",) if match.row.change.stores else DTYPES
+            _refuse_types((folder.tensors[name] for name in match.folder), known)
         keys = (*held.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
@@ -152,7 +165,7 @@ def prepare(
     *,
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Prepared:
     """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
     from mtkit.formats.contract import WriteOptions
@@ -163,7 +176,8 @@ def prepare(
 
     def told(size: int) -> None:
         done[0] += size
-        progress(done[0], total)
+        if progress is not None:
+            progress(done[0], total)
 
     tensors = plan.tensors(told)
     total = sum(one.n_bytes for one in tensors)
@@ -189,7 +203,7 @@ def convert_model(
     allow_loss: Collection[str] = (),
     options: WriteOptions | None = None,
     force: bool = False,
-    progress: Callable[[int, int], object] = lambda *_: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Conversion:
     """Convert a HuggingFace model folder to a GGUF.
 
@@ -222,7 +236,8 @@ def convert_model(
     # A set is looked for by its first file.
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
-    progress(1, 1)
+    if progress is not None:
+        progress(1, 1)
     return made.conversion(names)
 
 
@@ -252,14 +267,14 @@ def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Di
     return Dims({**found, "vocab": vocab}, architecture.dims)
 
 
-def _refuse_types(tensors: Iterable[Stored]) -> None:
+def _refuse_types(tensors: Iterable[Stored], known: Collection[str]) -> None:
     """Refuse numbers that only the program which wrote them understands.
 
     Raises:
         UnsupportedError: There are some.
     """
     for one in tensors:
-        if one.weight.type not in DTYPES:
+        if one.weight.type not in known:
             what = f"has the type {shown(one.weight.type)}, which mtkit does not convert"
             hint = "take the model in BF16, F16 or F32"
             field = f"tensor {quoted(one.weight.name)}"

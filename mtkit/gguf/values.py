@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Buffer
     from mtkit.gguf.types import TensorType
 
-F32, F16, Q8_0, BF16 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30))
+F32, F16, Q8_0, BF16, MXFP4 = (TENSOR_TYPES[number] for number in (0, 1, 8, 30, 39))
 CHUNK = 1 << 18
 """Values converted at once: what they take at most, 2 MB with two floats each, fits an L2 cache."""
 _LARGEST_BLOCK = 256

@@ -70,6 +70,7 @@ class Model(Closing):
         self._library = lib = library(backends=settings.backends)
         self.path = path
         self._contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._adapters: list[tuple[Any, float]] = []
         running(path)
         params, arrays = parameters(lib, settings)
         params.no_alloc = not weights
@@ -223,9 +224,35 @@ class Model(Closing):
                 return buffer.value.decode("utf-8", "replace")
             room = size + 1
 
+    def adapt(self, path: str, scale: float) -> None:
+        """Load a LoRA adapter, which every context made from now on adds to the weights.
+
+        It goes with the model.
+
+        Args:
+            path: Its file; one that does not fit can end the process.
+            scale: What it is multiplied with.
+
+        Raises:
+            FormatError: llama.cpp cannot load it.
+        """
+        self.check_open()
+        log.clear()
+        running(path)
+        handle = self._library.llama_adapter_lora_init(self.handle, os.fsencode(path))
+        running(self.path)
+        if not handle:
+            raise FormatError(f"cannot be added to the model{log.reason()}", source=path)
+        self._adapters.append((handle, scale))
+
     def adopt(self, context: Any) -> None:
-        """Remember a context, so that it is closed before the model."""
+        """Remember a context, so that it is closed before the model, and give it the adapters."""
         self._contexts.add(context)
+        if self._adapters:
+            lib, count = self._library, len(self._adapters)
+            handles = (lib.llama_adapter_lora_p_ctypes * count)(*(one for one, _ in self._adapters))
+            scales = (ctypes.c_float * count)(*(scale for _, scale in self._adapters))
+            lib.llama_set_adapters_lora(context.handle, handles, count, scales)
 
     @property
     def is_open(self) -> bool:

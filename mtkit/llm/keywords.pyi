@@ -24,6 +24,7 @@ class GenerateKeywords(TypedDict, total=False):
     repack: bool
     backends: str | None
     trial: bool
+    lora: tuple[str, ...]
     n_predict: int
     stops: tuple[str, ...]
     parse_special: bool

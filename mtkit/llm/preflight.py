@@ -9,10 +9,13 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
+from mtkit.llm.adapters import adapters_of
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtkit.base.binary import Source
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
@@ -26,20 +29,33 @@ class ModelHeader:
         file: Its header, metadata and tensor table.
         files: All its shards, or the file alone.
         tensors: Of all its shards.
+        adapters: What is added to its weights.
     """
 
-    def __init__(self, model: str | Source) -> None:
-        """Read the head of a model's file, by its path or where it is open.
+    def __init__(self, model: str | Source, lora: Sequence[str] = ()) -> None:
+        """Read the head of a model's file, and those of the LoRA adapters that run with it.
+
+        Args:
+            model: The file: its path, or where it is open.
+            lora: Each FILE or FILE:SCALE.
 
         Raises:
             FormatError: It is damaged, or shards are missing.
-            UnsupportedError: It holds no model that can run.
+            UnsupportedError: It holds no model that can run, or an adapter is none of it.
+            UsageError: There is no such adapter.
         """
         self.file = open_gguf(model)
         self.path = path = self.file.name
         self.files = _all_files(self.file)
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
+        architecture = self.file.metadata["general.architecture"]
+        self.adapters = adapters_of(lora, architecture, self.tensors)
+
+    @property
+    def multiplied(self) -> tuple[Tensor, ...]:
+        """All that a batch is multiplied with, adapters among them."""
+        return (*self.tensors, *(one for added in self.adapters for one in added.file.tensors))
 
     @property
     def n_ctx_train(self) -> int:

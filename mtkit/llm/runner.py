@@ -103,6 +103,12 @@ class Runner(Closing):
         library()  # the package takes longer than a small model
         start = time.perf_counter()
         self.model = Model(header.path, settings.load, progress=on_progress)
+        try:
+            for one in header.adapters:
+                self.model.adapt(one.path, one.scale)
+        except BaseException:
+            self.model.close()
+            raise
         self.load_seconds = time.perf_counter() - start
         self.context: Context | None = None
         self.ids: list[int] = []

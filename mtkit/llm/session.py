@@ -56,14 +56,18 @@ class Session(Record):
 
 
 def model_hash(header: ModelHeader) -> str:
-    """Return the hash of a model: of every byte of its files, in parts that all cores share."""
+    """Return the hash of a model: of every byte of its files, in parts that all cores share.
+
+    Adapters count with their scales, which follow their bytes.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     def hashed(part: memoryview) -> bytes:
         return hashlib.sha256(part).digest()
 
     whole = hashlib.sha256()
-    for file in header.files:
+    added = [(one.file, repr(one.scale).encode()) for one in header.adapters]
+    for file, behind in (*((file, b"") for file in header.files), *added):
         data = memoryview(file.data)
         parts = [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)]
         with ThreadPoolExecutor(cores()) as pool:
@@ -73,6 +77,7 @@ def model_hash(header: ModelHeader) -> str:
             except BaseException:  # Ctrl-C does not wait for gigabytes
                 pool.shutdown(cancel_futures=True)
                 raise
+        whole.update(behind)
     return whole.hexdigest()
 
 

@@ -288,6 +288,10 @@ class ModelSettings(Settings):
     )
     context: ContextSettings = ContextSettings()
     load: LoadSettings = LoadSettings()
+    lora: tuple[str, ...] = setting(
+        (), "Add this LoRA adapter, FILE or FILE:SCALE. Repeatable.", also="--lora-scaled",
+        metavar="GGUF",
+    )  # fmt: skip
 
 
 class TextSettings(ModelSettings):

@@ -25,7 +25,11 @@ COMPUTED = ("ssm_a", "A_log")
 """Ends of tensors whose last bit depends on whose exponential function it is (docs/models.md)."""
 LEFT_OUT = {"pooler.dense.weight", "pooler.dense.bias"}
 """BERT's pooler has no place in a GGUF."""
-RENAMED = {"classifier.weight": "classifier.out_proj.weight"}
+RENAMED = {
+    "classifier.weight": "classifier.out_proj.weight",
+    "classifier.bias": "classifier.out_proj.bias",
+    "model.layers.1.feed_forward.expert_bias": "model.layers.1.feed_forward.expert_bias.bias",
+}
 """Names that the converter itself changes before it looks them up."""
 UNEQUAL = frozenset({"deepseek-v3", "exaone4", "phi3", "bert", "t5"})
 """llama.cpp itself computes something else than transformers, or has no logits."""

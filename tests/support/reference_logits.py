@@ -13,16 +13,28 @@ if TYPE_CHECKING:
 _KEPT: list[Any] = []
 
 
-def last_logits(path: str, ids: Sequence[int]) -> Any:
-    """Return the logits behind the last token: float32 of the size of the vocabulary."""
-    import numpy as np
-
+def _model(path: str) -> Any:
     api = reference("llama_cpp")
     if not _KEPT:
         _KEPT.append(api.llama_log_callback(lambda *_: None))
         api.llama_log_set(_KEPT[0], ctypes.c_void_p(0))
         api.llama_backend_init()
-    model = api.llama_model_load_from_file(path.encode(), api.llama_model_default_params())
+    return api.llama_model_load_from_file(path.encode(), api.llama_model_default_params())
+
+
+def loads(path: str) -> bool:
+    """Tell whether llama.cpp loads a model with all of its tensors."""
+    model = _model(path)
+    if model:
+        reference("llama_cpp").llama_model_free(model)
+    return bool(model)
+
+
+def last_logits(path: str, ids: Sequence[int]) -> Any:
+    """Return the logits behind the last token: float32 of the size of the vocabulary."""
+    import numpy as np
+
+    api, model = reference("llama_cpp"), _model(path)
     assert model, f"llama.cpp refuses {path}"
     params = api.llama_context_default_params()
     params.n_ctx = params.n_batch = params.n_ubatch = 64

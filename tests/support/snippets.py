@@ -16,6 +16,8 @@ import llama2c_models
 import pytest
 from importance import importance
 
+import mtkit
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -110,6 +112,7 @@ def make_files(folder: Path) -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")[:4000]
     for name in ("model", "small", "other", "models/one"):
         _copy(model, folder / f"{name}.gguf")
+    mtkit.convert_to_folder(model, folder / "Qwen3-0.6B", allow_loss=("ids", "ids-possible"))
     for name in ("old", "new", "folder", "qwen3", "gpt2", "cl100k_base", "models/qwen3"):
         shutil.copytree(hf, folder / name)
     repository = folder / "hub" / "models--ORG--NAME"

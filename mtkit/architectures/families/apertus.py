@@ -11,10 +11,11 @@ from mtkit.architectures.table import Architecture, Held, block, joined, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
 
 _SHAPES = {"alpha_n": "1", "alpha_p": "1", "beta": "", "eps": ""}
 
@@ -30,6 +31,13 @@ def defaults(config: Config) -> Mapping[str, Any]:
         "rope_theta": 12000000.0,
         **({"rope_scaling": scaling} if silent else {}),
     }
+
+
+def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a GGUF do not have."""
+    # Where the field is missing transformers takes Llama 3's factors.
+    unscaled = {} if "rope.scaling.type" in dims.keys else {"rope_scaling": None}
+    return {**unscaled, **llama.config(dims, tensor), "hidden_act": "xielu"}
 
 
 APERTUS = Architecture(
@@ -56,5 +64,5 @@ APERTUS = Architecture(
         Held(f"xielu.{name}", f"model.layers.{{i}}.mlp.act_fn.{name}", axes)
         for name, axes in _SHAPES.items()
     ),
-    config=lambda dims, tensor: {**llama.config(dims, tensor), "hidden_act": "xielu"},
+    config=config,
 )

@@ -1,7 +1,9 @@
 """BERT, RoBERTa, XLM-RoBERTa, DistilBERT: encoders for embeddings, and with a classifier on top.
 
-A GGUF has no pooler and no head that predicts tokens. RoBERTa's first two positions stand for
-padding and stay out, too: they come back as zeros.
+A GGUF has no head that predicts tokens, and a pooler only below a classifier, where it is what
+llama.cpp calls ``cls``; the converter leaves it out there, too, and the names of two classes that
+have none of their own. RoBERTa's first two positions stand for padding and stay out: they come
+back as zeros.
 
 Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert, models/roberta.
 """
@@ -9,7 +11,7 @@ Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Behind
-from mtkit.architectures.common_keys import only
+from mtkit.architectures.common_keys import POOLING, only
 from mtkit.architectures.keys import (
     DECODER,
     always,
@@ -19,7 +21,8 @@ from mtkit.architectures.keys import (
     u32,
     without,
 )
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +71,9 @@ def _labels(config: Config) -> list[str] | None:
     names = [name for name in ordered if isinstance(name, str)]
     if len(names) < len(found):
         raise config.wrong("is not a name for each number from 0 on", "id2label")
-    # Two of these are what transformers gives a model that has none.
-    return None if len(names) == 2 and names[0] == "LABEL_0" else names
+    # Two of these are what transformers gives a model without a classifier as well.
+    is_usual = len(names) == 2 and names[0] == "LABEL_0"
+    return None if is_usual and "Classification" not in str(config.get("architectures")) else names
 
 
 def _of_labels(names: list[str]) -> dict[str, Any]:
@@ -109,6 +113,7 @@ KEYS = replaced(
     u32(TYPES, "type_vocab_size"),
     only("position_embedding_type", "absolute"),
     only("lora_adaptations"),
+    POOLING,
 )
 ROBERTA_KEYS = replaced(
     (*KEYS, only("pad_token_id", PADDING - 1)),
@@ -126,6 +131,10 @@ def defaults(config: Config) -> Mapping[str, Any]:
     return {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 
 
+def _count(names: object) -> int:
+    return len(names) if isinstance(names, list) else 0
+
+
 def _is_roberta(dims: Dims) -> bool:
     return dims.keys.get(MODEL) in ("gpt2", "t5")
 
@@ -140,11 +149,20 @@ def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, A
 
 
 ACTIVATION = {"hidden_act": "gelu"}
-LABELED = {"labels": lambda dims: len(dims.keys.get(LABELS) or ())}
-CLASSIFIER = joined(
-    where(lambda dims: bool(dims.keys.get(LABELS)), row("classifier", "cls.output", "labels embd")),
-    where(lambda dims: not dims.keys.get(LABELS), row("classifier", "cls", "2 embd")),
-)
+
+
+def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    if tensor("cls.weight") is None:
+        what = (
+            "is missing: the converter left out the pooler, without which the classifier is wrong"
+        )
+        raise UnsupportedError(what, field="tensor 'cls.weight'")
+    return ACTIVATION
+
+
+TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
+"""What transformers takes where a config.json does not say it."""
+LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
 ROBERTA_CLASSIFIER = Architecture(
     "bert",
     ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
@@ -156,7 +174,7 @@ ROBERTA_CLASSIFIER = Architecture(
         row("classifier.out_proj", "cls.output", "labels embd"),
     ),
     prefix="roberta.",
-    defaults=defaults,
+    defaults=lambda config: {**defaults(config), **TWO},
     skips=_skips,
     told=_is_roberta,
     dims={**DIMS, **LABELED},
@@ -181,13 +199,16 @@ BERT_CLASSIFIER = Architecture(
     ("BertForSequenceClassification",),
     "bert",
     KEYS,
-    joined(block("bert.", BODY, gguf=""), CLASSIFIER),
+    joined(
+        block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
+        row("classifier", "cls.output", "labels embd"),
+    ),
     prefix="bert.",
-    defaults=defaults,
-    skips=_skips,
+    defaults=lambda config: {**defaults(config), **TWO},
+    skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
     dims={**DIMS, **LABELED},
     renamed=_renamed_norm,
-    config=lambda dims, tensor: ACTIVATION,
+    config=_with_pooler,
 )
 BERT = Architecture(
     "bert",

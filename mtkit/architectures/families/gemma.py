@@ -1,15 +1,16 @@
-"""Gemma 1 to 3, text alone.
+"""Gemma 1 to 3, text alone, and EmbeddingGemma without the dense layers behind its pooling.
 
 The folder holds the weight of a norm as its distance from 1, the GGUF the weight itself, computed
 in float32; a distance below 2^-16 loses bits by that, and does not come back exactly.
-Source: llama.cpp, conversion/gemma.py (``GemmaModel``, ``Gemma2Model``, ``Gemma3Model``), for the
-scale of attention src/models/gemma2.cpp, gemma3.cpp; transformers, models/gemma to gemma3.
+Source: llama.cpp, conversion/gemma.py (``GemmaModel``, ``Gemma2Model``, ``Gemma3Model``,
+``EmbeddingGemma``), for the scale of attention src/models/gemma2.cpp, gemma3.cpp; transformers,
+models/gemma to gemma3.
 """
 
 from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
-from mtkit.architectures.common_keys import SLIDING_WINDOW, only
+from mtkit.architectures.common_keys import POOLING, SLIDING_WINDOW, only
 from mtkit.architectures.config import silent
 from mtkit.architectures.keys import DECODER, KeyRow, f32
 from mtkit.architectures.rows import FEED_FORWARD, OUTPUT, attention
@@ -132,5 +133,17 @@ GEMMA_3 = Architecture(
     config=lambda dims, tensor: {
         **_config(62)(dims, tensor),
         "sliding_window_pattern": 6 if dims.key("attention.sliding_window", 0) else 1,
+    },
+)
+EMBEDDING_GEMMA = Architecture(
+    "gemma-embedding",
+    ("Gemma3TextModel",),
+    "gemma3_text",
+    (*GEMMA_3.keys, SLIDING_WINDOW, POOLING),
+    GEMMA_3.rows,
+    defaults=GEMMA_3.defaults,
+    config=lambda dims, tensor: {
+        **_config(0)(dims, tensor),
+        "use_bidirectional_attention": True,
     },
 )

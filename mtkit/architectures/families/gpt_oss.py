@@ -1,16 +1,20 @@
-"""gpt-oss, with experts that are not quantized.
+"""gpt-oss, with experts in 4 bits, as published, or not.
 
 Source: llama.cpp, conversion/gpt_oss.py (``GptOssModel``); transformers, models/gpt_oss.
 """
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Interleaved, Transposed
+from mtkit.architectures.changes import Interleaved, Mxfp4, Transposed
 from mtkit.architectures.common_keys import SLIDING_WINDOW
 from mtkit.architectures.config import silent
 from mtkit.architectures.keys import DECODER, computed, replaced, u32
 from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, plain, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.architectures.table import Rows
 
 _ROPE = {
     "rope_type": "yarn",
@@ -21,22 +25,53 @@ _ROPE = {
     "original_max_position_embeddings": 4096,
 }
 _EXPERTS = joined(
-    row("mlp.router", "ffn_gate_inp", "expert embd", bias=True),
     plain(
         "mlp.experts.gate_up_proj",
         "ffn_gate_exps.weight ffn_up_exps.weight",
         "expert ff_exp embd, expert ff_exp embd",
         Interleaved(transposed=True),
     ),
-    plain(
-        "mlp.experts.gate_up_proj_bias",
-        "ffn_gate_exps.bias ffn_up_exps.bias",
-        "expert ff_exp, expert ff_exp",
-        Interleaved(),
-    ),
     plain("mlp.experts.down_proj", "ffn_down_exps.weight", "expert embd ff_exp", Transposed()),
-    plain("mlp.experts.down_proj_bias", "ffn_down_exps.bias", "expert embd"),
 )
+_PACKED_EXPERTS = joined(
+    plain(
+        "mlp.experts.gate_up_proj_blocks mlp.experts.gate_up_proj_scales",
+        "ffn_gate_exps.weight ffn_up_exps.weight",
+        "expert ff_exp embd, expert ff_exp embd",
+        Mxfp4(),
+    ),
+    plain(
+        "mlp.experts.down_proj_blocks mlp.experts.down_proj_scales",
+        "ffn_down_exps.weight",
+        "expert embd ff_exp",
+        Mxfp4(),
+    ),
+)
+
+
+def _rows(experts: Rows) -> Rows:
+    return joined(
+        EMBEDDINGS,
+        OUTPUT,
+        block(
+            "model.layers.{i}.",
+            row("input_layernorm", "attn_norm", "embd", bias=False),
+            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+            attention(),
+            plain("self_attn.sinks", "attn_sinks.weight", "head"),
+            row("mlp.router", "ffn_gate_inp", "expert embd", bias=True),
+            experts,
+            plain(
+                "mlp.experts.gate_up_proj_bias",
+                "ffn_gate_exps.bias ffn_up_exps.bias",
+                "expert ff_exp, expert ff_exp",
+                Interleaved(),
+            ),
+            plain("mlp.experts.down_proj_bias", "ffn_down_exps.bias", "expert embd"),
+        ),
+    )
+
+
 GPT_OSS = Architecture(
     "gpt-oss",
     ("GptOssForCausalLM",),
@@ -48,18 +83,8 @@ GPT_OSS = Architecture(
             "expert_feed_forward_length", "u32", lambda config: config.count("intermediate_size")
         ),
     ),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            row("input_layernorm", "attn_norm", "embd", bias=False),
-            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
-            attention(),
-            plain("self_attn.sinks", "attn_sinks.weight", "head"),
-            _EXPERTS,
-        ),
-    ),
+    _rows(_EXPERTS),
+    packed=_rows(_PACKED_EXPERTS),
     defaults=silent(
         131072,
         head_dim=64,

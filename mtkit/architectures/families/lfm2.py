@@ -1,13 +1,15 @@
-"""LFM2: layers of short convolutions between those of attention.
+"""LFM2 and its mixture of experts: layers of short convolutions between those of attention.
 
-Source: llama.cpp, conversion/lfm2.py (``LFM2Model``); transformers, models/lfm2.
+Source: llama.cpp, conversion/lfm2.py (``LFM2Model``, ``LFM2MoeModel``); transformers, models/lfm2,
+models/lfm2_moe.
 """
 
 from __future__ import annotations
 
 from mtkit.architectures.changes import Reshaped
-from mtkit.architectures.keys import DECODER, computed, named, u32, without
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, only
+from mtkit.architectures.keys import DECODER, always, computed, named, replaced, u32, without
+from mtkit.architectures.rows import OUTPUT, experts
 from mtkit.architectures.table import Architecture, block, joined, plain, row, where
 
 TYPE_CHECKING = False
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
+
+SIGMOID = 2
+"""Source: gguf-py/gguf/constants.py (``ExpertGatingFuncType``)."""
 
 
 def _feed_forward(config: Config) -> int:
@@ -103,7 +108,6 @@ DENSE = joined(
 WHOLE = joined(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.embedding_norm", "token_embd_norm", "embd", bias=False),
-    OUTPUT,
 )
 DIMS = {
     "kernel": lambda dims: dims.key("shortconv.l_cache"),
@@ -119,8 +123,50 @@ LFM2 = Architecture(
             "feed_forward_length", "u32", _feed_forward, lambda value: {"intermediate_size": value}
         ),
     ),
-    joined(WHOLE, block("model.layers.{i}.", LAYER, DENSE)),
+    joined(WHOLE, OUTPUT, block("model.layers.{i}.", LAYER, DENSE)),
     defaults=defaults,
     dims=DIMS,
     config=config,
+)
+
+
+def _is_dense(dims: Dims) -> bool:
+    return dims.layer < dims.key("leading_dense_block_count")
+
+
+def config_moe(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
+    """Return the fields that the metadata of a mixture of experts do not have."""
+    layer = dims.key("leading_dense_block_count")
+    biased = tensor(f"blk.{layer}.exp_probs_b.bias") is not None
+    return {**config(dims, tensor), "use_expert_bias": biased, "norm_topk_prob": True}
+
+
+LFM2_MOE = Architecture(
+    "lfm2moe",
+    ("Lfm2MoeForCausalLM",),
+    "lfm2_moe",
+    (
+        *replaced(KEYS, EXPERT_COUNT, u32("feed_forward_length", "intermediate_size")),
+        EXPERT_FEED_FORWARD,
+        u32("leading_dense_block_count", "num_dense_layers"),
+        always("expert_gating_func", "u32", SIGMOID),
+        only("norm_topk_prob", True),
+        only("routed_scaling_factor", 1.0, 1),
+    ),
+    joined(
+        WHOLE,
+        block("model.layers.{i}.", LAYER, where(_is_dense, DENSE)),
+        block(
+            "model.layers.{i}.feed_forward.",
+            where(
+                lambda dims: not _is_dense(dims),
+                row("gate", "ffn_gate_inp", "expert embd", bias=False),
+                plain("expert_bias", "exp_probs_b.bias", "expert", optional=True),
+                experts("experts.{e}", ("w1", "w3", "w2")),
+            ),
+        ),
+    ),
+    defaults=lambda config: {**defaults(config), "num_dense_layers": 2},
+    dims=DIMS,
+    config=config_moe,
 )

@@ -1,8 +1,8 @@
 """Mamba and Falcon Mamba.
 
 ``A_log`` becomes -exp(A_log), rounded to float32 from float64; torch's own result differs in the
-last bit of some, as its library does it. What comes back is the logarithm of that: close, not the
-same bits.
+last bit of some, as its library does it. What comes back is the logarithm of that: A_log
+itself where the folder has it in BF16 or F16, close to it in F32.
 
 Source: llama.cpp, conversion/mamba.py (``MambaModel``); transformers, models/mamba,
 models/falcon_mamba.
@@ -57,6 +57,10 @@ def _rank(config: Config) -> int:
     return config.count("time_step_rank", "dt_rank")
 
 
+def _skips(name: str, config: Config) -> bool:
+    return name == "lm_head.weight" and config.flag("tie_word_embeddings") is not False
+
+
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
     return {"state_size": config.get("d_state") or 16, "conv_kernel": config.get("d_conv") or 4}
@@ -107,7 +111,7 @@ MAMBA = Architecture(
             plain("mixer.conv1d.bias", "ssm_conv1d.bias", "inner", optional=True),
             row("mixer.x_proj", "ssm_x", "x inner", bias=False),
             row("mixer.dt_proj", "ssm_dt", "inner rank", bias=True),
-            plain("mixer.A_log", "ssm_a", "inner state", Computed(_decay, _log)),
+            plain("mixer.A_log", "ssm_a", "inner state", Computed(_decay, _log, slack=1)),
             plain("mixer.D", "ssm_d", "inner"),
             row("mixer.out_proj", "ssm_out", "embd inner"),
         ),
@@ -122,6 +126,7 @@ MAMBA = Architecture(
         "state": lambda dims: dims.key("ssm.state_size"),
         "x": lambda dims: dims.key("ssm.time_step_rank") + 2 * dims.key("ssm.state_size"),
     },
+    skips=_skips,
     renamed=lambda name: name.replace("backbone.embedding.", "backbone.embeddings."),
     config=config,
 )

@@ -24,7 +24,7 @@ def _alibi(config: Config) -> float | None:
 
 
 def _of_alibi(value: float) -> dict[str, Any]:
-    most = {"alibi_bias_max": int(value)} if value else {}
+    most = {"alibi_bias_max": int(value) if value % 1 == 0 else value} if value else {}
     return {"attn_config": {"alibi": bool(value), **most}, "learned_pos_emb": True}
 
 
@@ -41,7 +41,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 
 MPT = Architecture(
     "mpt",
-    ("MPTForCausalLM",),
+    ("MPTForCausalLM", "MptForCausalLM"),
     "mpt",
     (
         u32("block_count", "n_layers"),

@@ -1,15 +1,16 @@
-"""OLMo 2 and 3, and the mixture of experts OLMoE.
+"""OLMo 1 to 3, and the mixture of experts OLMoE.
 
-Source: llama.cpp, conversion/olmo.py (``Olmo2Model``, ``OlmoeModel``); transformers, models/olmo2,
-models/olmo3, models/olmoe.
+Source: llama.cpp, conversion/olmo.py (``OlmoModel``, ``Olmo2Model``, ``OlmoeModel``); transformers,
+models/olmo to olmo3, models/olmoe.
 """
 
 from __future__ import annotations
 
+from mtkit.architectures.changes import Permuted
 from mtkit.architectures.common_keys import EXPERT_COUNT, SLIDING_WINDOW, layer_types, only
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.qwen2 import EXPERTS
-from mtkit.architectures.keys import DECODER, always, replaced
+from mtkit.architectures.keys import DECODER, always, f32, replaced, without
 from mtkit.architectures.rows import (
     EMBEDDINGS,
     FEED_FORWARD,
@@ -37,6 +38,27 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     }
 
 
+OLMO = Architecture(
+    "olmo",
+    ("OlmoForCausalLM", "OLMoForCausalLM"),
+    "olmo",
+    (
+        *without(DECODER, "attention.layer_norm_rms_epsilon"),
+        always("attention.layer_norm_epsilon", "f32", 1e-5),
+        f32("attention.clamp_kqv", "clip_qkv"),
+    ),
+    joined(
+        row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
+        OUTPUT,
+        block(
+            LAYER,
+            attention(q=Permuted("head"), k=Permuted("head_kv")),
+            FEED_FORWARD,
+        ),
+    ),
+    defaults=silent(2048),
+    config=_config,
+)
 _ROWS = joined(
     EMBEDDINGS,
     OUTPUT,

@@ -6,7 +6,7 @@ models/qwen2, models/qwen2_moe.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, only
+from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, POOLING, only
 from mtkit.architectures.config import silent
 from mtkit.architectures.keys import DECODER, replaced, u32
 from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, attention, experts
@@ -30,7 +30,7 @@ QWEN2 = Architecture(
     "qwen2",
     ("Qwen2ForCausalLM", "Qwen2Model"),
     "qwen2",
-    DECODER,
+    (*DECODER, POOLING),
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), FEED_FORWARD)),
     defaults=silent(32768),
     config=lambda dims, tensor: {"hidden_act": "silu"},

@@ -6,6 +6,7 @@ models/qwen3, models/qwen3_moe.
 
 from __future__ import annotations
 
+from mtkit.architectures.common_keys import POOLING
 from mtkit.architectures.config import silent
 from mtkit.architectures.families.qwen2 import EXPERTS, LAYER, MOE_KEYS
 from mtkit.architectures.keys import DECODER
@@ -38,7 +39,7 @@ QWEN3 = Architecture(
     "qwen3",
     ("Qwen3ForCausalLM", "Qwen3Model"),
     "qwen3",
-    DECODER,
+    (*DECODER, POOLING),
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), HEAD_NORMS, FEED_FORWARD)),
     defaults=silent(32768, head_dim=128),
     config=_config,

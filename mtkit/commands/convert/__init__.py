@@ -8,8 +8,17 @@ from typing import Annotated
 
 import typer
 
+from mtkit.commands.convert.model import Asked
 from mtkit.commands.named import load_named
-from mtkit.commands.options import ALLOW_LOSS, AS_JSON, DOWNLOAD, application, loss_codes, spelled
+from mtkit.commands.options import (
+    ALLOW_LOSS,
+    AS_JSON,
+    DOWNLOAD,
+    application,
+    loss_codes,
+    n_bytes,
+    spelled,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +74,22 @@ def convert(
         typer.Option(
             "--split-max-size", metavar="N", help="Bytes of a model in a file: 2G, 500M, 1Gi."
         ),
+    ] = None,
+    imatrix: Annotated[
+        str | None,
+        typer.Option("--imatrix", metavar="FILE", help="Importance matrix, to quantize with."),
+    ] = None,
+    imatrix_from: Annotated[
+        list[str] | None,
+        typer.Option("--imatrix-from", metavar="TEXT", help="Make one of a text. Repeatable."),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Let llama.cpp run the model, beside plain numpy."),
+    ] = False,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="FOLDER", help="SRC is a LoRA adapter; its base model."),
     ] = None,
     tokenizer: Annotated[
         str | None,
@@ -126,7 +151,8 @@ def convert(
     \b
     Examples:
       mtkit convert ./Qwen3-0.6B --to gguf --type q8_0
-      mtkit convert model.gguf --to hf-model -o folder/
+      mtkit convert ./Qwen3-0.6B small.gguf --type IQ4_XS --imatrix-from corpus.txt
+      mtkit convert model.gguf --to hf-model -o model-folder/
       mtkit convert tokenizer.model --to mtok
       mtkit convert ORG/NAME vocab.gguf --download
       mtkit convert model.gguf --to hf -o my-tokenizer/
@@ -165,10 +191,13 @@ def convert(
         extension=not no_extension,
         values=tuple(choices),
     )
-    done = _model(
-        source, target, to, kind, allowed, options, split_max_size, force=force,
-        download=download, vocab_only=vocab_only or tokenizer is not None,
-    ) or _run(
+    most = None if split_max_size is None else n_bytes(split_max_size, "--split-max-size")
+    asked = Asked(
+        target, kind, allowed, options, most, imatrix, tuple(imatrix_from or ()), base, verify,
+        force,
+    )  # fmt: skip
+    is_vocabulary = vocab_only or tokenizer is not None
+    done = _model(source, to, asked, download=download, vocab_only=is_vocabulary) or _run(
         source, tokenizer, target, to, allowed, options, encoding=encoding, force=force,
         download=download,
     )  # fmt: skip
@@ -187,42 +216,35 @@ def convert(
 
 
 def _model(
-    source: str | None,
-    target: str | None,
-    to: str,
-    kind: str,
-    allow_loss: tuple[str, ...],
-    options: WriteOptions,
-    split_max_size: str | None,
-    *,
-    force: bool,
-    download: bool,
-    vocab_only: bool,
+    source: str | None, to: str, asked: Asked, *, download: bool, vocab_only: bool
 ) -> Conversion | None:
     """Convert a whole model; None where what is named is a tokenizer."""
     from mtkit.commands.convert import model
-    from mtkit.commands.options import n_bytes
     from mtkit.errors import UsageError
 
-    most = None if split_max_size is None else n_bytes(split_max_size, "--split-max-size")
     if to == "hf-model":
         from mtkit.commands.named import model_named
 
-        return model.to_folder(
-            model_named(source), target, kind, max_bytes=most, allow_loss=allow_loss,
-            options=options, force=force,
-        )  # fmt: skip
+        return model.to_folder(model_named(source), asked)
     folder = None
     if to == "gguf" and source not in (None, "-") and not vocab_only:
         folder = model.folder_named(str(source), download=download)
-    if folder is None:
-        given = {"--type": kind != "auto", "--split-max-size": most is not None}
-        for option in (name for name, is_given in given.items() if is_given):
-            raise UsageError("is of a model folder that becomes a GGUF", field=option)
-        return None
-    return model.to_gguf(
-        folder, target, kind, max_bytes=most, allow_loss=allow_loss, options=options, force=force
-    )
+    if folder is not None:
+        return model.to_gguf(folder, asked)
+    given = {
+        "--type": asked.kind != "auto",
+        "--split-max-size": asked.max_bytes is not None,
+        "--imatrix": asked.imatrix is not None,
+        "--imatrix-from": bool(asked.imatrix_from),
+        "--base": asked.base is not None,
+        "--verify": asked.verify,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        if source is not None and not os.path.exists(source):
+            hint = "--download fetches ORG/NAME"
+            raise UsageError("no such folder", source=source, hint=hint)
+        raise UsageError("is for a model folder that becomes a GGUF", field=option)
+    return None
 
 
 def _run(

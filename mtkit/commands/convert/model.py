@@ -1,92 +1,155 @@
-"""``mtkit convert`` of a whole model: a HuggingFace folder to a GGUF, and back."""
+"""``mtkit convert`` of a whole model: a HuggingFace folder to a GGUF, a LoRA adapter, and back."""
 
 from __future__ import annotations
 
 import os
 
+from mtkit.base.record import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mtkit.conversion.convert import Conversion
     from mtkit.formats.contract import WriteOptions
 
 
+class Asked(Record):
+    """What the options say of a whole model.
+
+    Attributes:
+        target: Where to write; None: as the source is called.
+        kind: Type of the matrices.
+        allow_loss: Codes of losses of the tokenizer that may happen.
+        options: Choices of the tokenizer's writer.
+        max_bytes: Of a file; None: one file.
+        imatrix: File of an importance matrix, for quantizing.
+        imatrix_from: Text files of which one is made.
+        base: Folder of an adapter's base model.
+        verify: Whether llama.cpp runs the result.
+        force: Whether files are replaced.
+    """
+
+    target: str | None
+    kind: str
+    allow_loss: tuple[str, ...]
+    options: WriteOptions
+    max_bytes: int | None = None
+    imatrix: str | None = None
+    imatrix_from: tuple[str, ...] = ()
+    base: str | None = None
+    verify: bool = False
+    force: bool = False
+
+
 def folder_named(name: str, *, download: bool) -> str | None:
-    """Return the model folder that a name stands for; None where it is a tokenizer's.
+    """Return the folder of a model or an adapter that a name stands for; None: a tokenizer's.
 
     Raises:
         UsageError: The hub does not give the repository.
     """
-    from mtkit.checkpoints import model_folder
+    from mtkit.checkpoints import adapter_folder, model_folder
     from mtkit.sources import hub
 
     name = os.path.expanduser(name)
-    if os.path.exists(name):
-        return name if model_folder.sniff(name) else None
-    if download and hub.parse(name) is not None:
-        folder: str | None = hub.download(name, weights=True)
-    else:
-        folder = hub.find(name)
-    return folder if folder is not None and model_folder.sniff(folder) else None
+    folder: str | None = name
+    if not os.path.exists(name):
+        is_wanted = download and hub.parse(name) is not None
+        folder = hub.download(name, weights=True) if is_wanted else hub.find(name)
+    is_ours = folder is not None and (model_folder.sniff(folder) or adapter_folder.sniff(folder))
+    return folder if is_ours else None
 
 
-def to_gguf(
-    folder: str,
-    target: str | None,
-    kind: str,
-    *,
-    max_bytes: int | None,
-    allow_loss: tuple[str, ...],
-    options: WriteOptions,
-    force: bool,
-) -> Conversion:
+def to_gguf(folder: str, asked: Asked) -> Conversion:
     """Convert a folder; types that mtkit does not write itself are made by llama.cpp's quantizer.
 
     Raises:
-        MtkitError: As ``convert_model``, and ``quantize``, say.
+        MtkitError: As ``convert_model``, ``convert_adapter``, ``verify_model``, ``quantize`` say.
     """
+    from mtkit.checkpoints import adapter_folder
+    from mtkit.conversion.model_tensors import TYPES
+    from mtkit.conversion.whole_model import convert_model
+    from mtkit.errors import UsageError
+
+    kind = asked.kind.lower()
+    is_plain = kind in ("auto", *TYPES)
+    if is_plain and (asked.imatrix or asked.imatrix_from):
+        raise UsageError(f"--type {asked.kind} takes no importance matrix", hint="as --type IQ4_XS")
+    if adapter_folder.sniff(folder):
+        from mtkit.conversion.adapter import convert_adapter
+
+        if not is_plain or asked.verify or asked.max_bytes is not None:
+            what = f"an adapter has one of {', '.join(TYPES)}, in one file, and is not verified"
+            raise UsageError(what, source=folder)
+        return convert_adapter(folder, asked.target, base=asked.base, kind=kind, force=asked.force)
+    if asked.base is not None:
+        raise UsageError("is for a LoRA adapter", field="--base")
+    if asked.max_bytes is not None and (asked.verify or not is_plain):
+        hint = "mtkit split cuts the file afterwards"
+        raise UsageError("--split-max-size does not go with these options", hint=hint)
+    if is_plain and not asked.verify:
+        return convert_model(
+            folder, asked.target, kind=kind, max_bytes=asked.max_bytes,
+            allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
+            progress=told("convert"),
+        )  # fmt: skip
+    return _in_steps(folder, asked, kind if is_plain else "")
+
+
+def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
+    """Write a model, let llama.cpp run it, quantize it; one file appears at the end."""
     from mtkit.base.record import replace
     from mtkit.base.whole_files import WholeFiles
-    from mtkit.commands.progress import Progress
-    from mtkit.conversion.model_tensors import TYPES
-    from mtkit.conversion.whole_model import convert_model, prepare, target_of
-    from mtkit.errors import UsageError
+    from mtkit.conversion.whole_model import prepare, target_of
+    from mtkit.gguf.in_place import settle
     from mtkit.gguf.types import FILE_TYPES
-    from mtkit.llm.quantization import file_type, quantize
+    from mtkit.llm.quantization import file_type
 
-    choices: dict[str, Any] = {"allow_loss": allow_loss, "options": options}
-    choices["progress"] = told("convert")
-    if kind.lower() in ("auto", *TYPES):
-        return convert_model(
-            folder, target, kind=kind.lower(), max_bytes=max_bytes, force=force, **choices
-        )
-    number = file_type(kind)
-    if max_bytes is not None:
-        hint = f"mtkit split cuts the file; {', '.join(TYPES)} are written in parts at once"
-        raise UsageError(f"--split-max-size does not go with --type {kind}", hint=hint)
-    path = target_of(folder, FILE_TYPES[number], target)
-    with WholeFiles([path], force=force) as new:
-        made = prepare(folder, **choices)
-        whole = new.write(f"{path}.whole", made.draft.chunks())
-        choices["progress"](1, 1)
-        quantize(whole, path, number, force=force, progress=Progress(f"quantize {kind}").show)
+    progress, number = told("convert"), -1 if plain else file_type(asked.kind)
+    made = prepare(
+        folder, plain or "auto", allow_loss=asked.allow_loss, options=asked.options,
+        progress=progress,
+    )  # fmt: skip
+    kind = made.plan.type if plain else FILE_TYPES[number]
+    path = target_of(folder, kind, asked.target)
+    settle(path, force=asked.force)
+    with WholeFiles([path], force=asked.force) as new:
+        part = new.write(path if plain else f"{path}.whole", made.draft.chunks())
+        progress(1, 1)
+        notes = tuple(_verified(folder, part, asked))
+        if plain:
+            new.appear()
+        else:
+            _quantize(part, path, number, asked)
     done = made.conversion([path])
     assert done.model is not None
-    return replace(done, model=replace(done.model, type=FILE_TYPES[number]))
+    return replace(done, model=replace(done.model, type=kind.upper(), notes=notes))
 
 
-def to_folder(
-    file: str,
-    target: str | None,
-    kind: str,
-    *,
-    max_bytes: int | None,
-    allow_loss: tuple[str, ...],
-    options: WriteOptions,
-    force: bool,
-) -> Conversion:
+def _verified(folder: str, path: str, asked: Asked) -> list[str]:
+    """Let llama.cpp run the model that was written; return what to say of it."""
+    if not asked.verify:
+        return []
+    from mtkit.llm.model_check import verify_model
+
+    done = verify_model(folder, path)
+    said = f"llama.cpp computes what the folder says, on {done.prompts} prompts"
+    return [f"{said}: logits off by {done.deviation:.2%} of their deviation"]
+
+
+def _quantize(source: str, path: str, number: int, asked: Asked) -> None:
+    from mtkit.commands.progress import Progress
+    from mtkit.commands.texts import whole_texts
+    from mtkit.llm.quantization import quantize
+
+    texts = whole_texts(None, asked.imatrix_from, "") if asked.imatrix_from else ()
+    quantize(
+        source, path, number, imatrix=asked.imatrix, imatrix_from=texts, force=asked.force,
+        progress=Progress(f"quantize {asked.kind}").show, imatrix_progress=Progress("imatrix").show,
+    )  # fmt: skip
+
+
+def to_folder(file: str, asked: Asked) -> Conversion:
     """Convert a GGUF.
 
     Raises:
@@ -96,13 +159,14 @@ def to_folder(
     from mtkit.errors import UsageError
 
     kinds = ("auto", "bf16", "f16", "f32")
-    if kind.lower() not in kinds:
-        raise UsageError(f"--type {kind}: a folder has one of {', '.join(kinds)}")
+    if asked.kind.lower() not in kinds:
+        raise UsageError(f"--type {asked.kind}: a folder has one of {', '.join(kinds)}")
     stem = os.path.splitext(os.path.basename(file))[0]
-    folder = target or os.path.join(os.path.dirname(file), stem)
+    folder = asked.target or os.path.join(os.path.dirname(file), stem)
     return convert_to_folder(
-        file, folder, kind=kind.lower(), max_bytes=max_bytes or MOST_BYTES, allow_loss=allow_loss,
-        options=options, force=force, progress=told("convert"),
+        file, folder, kind=asked.kind.lower(), max_bytes=asked.max_bytes or MOST_BYTES,
+        allow_loss=asked.allow_loss, options=asked.options, force=asked.force,
+        progress=told("convert"),
     )  # fmt: skip
 
 
@@ -119,8 +183,7 @@ def told(what: str) -> Callable[[int, int], None]:
         seconds = max(time.perf_counter() - start, 1e-3)
         rate = done / seconds
         left = f"{(total - done) / rate:.0f} s left" if done else ""
-        bar.show(
-            done / max(total, 1), f"{size(done)} of {size(total)} · {size(int(rate))}/s · {left}"
-        )
+        note = f"{size(done)} of {size(total)} · {size(int(rate))}/s · {left}"
+        bar.show(done / max(total, 1), note)
 
     return show

@@ -26,8 +26,8 @@ def show(done: Conversion, *, verbose: bool) -> None:
     """Show what was written: that it is right, what was assumed, what it does not keep."""
     screen = Screen()
     sizes = dict(done.sizes)
-    main, *others = done.verified
-    parts = joined([size(sizes["total"]), _equal(main)])
+    main, others = done.verified[:1], done.verified[1:]
+    parts = joined([size(sizes["total"]), *map(_equal, main)])
     screen.verdict(part("name", done.path), output.Escaped("   "), *parts, good=True)
     rows: list[tuple[str, list[object]]] = [
         ("  model", [model_text(done.model)] if done.model else []),

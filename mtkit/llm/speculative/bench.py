@@ -181,7 +181,7 @@ class Bench:
         self.pairs = False
         most = min(settings.drafting.draft_max, exactness.MOST_ROWS - 1)
         if settings.drafting.exact:
-            found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
+            found = exactness.profile(runner.header.multiplied, settings.load, runner.model.path)
             self.pairs, most = found.pairs, min(most, found.rows - 1)
         self._most = min(most, self._context.n_batch - 1)
         self.costs = calibration.remembered(

@@ -121,7 +121,7 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
         )
     rows, pairs = min(exactness.MOST_ROWS, context.n_batch), False
     if drafting.exact:
-        found = exactness.profile(runner.header.tensors, settings.load, runner.model.path)
+        found = exactness.profile(runner.header.multiplied, settings.load, runner.model.path)
         rows, pairs = min(rows, found.rows), found.pairs
     most = min(drafting.draft_max, rows - 1)
     if drafting.exact:

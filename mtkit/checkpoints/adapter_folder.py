@@ -1,0 +1,172 @@
+"""A LoRA adapter as PEFT saves it: adapter_config.json and adapter_model.safetensors.
+
+A linear layer W gets W + s B A, of rank r; s is alpha / r. What PEFT trains besides, or in another
+way, is refused by name: an adapter without it would be another one.
+Source: PEFT, tuners/lora/config.py, utils/save_and_load.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.escape import quoted, shown
+from mtkit.base.record import Record
+from mtkit.checkpoints.model_folder import read_json, tensors_of
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mtkit.checkpoints.model_folder import Stored
+
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+_PICKLE = "adapter_model.bin"
+_PREFIX = "base_model.model."
+_ENDS = {".lora_A.weight": 0, ".lora_B.weight": 1}
+_GREATEST = 3e38
+"""Near that of a float32."""
+_OTHER = {
+    "modules_to_save": "whole layers that were trained, too",
+    "use_dora": "DoRA, which trains the length of each row as well",
+    "bias": "biases that were trained, too",
+    "lora_bias": "biases of the adapter",
+    "alpha_pattern": "another alpha for some layers",
+    "layer_replication": "layers that stand several times",
+    "target_parameters": "parameters that are not linear layers",
+    "trainable_token_indices": "single embeddings that were trained, too",
+    "alora_invocation_tokens": "an adapter that begins behind certain tokens",
+    "invocation_string": "an adapter that begins behind a certain text",
+    "use_qalora": "QALoRA",
+    "use_bdlora": "BD-LoRA",
+    "arrow_config": "a mixture of adapters",
+}
+"""Field -> what it asks for; plain LoRA has it false, empty or "none"."""
+_PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
+"""Values of ``init_lora_weights`` that leave the base model as it is."""
+_HINT = "in Python: peft.PeftModel.from_pretrained(…).merge_and_unload() gives a whole model"
+
+
+class Pair(Record):
+    """What is added to a layer.
+
+    Attributes:
+        a: Of shape (rank, columns).
+        b: Of shape (rows, rank).
+    """
+
+    a: Stored
+    b: Stored
+
+
+class AdapterFolder(Record):
+    """An adapter.
+
+    Attributes:
+        path: The folder.
+        config: adapter_config.json.
+        pairs: Name of a weight of the base model -> what is added, in the order of the file.
+        alpha: What the product of a pair is multiplied with, times the rank.
+    """
+
+    path: str
+    config: Mapping[str, Any]
+    pairs: Mapping[str, Pair]
+    alpha: float
+
+    @property
+    def base(self) -> str | None:
+        """Name or path of the model that it was trained for, as far as it says."""
+        found = self.config.get("base_model_name_or_path")
+        return found if isinstance(found, str) and found else None
+
+
+def sniff(path: str) -> bool:
+    """Tell by an adapter_config.json in a folder."""
+    return os.path.isfile(os.path.join(path, CONFIG))
+
+
+def read(path: str) -> AdapterFolder:
+    """Read a folder; no weight is read.
+
+    Raises:
+        UsageError: A file is missing.
+        FormatError: A file is damaged, or half of a pair is missing or does not fit the other.
+        UnsupportedError: It is not plain LoRA.
+    """
+    source = os.path.join(path, CONFIG)
+    config = read_json(source)
+    _refuse_others(config, source)
+    weights = os.path.join(path, WEIGHTS)
+    if not os.path.isfile(weights):
+        if os.path.isfile(os.path.join(path, _PICKLE)):
+            what = f"{_PICKLE} is a pickle, which runs code when it is loaded"
+            hint = "in Python: peft.PeftModel.from_pretrained(…).save_pretrained(NEW)"
+            raise UnsupportedError(what, source=path, hint=hint)
+        raise UsageError(f"has no {WEIGHTS}", source=path)
+    pairs = _pairs(weights)
+    return AdapterFolder(path, config, pairs, _alpha(config, pairs, source))
+
+
+def _refuse_others(config: Mapping[str, Any], source: str) -> None:
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        what = f"is {quoted(str(kind))}, mtkit converts LORA"
+        raise UnsupportedError(what, source=source, field="peft_type")
+    for field, asks in _OTHER.items():
+        if config.get(field) not in (None, False, "", "none", [], {}):
+            raise UnsupportedError(f"asks for {asks}", source=source, field=field, hint=_HINT)
+    start = config.get("init_lora_weights")
+    if isinstance(start, (int, float, list, dict)) and type(start) is not bool:
+        start = str(start)
+    if start not in _PLAIN_STARTS:
+        what = f"is {shown(repr(start)[:40])}, which changes the base model as well"
+        hint = "save it as plain LoRA: PEFT's path_initial_model_for_weight_conversion"
+        raise UnsupportedError(what, source=source, field="init_lora_weights", hint=hint)
+
+
+def _pairs(path: str) -> dict[str, Pair]:
+    halves: dict[str, list[Stored | None]] = {}
+    for stored in tensors_of(path):
+        name = stored.weight.name
+        end = next((end for end in _ENDS if name.endswith(end)), None)
+        if end is None:
+            if ".lora_embedding_" in name:
+                what = f"adapts embeddings ({quoted(name)}), which mtkit does not convert"
+            else:
+                what = f"has {quoted(name)}, which is no part of plain LoRA"
+            raise UnsupportedError(what, source=path, hint=_HINT)
+        layer = name.removeprefix(_PREFIX).removesuffix(end) + ".weight"
+        halves.setdefault(layer, [None, None])[_ENDS[end]] = stored
+    if not halves:
+        raise FormatError("holds no adapter", source=path)
+    found = {}
+    for layer, (a, b) in halves.items():
+        if a is None or b is None:
+            half = "lora_A" if a is None else "lora_B"
+            raise FormatError(f"has no {half} of {quoted(layer)}", source=path)
+        shapes = a.weight.shape, b.weight.shape
+        if len(shapes[0]) != 2 or len(shapes[1]) != 2 or shapes[0][0] != shapes[1][1]:
+            what = f"the shapes {list(shapes[0])} and {list(shapes[1])} are no pair"
+            raise FormatError(what, source=path, field=quoted(layer))
+        if not shapes[0][0]:
+            raise FormatError("has the rank 0", source=path, field=quoted(layer))
+        found[layer] = Pair(a, b)
+    return found
+
+
+def _alpha(config: Mapping[str, Any], pairs: Mapping[str, Pair], source: str) -> float:
+    """Return alpha as llama.cpp divides it: by the rank, where rsLoRA has the rank's root."""
+    said = config.get("lora_alpha")
+    alpha = float(said) if type(said) is int or type(said) is float else 0.0
+    if not 0 < abs(alpha) < _GREATEST:  # 0 is a scale of 1 in llama.cpp
+        raise FormatError("is not a number other than 0", source=source, field="lora_alpha")
+    if not config.get("use_rslora"):
+        return alpha
+    ranks = sorted({pair.a.weight.shape[0] for pair in pairs.values()})
+    if len(ranks) > 1:
+        what = f"with layers of ranks {', '.join(map(str, ranks[:4]))} a GGUF cannot hold"
+        raise UnsupportedError(what, source=source, field="use_rslora", hint=_HINT)
+    return float(alpha * ranks[0] ** 0.5)

@@ -1,0 +1,265 @@
+"""A LoRA adapter of PEFT as a GGUF that llama.cpp adds to a model.
+
+Names and order of rows are those of the base model's conversion: what moves the rows of a matrix
+moves those of B, which gives its rows.
+Source: llama.cpp, convert_lora_to_gguf.py; src/llama-adapter.cpp.
+"""
+
+from __future__ import annotations
+
+import os
+from math import prod
+
+from mtkit.architectures import of_class
+from mtkit.architectures.changes import Transposed
+from mtkit.architectures.config import Config
+from mtkit.architectures.naming import of_names
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record
+from mtkit.checkpoints import adapter_folder, model_folder
+from mtkit.conversion import model_keys
+from mtkit.conversion.convert import Conversion, Model
+from mtkit.conversion.model_tensors import FILE_TYPES, TYPES
+from mtkit.conversion.targets import make_folder
+from mtkit.conversion.whole_model import dims_of, target_of
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.gguf.in_place import write_ggufs
+from mtkit.gguf.values import DTYPES, F16, F32, decoded, stored
+from mtkit.gguf.writer import Key, Made, NewTensor, gguf_chunks
+from mtkit.sources import hub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from mtkit.architectures import Architecture
+    from mtkit.architectures.matching import Match
+    from mtkit.base.binary import Buffer
+    from mtkit.checkpoints.adapter_folder import AdapterFolder
+    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.gguf.types import TensorType
+
+
+class AdapterPlan(Record):
+    """How an adapter becomes a GGUF.
+
+    Attributes:
+        folder: The adapter.
+        base: Folder of its base model.
+        architecture: Of the base model.
+        matches: Where its pairs go.
+        type: Of its matrices: f32, f16, bf16 or q8_0.
+    """
+
+    folder: AdapterFolder
+    base: str
+    architecture: Architecture
+    matches: tuple[Match, ...]
+    type: str
+
+    def tensors(self) -> list[NewTensor]:
+        """Return the tensors of the GGUF."""
+        kind = TYPES[self.type]
+        return [one for match in self.matches for one in _tensors(self.folder, match, kind)]
+
+    def keys(self) -> list[Key]:
+        """Return the metadata of the GGUF."""
+        changed = [
+            NewTensor(name, tuple(reversed(shape)), F32, b"")
+            for match in self.matches
+            for name, shape in zip(match.gguf, match.gguf_shapes, strict=True)
+        ]
+        about = model_keys.about(self.folder.path, changed, None, is_adapter=True)
+        return [
+            Key("general.architecture", "string", self.architecture.name),
+            Key("general.type", "string", "adapter"),
+            Key("adapter.type", "string", "lora"),
+            *(key for key in about if key.name != "general.type"),
+            Key("adapter.lora.alpha", "f32", self.folder.alpha),
+            Key("general.quantization_version", "u32", model_keys.QUANTIZATION_VERSION),
+        ]
+
+
+def convert_adapter(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str] | None = None,
+    *,
+    base: str | os.PathLike[str] | None = None,
+    kind: str = "auto",
+    force: bool = False,
+) -> Conversion:
+    """Convert a LoRA adapter to a GGUF.
+
+    Args:
+        src: Its folder.
+        dst: Where to write: a file, or a folder; None for a file in ``src``.
+        base: As for ``plan_of``.
+        kind: Likewise.
+        force: Replace a file that exists.
+
+    Raises:
+        UsageError: A file is missing, or the base model, or the GGUF is there already.
+        FormatError: A file is damaged, or the adapter is none for this base model.
+        UnsupportedError: It is not plain LoRA, or its base model is none that mtkit converts.
+        ResourceError: The disk is full.
+    """
+    path = os.fspath(src)
+    plan = plan_of(path, None if base is None else os.fspath(base), kind)
+    target = target_of(path, plan.type, dst)
+    make_folder(dst, target)
+    tensors = plan.tensors()
+    write_ggufs({target: gguf_chunks(plan.keys(), tensors)}, force=force)
+    parameters = sum(prod(one.shape) for one in tensors)
+    model = Model(plan.architecture.name, plan.type.upper(), len(tensors), parameters)
+    sizes = (("total", os.path.getsize(target)),)
+    return Conversion(target, (target,), "gguf", (), (), (), sizes, model)
+
+
+def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:
+    """Look at an adapter: what becomes of everything in it; no weight is read.
+
+    Args:
+        path: Its folder.
+        base: Folder of its base model, or ORG/NAME in the hub's local cache; config.json alone is
+            read there. None: as the adapter says.
+        kind: Type of its matrices: f32, f16, bf16, q8_0; auto: f32, which rounds nothing.
+
+    Raises:
+        UsageError: A file is missing, or the base model.
+        FormatError: A file is damaged, or the adapter is none for this base model.
+        UnsupportedError: It is not plain LoRA, or its base model is none that mtkit converts.
+    """
+    folder = adapter_folder.read(path)
+    base = _base(folder, base)
+    source = os.path.join(base, model_folder.CONFIG)
+    config = Config(model_folder.read_json(source), source)
+    try:
+        architecture = of_class(_class(config))
+        if architecture.defaults is not None:
+            config = config.with_defaults(architecture.defaults(config))
+        keys = model_keys.of_model(architecture, config, FILE_TYPES["f32"])
+        dims = dims_of(architecture, keys, config.count("vocab_size"))
+        is_tied = config.flag("tie_word_embeddings") is True
+    except MtkitError as error:
+        raise error.located(source) from None
+    try:
+        matches = tuple(of_names(architecture, dims, folder.pairs))
+        for match in matches:
+            _check(folder, match, is_tied=is_tied)
+    except MtkitError as error:
+        raise error.located(os.path.join(path, adapter_folder.WEIGHTS)) from None
+    return AdapterPlan(folder, base, architecture, matches, "f32" if kind == "auto" else kind)
+
+
+def _base(folder: AdapterFolder, given: str | None) -> str:
+    """Return the folder of the base model.
+
+    Raises:
+        UsageError: It is not here.
+    """
+    name = given or folder.base
+    if name is None:
+        what = "does not say what its base model is"
+        raise UsageError(what, source=folder.path, hint="--base names its folder")
+    name = os.path.expanduser(name)
+    found = name if os.path.isdir(name) else hub.find(name)
+    if found is not None:
+        return found
+    if given is not None:
+        raise UsageError("is no folder, nor in the hub's local cache", source=given)
+    what = f"its base model {quoted(name)} is no folder, nor in the hub's local cache"
+    raise UsageError(what, source=folder.path, hint="--base names a folder with its config.json")
+
+
+def _class(config: Config) -> str:
+    named = config.get("architectures")
+    if isinstance(named, list) and named and isinstance(named[0], str):
+        return named[0]
+    raise FormatError("names no architecture", field="architectures")
+
+
+# -- tensors
+
+
+def _check(folder: AdapterFolder, match: Match, *, is_tied: bool) -> None:
+    """Check that a GGUF can hold what is added to the tensors of a row.
+
+    Raises:
+        UnsupportedError: It cannot.
+        FormatError: The shapes are not those of the base model.
+    """
+    name, change = match.folder[0], match.row.change
+    is_linear = all(len(shape) == 2 for shape in match.folder_shapes)
+    is_known = change.keeps_order and not change.computes and _is_whole(match)
+    is_known = is_known or change.moves_rows or isinstance(change, Transposed)
+    if not is_linear or not is_known or match.gguf[0] == "token_embd.weight":
+        raise UnsupportedError("adapts a layer whose conversion is not known", field=quoted(name))
+    if match.gguf[0] == "output.weight" and is_tied:
+        what = "adapts the output, which is the embedding in this model"
+        raise UnsupportedError(what, field=quoted(name), hint="llama.cpp adds nothing to it")
+    ranks = set()
+    for name, shape in zip(match.folder, match.folder_shapes, strict=True):
+        pair = folder.pairs[name]
+        rows, columns = reversed(shape) if isinstance(change, Transposed) else shape
+        found = [pair.b.weight.shape[0], pair.a.weight.shape[1]]
+        if found != [rows, columns]:
+            what = f"adds a matrix of {found}, the base model has {[rows, columns]}"
+            raise FormatError(what, field=quoted(name), hint="is this its base model?")
+        ranks.add(pair.a.weight.shape[0])
+        for one in (pair.a, pair.b):
+            if one.weight.type not in DTYPES:
+                what = f"has the type {one.weight.type}, which mtkit does not convert"
+                raise UnsupportedError(what, field=quoted(one.weight.name))
+    if len(ranks) > 1:
+        what = f"of one rank each, they have {', '.join(map(str, sorted(ranks)))}"
+        raise UnsupportedError(f"experts have to be {what}", field=quoted(match.gguf[0]))
+
+
+def _is_whole(match: Match) -> bool:
+    """Tell whether tensors are the same in the GGUF, or stand there one behind the other."""
+    if len(match.gguf) > 1:
+        return False
+    wanted = match.gguf_shapes[0] if len(match.folder) == 1 else match.gguf_shapes[0][1:]
+    return all(shape == wanted for shape in match.folder_shapes)
+
+
+def _tensors(folder: AdapterFolder, match: Match, kind: TensorType) -> Iterator[NewTensor]:
+    pairs = [folder.pairs[name] for name in match.folder]
+    rank = pairs[0].a.weight.shape[0]
+    shapes = [(*shape[:-1], rank) for shape in match.gguf_shapes]
+    for number, (name, shape) in enumerate(zip(match.gguf, shapes, strict=True)):
+
+        def rows(number: int = number) -> Any:
+            arrays = [_array(pair.b) for pair in pairs]
+            # Where a matrix is transposed, the pair is not: it is that of what is computed.
+            if match.row.change.moves_rows:
+                arrays = [match.row.change.forward(arrays, shapes, match.dims)[number]]
+            return arrays
+
+        inner = (*shape[:-2], rank, match.gguf_shapes[number][-1])
+        yield _tensor(f"{name}.lora_a", inner, kind, lambda: [_array(pair.a) for pair in pairs])
+        yield _tensor(f"{name}.lora_b", shape, kind, rows)
+
+
+def _tensor(
+    name: str, shape: tuple[int, ...], kind: TensorType, arrays: Callable[[], list[Any]]
+) -> NewTensor:
+    import numpy as np
+
+    # A row that no block fits has another type, as in ``model_tensors``.
+    kind = F16 if shape[-1] % kind.block else kind
+
+    def pieces() -> Iterator[Buffer]:
+        for array in arrays():
+            yield memoryview(stored(np.ascontiguousarray(array), kind))
+
+    size = prod(shape) // kind.block * kind.block_bytes
+    return NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))
+
+
+def _array(one: Stored) -> Any:
+    """Return a tensor as float32."""
+    import numpy as np
+
+    return decoded(np.frombuffer(one.data, np.uint8), one.weight.type).reshape(one.weight.shape)

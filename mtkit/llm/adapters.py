@@ -1,0 +1,155 @@
+"""LoRA adapters that are added to a model as it runs: what ``--lora`` names, checked beforehand.
+
+llama.cpp looks at less: keys of another type, matrices that cannot be multiplied and an adapter of
+an embedding that serves as the output end its process.
+Source: llama.cpp, src/llama-adapter.cpp, src/llama-graph.cpp (``build_lora_mm``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record
+from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
+
+_ENDS = (".lora_a", ".lora_b")
+_EMBEDDING, _OUTPUT = "token_embd.weight", "output.weight"
+_TYPES = frozenset(("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"))
+"""What ggml multiplies and what a program writes adapters in."""
+_TEXTS = ("general.type", "adapter.type", "general.architecture")
+_ALPHA, _INVOCATION = "adapter.lora.alpha", "adapter.alora.invocation_tokens"
+_GREATEST = 1e6
+
+
+class Adapter(Record):
+    """An adapter of a model.
+
+    Attributes:
+        path: Its file.
+        scale: What it is multiplied with.
+        file: Its head.
+    """
+
+    path: str
+    scale: float
+    file: GgufFile
+
+
+def named(text: str) -> tuple[str, float]:
+    """Return file and scale of ``FILE`` or ``FILE:SCALE``.
+
+    Raises:
+        UsageError: The scale is not one.
+    """
+    path, colon, number = text.rpartition(":")
+    try:
+        scale = float(number)
+    except ValueError:
+        colon = ""
+    if not colon or not path:
+        return os.path.expanduser(text), 1.0
+    if not abs(scale) <= _GREATEST:
+        raise UsageError(f"is {number}, not a number to {_GREATEST:.0f}", field="--lora")
+    return os.path.expanduser(path), scale
+
+
+def adapters_of(
+    texts: Sequence[str], architecture: object, tensors: Sequence[Tensor]
+) -> tuple[Adapter, ...]:
+    """Return the adapters that ``--lora`` names, with which a model runs.
+
+    Args:
+        texts: Each FILE or FILE:SCALE.
+        architecture: Of the model.
+        tensors: Of the model.
+
+    Raises:
+        UsageError: There is no such file.
+        FormatError: It is damaged, or contradicts itself.
+        UnsupportedError: It is none, or none of this model, or llama.cpp would not add all of it.
+    """
+    by_name = {tensor.name: tensor for tensor in tensors} if texts else {}
+    return tuple(_adapter(text, architecture, by_name) for text in texts)
+
+
+def _adapter(text: str, architecture: object, tensors: Mapping[str, Tensor]) -> Adapter:
+    path, scale = named(text)
+    if os.path.isdir(path):
+        raise UsageError(
+            "is a folder, llama.cpp adds a GGUF", source=path, hint="mtkit convert makes one of it"
+        )
+    file = open_gguf(path)
+    try:
+        _check_keys(file, architecture)
+        for name, pair in _pairs(file):
+            _check_pair(name, pair, tensors)
+    except (FormatError, UnsupportedError) as error:
+        raise error.located(path) from None
+    return Adapter(path, scale, file)
+
+
+def _check_keys(file: GgufFile, architecture: object) -> None:
+    said, kind, of = (file.metadata.get(key) for key in _TEXTS)
+    if said != "adapter" or kind != "lora":
+        raise UnsupportedError("is no LoRA adapter", hint="mtkit inspect tells what it is")
+    if of != architecture:
+        what = f"is an adapter of {quoted(str(of))}, the model is {quoted(str(architecture))}"
+        raise UnsupportedError(what, field="general.architecture")
+    if _ALPHA in file.metadata:
+        alpha = file.metadata[_ALPHA]
+        if file.metadata.type_name(_ALPHA) != "f32" or not abs(alpha) < float("inf"):
+            raise FormatError("is not a finite f32", field=_ALPHA)
+    if _INVOCATION in file.metadata:
+        what = "begins behind certain tokens, which mtkit does not do"
+        raise UnsupportedError(what, field=_INVOCATION)
+
+
+def _pairs(file: GgufFile) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
+    halves: dict[str, dict[str, Tensor]] = {}
+    for tensor in file.tensors:
+        name, end = tensor.name[:-7], tensor.name[-7:]
+        if end not in _ENDS:
+            what = f"has {quoted(tensor.name)}, which llama.cpp does not add"
+            raise UnsupportedError(what)
+        halves.setdefault(name, {})[end] = tensor
+    if not halves:
+        raise UnsupportedError("holds no tensors")
+    for name, found in halves.items():
+        missing = [end for end in _ENDS if end not in found]
+        if missing:
+            raise FormatError(f"there is no tensor {quoted(name + missing[0])}")
+        yield name, (found[_ENDS[0]], found[_ENDS[1]])
+
+
+def _check_pair(name: str, pair: tuple[Tensor, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Check that what two matrices give can be added to a tensor of the model."""
+    b = pair[1]
+    target = tensors.get(name)
+    if target is None:
+        what = f"adapts {quoted(name)}, which the model does not have"
+        raise UnsupportedError(what, hint="is this its base model?")
+    if name == _EMBEDDING and _OUTPUT not in tensors:
+        what = "adapts an embedding that serves as the output, too"
+        raise UnsupportedError(what, field=quoted(name))
+    for one in pair:
+        if one.type.name not in _TYPES:
+            what = f"has the type {one.type.name}, which is none of an adapter"
+            raise UnsupportedError(what, field=one.label)
+    rank = b.shape[0] if b.shape else 0
+    wide, high, *above = (*target.shape, 0, 0)[: max(len(target.shape), 2)]
+    wanted: list[list[int]] = [[wide, rank, *above], [rank, high, *above]]
+    if name == _EMBEDDING:  # the rows of A are looked up, not multiplied with
+        wanted = [[rank, high], [rank, wide]]
+    found = [list(one.shape) for one in pair]
+    if found != wanted or not rank * wide * high:
+        what = f"the shapes {found[0]} and {found[1]} do not fit {list(target.shape)}"
+        raise UnsupportedError(what, field=quoted(name), hint="is this its base model?")

@@ -1,0 +1,87 @@
+"""Every class of the table: a small folder becomes a GGUF that llama.cpp loads, and comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from model_folders import write_folder
+from reference_logits import loads
+from support import reference
+
+from mtkit.architectures import architectures
+from mtkit.checkpoints import model_folder
+from mtkit.conversion.folder_writer import convert_to_folder
+from mtkit.conversion.whole_model import convert_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LFM2 = {
+    "layer_types": ["conv", "full_attention"],
+    "conv_L_cache": 3,
+    "block_auto_adjust_ff_dim": False,
+}
+_T5 = {
+    "d_model": 64, "d_ff": 128, "d_kv": 16, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4,
+    "feed_forward_proj": "gated-gelu",
+}  # fmt: skip
+CASES: dict[str, dict[str, Any]] = {
+    "Lfm2ForCausalLM": _LFM2,
+    "LFM2ForCausalLM": _LFM2,
+    "T5ForConditionalGeneration": _T5,
+    "T5WithLMHeadModel": _T5,
+    "MT5ForConditionalGeneration": _T5,
+    "UMT5ForConditionalGeneration": _T5,
+    "UMT5Model": _T5,
+    "T5EncoderModel": _T5,
+}
+"""Class -> fields of config.json that it asks for besides those of ``model_folders``."""
+OPTIONAL = {"ApertusForCausalLM": ("lm_head", "act_fn")}
+"""Class -> parts of names of tensors that its rows call optional and llama.cpp wants."""
+LOSSES = ("ids", "ids-possible")
+"""Of the fixtures' tokenizer, which is no model's."""
+PREFIXES = ("roberta.", "bert.")
+"""Names in front that mean the same."""
+LEFT_OUT = {"position_embeddings.weight": "Roberta", "lm_head.weight": "Mamba"}
+"""Ends of tensors -> part of the class of whose models a GGUF holds less: positions of padding, a
+head that is the embedding."""
+
+
+@pytest.mark.parametrize("name", sorted(architectures()))
+def test_a_class_goes_and_comes_back(name: str, tmp_path: Path) -> None:
+    folder = write_folder(
+        tmp_path / "model", name, config=CASES.get(name), optional=OPTIONAL.get(name, ("lm_head",))
+    )
+    done = convert_model(folder, tmp_path / "model.gguf", allow_loss=LOSSES)
+    architecture = architectures()[name]
+    assert done.model is not None
+    assert done.model.architecture == architecture.name
+    back = convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
+    before, after = (model_folder.read(str(path)) for path in (folder, back.path))
+    assert architectures()[after.architecture].name == architecture.name
+    wanted, found = _data(before, name), _data(after, name)
+    assert found == wanted
+
+
+def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[str, tuple[str, bytes]]:
+    """Return name -> type and bytes of the tensors that a GGUF holds."""
+    found = {}
+    for name, one in folder.tensors.items():
+        for prefix in PREFIXES:
+            name = name.removeprefix(prefix)
+        is_left = any(name.endswith(end) and part in class_name for end, part in LEFT_OUT.items())
+        if not is_left:
+            found[name] = one.weight.type, bytes(one.data)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(architectures()))
+def test_llama_cpp_loads_a_class(name: str, tmp_path: Path) -> None:
+    """It looks for the tensors that it needs, and refuses any besides."""
+    reference("llama_cpp")
+    folder = write_folder(
+        tmp_path / "model", name, config=CASES.get(name), optional=OPTIONAL.get(name, ("lm_head",))
+    )
+    done = convert_model(folder, tmp_path / "model.gguf", allow_loss=LOSSES)
+    assert loads(done.path)

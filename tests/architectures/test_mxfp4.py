@@ -1,0 +1,101 @@
+"""gpt-oss as published: experts in MXFP4 stay so, and mean the same numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import hf_models
+import numpy as np
+import pytest
+from support import reference
+
+from mtkit.checkpoints import model_folder
+from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
+from mtkit.conversion.whole_model import plan_of
+from mtkit.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+VALUES = np.concatenate([VALUES, -VALUES])
+"""What the 16 codes stand for (OCP Microscaling Formats, E2M1)."""
+NAMES = ("gate_up_proj", "down_proj")
+
+
+def packed_folder(path: Path, kind: str = "U8", **fields: Any) -> dict[str, Any]:
+    """Write the small model with random experts in 4 bits; return those tensors."""
+    source = hf_models.folder("gpt-oss")
+    folder = model_folder.read(str(source))
+    random = np.random.default_rng(4)
+    made: dict[str, Any] = {}
+    weights = []
+    for name, one in folder.tensors.items():
+        if name.endswith(NAMES):
+            experts, width, rows = one.weight.shape
+            shape = (experts, rows, width // 32)
+            made[f"{name}_blocks"] = random.integers(0, 256, (*shape, 16), np.uint8)
+            made[f"{name}_scales"] = random.integers(110, 135, shape, np.uint8)
+        else:
+            data, weight = one.data, one.weight
+            weights.append(
+                NewWeight(name, weight.type, weight.shape, weight.n_bytes, lambda d=data: iter([d]))
+            )
+    for name, array in made.items():
+        weights.append(
+            NewWeight(name, kind, array.shape, array.nbytes, lambda a=array: iter([a.tobytes()]))
+        )
+    path.mkdir()
+    (path / "model.safetensors").write_bytes(b"".join(map(bytes, chunks(weights))))
+    config = {**folder.config, "quantization_config": {"quant_method": "mxfp4"}, **fields}
+    (path / "config.json").write_text(json.dumps(config))
+    return made
+
+
+def numbers(blocks: Any, scales: Any) -> Any:
+    """Return what the tensors of a folder mean, [expert, row, column]."""
+    codes = np.stack([blocks & 15, blocks >> 4], -1).reshape(*scales.shape, 32)
+    scaled = VALUES[codes] * np.exp2(scales.astype(np.float32) - 127)[..., None]
+    return scaled.reshape(*scales.shape[:2], -1)
+
+
+@pytest.mark.parametrize(("kind", "file_type"), [("auto", 38), ("f16", 38), ("q8_0", 7)])
+def test_experts_stay_in_four_bits(kind: str, file_type: int, tmp_path: Path) -> None:
+    """Rows of gate and up, which alternate, are two tensors; the type of the file says so."""
+    gguf = reference("gguf")
+    made = packed_folder(tmp_path / "model")
+    plan = plan_of(str(tmp_path / "model"), kind)
+    assert [key.value for key in plan.keys if key.name == "general.file_type"] == [file_type]
+    tensors = {one.name: one for one in plan.tensors()}
+    layer = "model.layers.1.mlp.experts."
+    both, down = (
+        numbers(made[f"{layer}{name}_blocks"], made[f"{layer}{name}_scales"]) for name in NAMES
+    )
+    for name, wanted in {"gate": both[:, ::2], "up": both[:, 1::2], "down": down}.items():
+        one = tensors[f"blk.1.ffn_{name}_exps.weight"]
+        data = np.frombuffer(b"".join(map(bytes, one.pieces())), np.uint8)
+        found = gguf.dequantize(data.reshape(-1, 17), gguf.GGMLQuantizationType.MXFP4)
+        assert (one.type.name, one.shape) == ("MXFP4", tuple(reversed(wanted.shape)))
+        assert np.array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_other_models_stay_refused(tmp_path: Path) -> None:
+    """Only the family that llama.cpp has in 4 bits is taken so."""
+    packed_folder(tmp_path / "model", architectures=["LlamaForCausalLM"])
+    with pytest.raises(UnsupportedError, match="quantized"):
+        plan_of(str(tmp_path / "model"))
+
+
+def test_blocks_are_bytes(tmp_path: Path) -> None:
+    """Another type of the same size is refused."""
+    packed_folder(tmp_path / "model", kind="I8")
+    with pytest.raises(UnsupportedError, match="I8"):
+        plan_of(str(tmp_path / "model"))
+
+
+def test_a_row_is_whole_blocks(tmp_path: Path) -> None:
+    """A width that is no multiple of 32 has no blocks."""
+    packed_folder(tmp_path / "model", intermediate_size=100)
+    with pytest.raises(FormatError, match="multiple of 32"):
+        plan_of(str(tmp_path / "model"))
