@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding
@@ -97,7 +98,7 @@ def check(
 
 def _folder(path: str, asked: Asked) -> Report:
     """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
-    survey = folder_survey.survey(path)
+    survey = folder_survey.survey(path, packed_classes())
     found = Checking(Source(path, b""), asked)
     found.findings += (*survey.findings, *folder.findings(survey))
     seen: set[str] = set()
