@@ -116,7 +116,7 @@ def _folder(path: str, asked: Asked) -> Report:
     if all(finding.rule.severity == "note" for finding in found.findings):
         found.findings += folder.of_conversion(survey) if survey.tensors else ()
     else:
-        found.skipped.append(("conversion", "it was not tried"))
+        found.skipped.append(("conversion", "not tried after what was found"))
     found.skipped = [*dict.fromkeys((*found.skipped, *folder.left_out(survey, seen)))]
     return found.report("folder")
 

@@ -55,7 +55,7 @@ def diff(
     Examples:
       mtkit diff model.gguf renamed.gguf
       mtkit diff model-f16.gguf model-q4_0.gguf --values
-      mtkit diff ./folder model-q8_0.gguf --values
+      mtkit diff ./Qwen3-0.6B model.gguf --values
     """
     from shlex import join
 
