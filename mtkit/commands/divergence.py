@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.commands import output
+from mtkit.commands.arguments import number
 from mtkit.llm.divergence import Estimate
 
 TYPE_CHECKING = False
@@ -32,8 +33,8 @@ def _document(found: Divergence) -> dict[str, object]:
     for name in fields(found):
         value = getattr(found, name)
         if isinstance(value, Estimate):
-            value = {"value": value.value, "error": value.error}
-        values[name] = value
+            value = {"value": number(value.value), "error": number(value.error)}
+        values[name] = number(value) if isinstance(value, float) else value
     values["quantiles"] = [
         {"part": part, "value": value} for part, value in found.quantiles.items()
     ]
@@ -51,8 +52,8 @@ def _rows(found: Divergence) -> Iterator[tuple[object, ...]]:
     }  # fmt: skip
     values |= {f"{100 * part:g}% divergence": value for part, value in found.quantiles.items()}
     values |= {
-        "minimum divergence": found.minimum, "change of probability": found.change,
-        "RMS change of probability": found.change_rms, "same top token": found.same_top,
+        "minimum divergence": found.minimum, "change in probability": found.change,
+        "RMS change in probability": found.change_rms, "same top token": found.same_top,
     }  # fmt: skip
     for name, value in values.items():
         yield (name, value.value, value.error) if isinstance(value, Estimate) else (name, value)
@@ -62,7 +63,7 @@ def _show(found: Divergence, model: str, base: str) -> None:
     from mtkit.commands.terminal import Screen, count, joined, part
 
     def told(one: Estimate, form: str = ".6f", factor: int = 1, unit: str = "") -> list[object]:
-        value, error = (format(factor * number, form) + unit for number in (one.value, one.error))
+        value, error = (format(factor * each, form) + unit for each in (one.value, one.error))
         return [part("head", value), f" ± {error}"]
 
     screen = Screen()
@@ -73,24 +74,24 @@ def _show(found: Divergence, model: str, base: str) -> None:
     screen.facts(
         [
             ("perplexity", told(found.perplexity, ".4f")),
-            ("of the base", told(found.base_perplexity, ".4f")),
+            ("base perplexity", told(found.base_perplexity, ".4f")),
             ("ratio", told(found.ratio)),
             ("its logarithm", told(found.log_ratio)),
             ("correlation", [f"{found.correlation:.2%}"]),
-            ("divergence", [*told(found.divergence), " nats a token"]),
-            ("change of p", told(found.change, ".3f", 100, " %")),
+            ("KL divergence", [*told(found.divergence), " nats a token"]),
+            ("change in p", told(found.change, ".3f", 100, " %")),
             ("RMS change", told(found.change_rms, ".3f", 100, " %")),
             ("same top token", told(found.same_top, ".3f", 100, " %")),
         ]
     )
-    screen.heading("divergence", "the tokens' own, in nats")
-    rows = [("greatest", f"{found.maximum:.6f}")]
+    screen.heading("divergence", "token by token, in nats")
+    rows = [("maximum", f"{found.maximum:.6f}")]
     rows += [(f"{100 * one:g} %", f"{value:.6f}") for one, value in found.quantiles.items()]
-    screen.table(("part>:dim", "at most>"), [*rows, ("least", f"{found.minimum:.6f}")], indent=2)
+    screen.table(("part>:dim", "at most>"), [*rows, ("minimum", f"{found.minimum:.6f}")], indent=2)
     screen.heading("histogram")
-    most = max(number for *_, number in found.histogram)
+    most = max(tokens for *_, tokens in found.histogram)
     bars = (
-        (f"{low:.3g}", f"{high:.3g}", output.grouped(number), "█" * round(_BAR * number / most))
-        for low, high, number in found.histogram
+        (f"{low:.3g}", f"{high:.3g}", output.grouped(tokens), "█" * round(_BAR * tokens / most))
+        for low, high, tokens in found.histogram
     )
     screen.table(("from>", "to>", "tokens>", "share:good"), bars, indent=2)

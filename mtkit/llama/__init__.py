@@ -9,6 +9,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``text``            what its tokenizer can be given
 * ``context``         a context: batches, logits, hidden states
 * ``slots``           a context of several sequences
+* ``products``        what enters its matrices while it computes
 * ``memory``          its memory and state
 * ``settings``        its parameters
 * ``sampler``         samplers and grammars

@@ -78,8 +78,8 @@ def importance_matrix(
     sums, size = Sums(), settings.context.n_ctx or WINDOW
     for path in in_files:
         sums.add(read_importance(path), path)
-    sums.chunks = sums.counted(size)
     if not texts:
+        sums.chunks = sums.counted(size)
         return sums.write(target, size, force=force)
     datasets = [*sums.datasets, *(name for name, _ in texts if name not in ("", "-"))]
     with open_model(settings, loading, n_ctx=WINDOW) as runner:

@@ -51,7 +51,7 @@ class ModelCheck(Record):
 
 
 def verify_model(
-    folder: str, gguf: str, prompts: Sequence[Sequence[int]] | None = None
+    folder: str, gguf: str, prompts: Sequence[Sequence[int]] | None = None, *, name: str = ""
 ) -> ModelCheck:
     """Compare what llama.cpp computes of a GGUF with what transformers computes of its folder.
 
@@ -59,6 +59,7 @@ def verify_model(
         folder: The HuggingFace folder.
         gguf: The file made of it: F32, F16, BF16 or Q8_0.
         prompts: Ids; None: two of 12 and 48.
+        name: What the file is to be called where logits differ; empty: its path.
 
     Raises:
         AnswerNo: The logits behind a prompt differ by more than rounding explains.
@@ -87,7 +88,7 @@ def verify_model(
                 f" deviation apart (one {farthest:.0%}) behind prompt {number + 1} of"
                 f" {counted(len(prompts[number]), 'token')}, rounding explains {allowed:.2%};"
                 f" the next token is {int(got.argmax())}, not {int(wanted.argmax())}",
-                source=gguf,
+                source=name or gguf,
             )
     return ModelCheck(len(prompts), max(map(_distance, found, rounded)), rounding)
 

@@ -171,6 +171,8 @@ def test_what_cannot_be_counted(tmp_path: Path, mtkit: Run) -> None:
     said = one_line(mtkit("perplexity", "short.txt", "-m", own(STORIES), "--ctx", 32), 2)
     assert "short.txt" in said
     assert "fewer than a window of 32" in said
+    said = one_line(mtkit("perplexity", "text.txt", "-m", tiny("t5"), "--ctx", 32), 4)
+    assert "it has an encoder" in said
     for size in (1, 2):
         said = one_line(mtkit("perplexity", "text.txt", "-m", own(STORIES), "--ctx", size), 2)
         assert f"a window of {size} has no token to predict" in said

@@ -47,9 +47,14 @@ def cases() -> dict[str, dict[str, Any]]:
     return found
 
 
+def known() -> dict[str, dict[str, Any]]:
+    """Return the cases that are here: none without the shared folder."""
+    return cases() if (SHARED / "hf-models").is_dir() else {}
+
+
 def names() -> list[str]:
     """Return the names of the cases, or one that is absent."""
-    return list(cases()) if (SHARED / "hf-models").is_dir() else ["none"]
+    return list(known()) or ["none"]
 
 
 def folder(name: str) -> Path:

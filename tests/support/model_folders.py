@@ -64,7 +64,12 @@ def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weig
         known = known.with_defaults(architecture.defaults(known))
     keys = list(keys_of(architecture.name, architecture.keys, known))
     dims = dims_of(architecture, keys, known.count("vocab_size"))
-    return {
+    held = {
+        one.folder.replace("{i}", str(layer)): dims.shape(one.axes)
+        for one in architecture.held
+        for layer in range(dims.key("block_count"))
+    }
+    return held | {
         name: shape
         for match in every_match(architecture, dims)
         if not match.row.optional or any(part in match.folder[0] for part in wanted)

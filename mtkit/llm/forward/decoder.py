@@ -49,8 +49,11 @@ class Decoder:
             UnsupportedError: It computes what is not known here.
             FormatError: A field is missing or not what it should be.
         """
-        self.family = family = family_of(folder.architecture)
         source = os.path.join(folder.path, CONFIG)
+        try:
+            self.family = family = family_of(folder.architecture)
+        except MtkitError as error:
+            raise error.located(source) from None
         self.config = config = Config(folder.config, source).with_defaults(family.defaults)
         tensors = folder.tensors
         self.weights = Weights(tensors) if kind is None else Rounded(tensors, kind)

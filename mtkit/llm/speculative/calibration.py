@@ -220,7 +220,8 @@ def _path(header: ModelHeader, context: Context, most: int, *, pairs: bool) -> s
     from mtkit.base.cache import folder
     from mtkit.llama import library_file
 
-    stamps = [(os.path.abspath(f), os.stat(f)) for f in (header.path, library_file())]
+    files = (header.path, library_file(), *(one.path for one in header.adapters))
+    stamps = [(os.path.abspath(f), os.stat(f)) for f in files]
     s, load = context.settings, context.model.settings
     key = (
         [(path, found.st_size, found.st_mtime_ns) for path, found in stamps],

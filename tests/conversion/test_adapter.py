@@ -1,0 +1,276 @@
+"""LoRA adapters of PEFT as GGUF: the bytes are the reference's; no plain LoRA is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from adapters import LAYERS, linear_layers, write_adapter
+from hf_models import _maker, cases, folder
+from model_folders import write_folder
+
+from mtkit.architectures import architectures
+from mtkit.architectures.config import Config
+from mtkit.architectures.keys import keys_of
+from mtkit.architectures.matching import every_match
+from mtkit.checkpoints import adapter_folder
+from mtkit.conversion.adapter import convert_adapter
+from mtkit.conversion.whole_model import dims_of
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOLDEN = {
+    ("llama-spm", "f32"): "502cd2b74bf73a6d6654911e5dd4fbacd442c807fe2ab213f5871b18bfe1e1eb",
+    ("llama-spm", "q8_0"): "85d1de127fe38078c68302213dd8f30dcd2dac7b444e4cda9fb4e5e07d788aa3",
+    ("llama-spm", "bf16"): "3a80826e8e7aa83f712c62f979a0d72a6b516136650707beb14e077631ad69c6",
+    ("qwen3", "f16"): "75bda772a6ca5878688746957d2ab136f069c7b5426b8d41af6ac9989daefbd0",
+    ("mixtral", "f32"): "c34c8af37df7a316b6828c0cd908d8f76ae47e81dcf195e4d3d55441cd8625c6",
+    ("phi3", "f32"): "4b76c1514af13922b988d96a7c6a953c3f6d791419f9c8600c5161b0b2b4055e",
+    ("falcon", "f32"): "40c72d1b84aa905a5675a144ed312f09f48bcd96975b8a577a7b57662d2d571e",
+}
+"""Case and type -> SHA-256 of what convert_lora_to_gguf.py of llama.cpp writes (--outtype)."""
+TARGETS = {
+    "mixtral": ("q_proj", "k_proj", "w1", "w2", "w3", "gate"),
+    "phi3": ("qkv_proj", "gate_up_proj", "o_proj"),
+    "falcon": ("query_key_value", "dense"),
+}
+SAVED = "base_model.model.model.norm.weight"
+
+
+def stored_adapter(path: Path, name: str) -> Path:
+    """Return an adapter of a shared model whose bytes are the same everywhere."""
+    base = folder(name)
+    made = write_adapter(path, None, linear_layers(base, TARGETS.get(name, LAYERS)))
+    weights = made / adapter_folder.WEIGHTS
+    shapes = {
+        half.weight.name: ["F32", list(half.weight.shape)]
+        for pair in adapter_folder.read(str(made)).pairs.values()
+        for half in (pair.a, pair.b)
+    }
+    _maker().write_safetensors(weights, name, shapes)
+    return made
+
+
+@pytest.mark.parametrize(("name", "kind"), GOLDEN)
+def test_bytes_are_the_references(name: str, kind: str, tmp_path: Path) -> None:
+    adapter = stored_adapter(tmp_path / "adapter", name)
+    made = convert_adapter(adapter, tmp_path / "a.gguf", base=folder(name), kind=kind).path
+    with open(made, "rb") as file:
+        assert hashlib.sha256(file.read()).hexdigest() == GOLDEN[name, kind]
+
+
+def test_what_moves_rows_moves_those_of_b() -> None:
+    """Of every matrix of the table: B and A turned first are the turned B A."""
+    checked = set()
+    random = np.random.default_rng(7)
+    for case in cases().values():
+        fields = case["files"]["config.json"]
+        architecture = architectures().get(fields["architectures"][0])
+        if architecture is None:
+            continue
+        config = Config(fields)
+        if architecture.defaults is not None:
+            config = config.with_defaults(architecture.defaults(config))
+        keys = list(keys_of(architecture.name, architecture.keys, config))
+        dims = dims_of(architecture, keys, config.count("vocab_size"))
+        for match in every_match(architecture, dims):
+            change, shapes = match.row.change, match.gguf_shapes
+            if not change.moves_rows or any(len(shape) != 2 for shape in match.folder_shapes):
+                continue
+            ((rows, columns),) = match.folder_shapes
+            b, a = random.normal(size=(rows, 3)), random.normal(size=(3, columns))
+            whole = change.forward([b @ a], shapes, match.dims)
+            parts = change.forward([b], [(shape[0], 3) for shape in shapes], match.dims)
+            for one, part in zip(whole, parts, strict=True):
+                np.testing.assert_allclose(part @ a, one, rtol=1e-12, atol=1e-12)
+            checked.add(type(change).__name__)
+    assert checked == {"Permuted", "GroupedQkv"}
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return a model of the test's own."""
+    return write_folder(tmp_path / "base")
+
+
+def adapter_of(base: Path, **options: Any) -> Path:
+    layers = linear_layers(base, options.pop("wanted", ("q_proj", "down_proj")))
+    return write_adapter(base.parent / "adapter", base, layers, **options)
+
+
+def test_names_and_scale(base: Path) -> None:
+    made = convert_adapter(adapter_of(base)).path
+    assert made == str(base.parent / "adapter" / "adapter-F32.gguf")
+    file = open_gguf(made)
+    assert dict(file.metadata.items()) == {
+        "general.architecture": "llama",
+        "general.type": "adapter",
+        "adapter.type": "lora",
+        "general.name": "Adapter",
+        "adapter.lora.alpha": 8.0,
+        "general.quantization_version": 2,
+    }
+    assert [(one.name, one.shape) for one in file.tensors[-4:]] == [
+        ("blk.0.ffn_down.weight.lora_a", (128, 4)),
+        ("blk.0.ffn_down.weight.lora_b", (4, 64)),
+        ("blk.1.ffn_down.weight.lora_a", (128, 4)),
+        ("blk.1.ffn_down.weight.lora_b", (4, 64)),
+    ]
+
+
+def test_rank_stabilized(base: Path) -> None:
+    """Llama.cpp divides by the rank, rsLoRA by its root."""
+    made = convert_adapter(adapter_of(base, config={"use_rslora": True}, rank=16)).path
+    assert open_gguf(made).metadata["adapter.lora.alpha"] == 8 * 4
+
+
+def test_a_base_model_without_its_head(base: Path) -> None:
+    """What was trained on AutoModel has names without the part in front."""
+    layers = {
+        name.removeprefix("model."): shape
+        for name, shape in linear_layers(base, ("q_proj",)).items()
+    }
+    made = convert_adapter(write_adapter(base.parent / "adapter", base, layers)).path
+    assert "blk.1.attn_q.weight.lora_a" in open_gguf(made).names
+
+
+def test_where_the_base_model_is(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option, else what the adapter says: a folder, or a name in the hub's local cache."""
+    adapter = adapter_of(base, config={"base_model_name_or_path": "some/model"})
+    target = base.parent / "a.gguf"
+    monkeypatch.setenv("HF_HUB_CACHE", str(base.parent / "hub"))
+    with pytest.raises(UsageError, match="its base model 'some/model' is no folder, nor in"):
+        convert_adapter(adapter, target)
+    with pytest.raises(UsageError, match="other/one: is no folder, nor in"):
+        convert_adapter(adapter, target, base="other/one")
+    assert not target.exists()
+    snapshot = base.parent / "hub" / "models--some--model" / "snapshots" / ("0" * 40)
+    snapshot.parent.mkdir(parents=True)
+    (snapshot.parent.parent / "refs").mkdir()
+    (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
+    base.rename(snapshot)
+    assert convert_adapter(adapter, target).path == str(target)
+    with pytest.raises(UsageError, match="exists already"):
+        convert_adapter(adapter, target)
+    convert_adapter(adapter, target, force=True)
+    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "lora_alpha": 1}')
+    with pytest.raises(UsageError, match="does not say what its base model is"):
+        convert_adapter(adapter, target, force=True)
+
+
+OTHERS: list[tuple[dict[str, Any], str]] = [
+    ({"peft_type": "IA3"}, "peft_type: is 'IA3', mtkit converts LORA"),
+    ({"modules_to_save": ["lm_head"]}, "modules_to_save: asks for whole layers"),
+    ({"use_dora": True}, "use_dora: asks for DoRA"),
+    ({"bias": "all"}, "bias: asks for biases"),
+    ({"alpha_pattern": {"q_proj": 2}}, "alpha_pattern: asks for another alpha"),
+    ({"init_lora_weights": "pissa_niter_4"}, "init_lora_weights: is 'pissa_niter_4', which"),
+    ({"init_lora_weights": 3}, "init_lora_weights: is '3', which"),
+    ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens: asks for an adapter that"),
+]
+
+
+@pytest.mark.parametrize(("config", "what"), OTHERS)
+def test_no_plain_lora(config: dict[str, Any], what: str, base: Path) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        convert_adapter(adapter_of(base, config=config))
+    assert what in str(caught.value)
+
+
+def with_tensors(base: Path, change: dict[str, tuple[int, ...] | None]) -> Path:
+    """Return an adapter whose tensors are others."""
+    from model_folders import write_weights
+
+    adapter = adapter_of(base)
+    shapes: dict[str, tuple[int, ...]] = {
+        half.weight.name: half.weight.shape
+        for pair in adapter_folder.read(str(adapter)).pairs.values()
+        for half in (pair.a, pair.b)
+    }
+    for name, shape in change.items():
+        if shape is None:
+            del shapes[name]
+        else:
+            shapes[name] = shape
+    write_weights(adapter / adapter_folder.WEIGHTS, shapes, "F32")
+    return adapter
+
+
+Q = "base_model.model.model.layers.0.self_attn.q_proj"
+TENSORS: list[tuple[dict[str, tuple[int, ...] | None], type[MtkitError], str]] = [
+    ({SAVED: (64,)}, UnsupportedError, f"has '{SAVED}', which is no part of plain LoRA"),
+    ({f"{Q}.lora_magnitude_vector": (64,)}, UnsupportedError, "is no part of plain LoRA"),
+    (
+        {"base_model.model.model.embed_tokens.lora_embedding_A": (4, 8)},
+        UnsupportedError,
+        "adapts embeddings",
+    ),
+    ({f"{Q}.lora_B.weight": None}, FormatError, "has no lora_B of 'model.layers.0.self_attn.q_p"),
+    ({f"{Q}.lora_B.weight": (64, 5)}, FormatError, "the shapes [4, 64] and [64, 5] are no pair"),
+    ({f"{Q}.lora_B.weight": (32, 4)}, FormatError, "adds a matrix of [32, 64], the base model has"),
+    (
+        {f"{Q}x.lora_A.weight": (4, 64), f"{Q}x.lora_B.weight": (64, 4)},
+        FormatError,
+        "LlamaForCausalLM has no tensor 'model.layers.0.self_attn.q_projx.weight'; is this its",
+    ),
+    (
+        {
+            f"{Q.replace('.0.', '.7.')}.lora_A.weight": (4, 64),
+            f"{Q.replace('.0.', '.7.')}.lora_B.weight": (64, 4),
+        },
+        FormatError,
+        "has no tensor 'model.layers.7.self_attn.q_proj.weight'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "what"), TENSORS)
+def test_tensors_that_do_not_fit(
+    change: dict[str, tuple[int, ...] | None], kind: type[MtkitError], what: str, base: Path
+) -> None:
+    adapter = with_tensors(base, change)
+    with pytest.raises(kind) as caught:
+        convert_adapter(adapter)
+    assert what in str(caught.value)
+    assert str(caught.value).startswith(str(adapter / adapter_folder.WEIGHTS))
+    assert not list(adapter.glob("*.gguf*"))
+
+
+def test_the_output_of_a_tied_model(tmp_path: Path) -> None:
+    base = write_folder(tmp_path / "base", config={"tie_word_embeddings": True})
+    with pytest.raises(UnsupportedError, match="adapts the output, which is the embedding"):
+        convert_adapter(adapter_of(base, wanted=("lm_head",)))
+
+
+def test_files_that_are_missing_or_damaged(base: Path) -> None:
+    adapter = adapter_of(base)
+    config, weights = adapter / adapter_folder.CONFIG, adapter / adapter_folder.WEIGHTS
+    assert adapter_folder.sniff(str(adapter))
+    assert not adapter_folder.sniff(str(base))
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-5])
+    with pytest.raises(FormatError, match=r"adapter_model\.safetensors"):
+        convert_adapter(adapter)
+    weights.rename(adapter / "adapter_model.bin")
+    with pytest.raises(UnsupportedError, match="is a pickle"):
+        convert_adapter(adapter)
+    (adapter / "adapter_model.bin").unlink()
+    with pytest.raises(UsageError, match=r"has no adapter_model\.safetensors"):
+        convert_adapter(adapter)
+    weights.write_bytes(whole)
+    for alpha in (0, None, "8", True, 1e39):
+        config.write_text(json.dumps({"peft_type": "LORA", "lora_alpha": alpha}))
+        with pytest.raises(FormatError, match="lora_alpha: is not a number other than 0"):
+            convert_adapter(adapter)
+    config.write_text("[]")
+    with pytest.raises(FormatError, match="is not a JSON object"):
+        convert_adapter(adapter)
+    config.unlink()
+    with pytest.raises(UsageError):
+        convert_adapter(adapter)
