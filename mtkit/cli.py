@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
-    "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF or tokenizer file."),
+    "inspect": ("mtkit.commands.inspect", "Show what is in a model or tokenizer file."),
     "convert": ("mtkit.commands.convert", "Convert a tokenizer to another format."),
     "compare": ("mtkit.commands.compare", "Compare two tokenizers on the same texts."),
     "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
-    "check": ("mtkit.commands.check", "Say what is wrong with a GGUF or tokenizer file."),
-    "diff": ("mtkit.commands.diff", "Show what differs between two GGUF files."),
+    "check": ("mtkit.commands.check", "Say what is wrong with a model or tokenizer file."),
+    "diff": ("mtkit.commands.diff", "Show what differs between two models."),
     "report": ("mtkit.commands.report", "Write a page that shows a GGUF or a tokenizer."),
     "edit": ("mtkit.commands.edit", "Write a GGUF with other metadata."),
     "split": ("mtkit.commands.split", "Cut a GGUF into several files."),

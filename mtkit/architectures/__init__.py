@@ -13,7 +13,7 @@ from mtkit.architectures.table import Architecture
 from mtkit.base.escape import quoted
 from mtkit.errors import UnsupportedError
 
-__all__ = ["Architecture", "architectures", "of_class", "of_name"]
+__all__ = ["Architecture", "architectures", "of_class", "of_name", "packed_classes"]
 
 _ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
 """Of a class's name: what says how it is used, not what it is."""
@@ -52,6 +52,11 @@ def of_class(name: str) -> Architecture:
         what = f"{quoted(name)} is an architecture that mtkit does not convert"
         raise UnsupportedError(what, field="architectures", hint=hint)
     return known[name]
+
+
+def packed_classes() -> list[str]:
+    """Return the classes of models that may have weights of 4 bits (MXFP4) in a folder."""
+    return [name for name, one in architectures().items() if one.packed]
 
 
 def of_name(name: str) -> list[Architecture]:

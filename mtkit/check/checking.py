@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding
@@ -97,7 +98,7 @@ def check(
 
 def _folder(path: str, asked: Asked) -> Report:
     """Hold a model folder to every rule: config.json, weights and tokenizer, and all together."""
-    survey = folder_survey.survey(path)
+    survey = folder_survey.survey(path, packed_classes())
     found = Checking(Source(path, b""), asked)
     found.findings += (*survey.findings, *folder.findings(survey))
     seen: set[str] = set()
@@ -115,7 +116,7 @@ def _folder(path: str, asked: Asked) -> Report:
     if all(finding.rule.severity == "note" for finding in found.findings):
         found.findings += folder.of_conversion(survey) if survey.tensors else ()
     else:
-        found.skipped.append(("conversion", "it was not tried"))
+        found.skipped.append(("conversion", "not tried after what was found"))
     found.skipped = [*dict.fromkeys((*found.skipped, *folder.left_out(survey, seen)))]
     return found.report("folder")
 
@@ -204,7 +205,7 @@ def _model(file: GgufFile, shards: ShardSet | None, found: Checking) -> None:
         wrong = list(surveyed(loader.MODEL, file, tensors))
         found.findings += wrong
         if any(finding.rule is not loader.NO_TOKENIZER for finding in wrong):
-            found.skipped.append((model_tensors.PART, "the metadata are wrong"))
+            found.skipped.append((model_tensors.PART, "what was found above comes first"))
             return
         for item in model_tensors.findings(file, tensors):
             if isinstance(item, Finding):

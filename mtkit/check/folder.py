@@ -15,6 +15,7 @@ from mtkit.architectures.keys import keys_of
 from mtkit.architectures.matching import match_folder
 from mtkit.base.binary import Source, map_file
 from mtkit.base.escape import quoted, shown
+from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.check.report import MOST_OF_A_SURVEY
 from mtkit.checkpoints import model_folder, safetensors, sentence_pooling
@@ -95,6 +96,8 @@ def findings(survey: Survey) -> Iterator[Finding]:
     try:
         named = model_folder.ModelFolder(survey.path, survey.config, {}).architecture
         architecture = of_class(named)
+        if model_folder.quantization(survey.config) == model_folder.MXFP4:
+            architecture = replace(architecture, rows=architecture.packed)
     except MtkitError as error:
         yield Finding(ARCHITECTURE, error.field, error.what, None, error.hint, source)
         return
@@ -146,12 +149,12 @@ def _tensors(
 ) -> Iterator[Finding]:
     source = os.path.join(survey.path, model_folder.CONFIG)
     skips = architecture.skips
-    shapes = {
-        name: one.weight.shape
-        for name, one in survey.tensors.items()
-        if skips is None or not skips(name, config)
-    }
     try:
+        shapes = {
+            name: one.weight.shape
+            for name, one in survey.tensors.items()
+            if skips is None or not skips(name, config)
+        }
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         matched = match_folder(architecture, dims, shapes)
     except MtkitError as error:

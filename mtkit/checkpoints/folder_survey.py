@@ -17,9 +17,12 @@ from mtkit.checkpoints import safetensors, safetensors_index
 from mtkit.checkpoints.model_folder import (
     CONFIG,
     INDEX,
+    MXFP4,
     PICKLES,
     WEIGHTS,
     Stored,
+    class_of,
+    quantization,
     read_json,
     refuse_quantized,
 )
@@ -27,7 +30,7 @@ from mtkit.errors import FormatError, UnsupportedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header
@@ -85,10 +88,15 @@ class Survey(Record):
         return dict(sorted(sums.items(), key=lambda item: -item[1][2]))
 
 
-def survey(path: str) -> Survey:
-    """Read a folder: headers of its files of weights, and config.json."""
+def survey(path: str, packed: Collection[str] = ()) -> Survey:
+    """Read a folder: headers of its files of weights, and config.json.
+
+    Args:
+        path: The folder.
+        packed: Classes of models that may have weights of 4 bits (MXFP4).
+    """
     found = Findings(strict=False)
-    config = _config(path, found)
+    config = _config(path, packed, found)
     names = sorted(os.listdir(path))
     files: dict[str, int | None] = {}
     missing: dict[str, str] = {}
@@ -107,7 +115,7 @@ def survey(path: str) -> Survey:
     return Survey(path, config, tensors, files, missing, tuple(found.found))
 
 
-def _config(path: str, found: Findings) -> Mapping[str, Any]:
+def _config(path: str, packed: Collection[str], found: Findings) -> Mapping[str, Any]:
     source = os.path.join(path, CONFIG)
     if not os.path.isfile(source):
         found.add(Finding(CONFIG_JSON, CONFIG, "is missing", source=source))
@@ -117,6 +125,8 @@ def _config(path: str, found: Findings) -> Mapping[str, Any]:
     except FormatError as error:
         found.add(Finding(CONFIG_JSON, CONFIG, error.what, source=source))
         return {}
+    if quantization(config) == MXFP4 and class_of(config) in packed:
+        return config
     try:
         refuse_quantized(config, source)
     except UnsupportedError as error:

@@ -1,4 +1,4 @@
-"""``mtkit check``: what is wrong with a model or tokenizer file."""
+"""``mtkit check``: what is wrong with a model or tokenizer file, or a model folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for continuous integration.")
     ] = False,
 ) -> None:
-    """Check a GGUF or a tokenizer file of any format against every rule that is about it.
+    """Check a model folder, a GGUF or a tokenizer file against every rule that is about it.
 
     Rules of the format, of llama.cpp's loader, of the tokenizer and its chat templates. In a pipe a
     row for each finding: file, severity, code, field, offset, what; and one "skipped" for each part
@@ -64,6 +64,10 @@ def check(
     of it: NaN, Inf and zeros in tensors, merges, and a trial of the tokenizer and its chat
     templates, which --against and --runs-on do, too.
 
+    Of a folder with config.json and weights all files are checked, and against each other: missing
+    and cut files, an index that lies, tensors that config.json contradicts, a tokenizer with more
+    ids than the embedding, and everything else that mtkit convert refuses.
+
     --runs-on compares some 200 texts with what another program makes of the file: llama.cpp, mnn,
     transformers, executorch or onnxruntime. The last three are asked through their own libraries,
     which have to be installed; a file that the program does not read is converted first.
@@ -71,6 +75,7 @@ def check(
     \b
     Examples:
       mtkit check model.gguf
+      mtkit check ./Qwen3-0.6B
       mtkit check tokenizer.json --runs-on llama.cpp --runs-on executorch
       mtkit check model.gguf --deep --against ORG/NAME
       mtkit check --explain token-twice

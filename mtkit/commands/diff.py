@@ -55,7 +55,7 @@ def diff(
     Examples:
       mtkit diff model.gguf renamed.gguf
       mtkit diff model-f16.gguf model-q4_0.gguf --values
-      mtkit diff ./folder model-q8_0.gguf --values
+      mtkit diff ./Qwen3-0.6B model.gguf --values
     """
     from shlex import join
 
@@ -211,7 +211,10 @@ def _show_errors(screen: Screen, done: Difference) -> None:
             screen.line(part("dim", more), indent=2)
     before, after = sums.n_bytes
     output.write("\n")
-    exact = done.n_tensors - len(found)
+    if not sums.elements:
+        screen.line("no tensor could be measured: none has the same shape in both")
+        return
+    exact = done.n_tensors - len(found) - sum(one.errors is None for one in done.tensors)
     parts = [
         [part("head", percent(sums.relative)), " of the deviation in all"],
         f"RMSE {sums.rmse:.3g}",

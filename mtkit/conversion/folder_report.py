@@ -6,9 +6,11 @@ at headers alone looks at it as at any other.
 
 from __future__ import annotations
 
+from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints.folder_survey import survey
+from mtkit.checkpoints.model_folder import class_of
 from mtkit.conversion.whole_model import plan_of, prepare
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES
@@ -57,8 +59,7 @@ class FolderReport(Record):
     @property
     def class_name(self) -> str:
         """The class of transformers that config.json names; empty where it names none."""
-        named = self.survey.config.get("architectures")
-        return named[0] if isinstance(named, list) and named and type(named[0]) is str else ""
+        return class_of(self.survey.config)
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
@@ -69,7 +70,7 @@ class FolderReport(Record):
 
 def folder_report(path: str) -> FolderReport:
     """Look at a folder."""
-    found = survey(path)
+    found = survey(path, packed_classes())
     try:
         plan = plan_of(path)
     except MtkitError as error:

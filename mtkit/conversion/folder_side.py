@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from mtkit.conversion.folder_report import header_source
-from mtkit.conversion.model_tensors import TYPES, Values, made_of
+from mtkit.conversion.model_tensors import PACKED, TYPES, Values, made_of
 from mtkit.conversion.whole_model import prepare
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.gguf import open_gguf
@@ -55,13 +55,14 @@ class FolderTensor:
         self._sources = [Values(one.data, one.weight.type, one.weight.shape) for one in found]
         self.name = match.gguf[number]
         self.shape = tuple(reversed(match.gguf_shapes[number]))
-        self.type = found[0].weight.type
-        many, whole = prod(self.shape), sum(one.weight.n_elements for one in found)
-        self.n_bytes = sum(one.weight.n_bytes for one in found) * many // max(whole, 1)
+        self._stores = match.row.change.stores
+        self.type = self._stores or found[0].weight.type
+        many, whole = (sum(map(prod, shapes)) for shapes in (match.gguf_shapes, [self.shape]))
+        self.n_bytes = sum(one.weight.n_bytes for one in found) * whole // max(many, 1)
 
     def data_as(self, kind: str) -> Iterator[Buffer] | None:
         """Give its data in a type that conversion writes."""
-        wanted = _BY_NAME.get(kind)
+        wanted = PACKED[kind] if kind == self._stores else _BY_NAME.get(kind)
         if wanted is None or (self.shape and self.shape[0] % wanted.block):
             return None
         match = self._match

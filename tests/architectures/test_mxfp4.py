@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import hf_models
@@ -10,10 +11,14 @@ import numpy as np
 import pytest
 from support import reference
 
+from mtkit.check import check
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
-from mtkit.conversion.whole_model import plan_of
+from mtkit.conversion.folder_side import folder_side
+from mtkit.conversion.whole_model import convert_model, plan_of
 from mtkit.errors import FormatError, UnsupportedError
+from mtkit.gguf import open_gguf
+from mtkit.inspection.difference import difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +104,18 @@ def test_a_row_is_whole_blocks(tmp_path: Path) -> None:
     packed_folder(tmp_path / "model", intermediate_size=100)
     with pytest.raises(FormatError, match="multiple of 32"):
         plan_of(str(tmp_path / "model"))
+
+
+def test_a_packed_folder_is_sound_and_equal_to_its_file(tmp_path: Path) -> None:
+    """Its tokenizer is beside it: what is written of it has the same bytes and no error."""
+    path, target = tmp_path / "model", tmp_path / "made.gguf"
+    packed_folder(path)
+    for file in hf_models.folder("gpt-oss").glob("tokenizer*"):
+        shutil.copy(file, path)
+    assert not check(str(path)).findings
+    convert_model(path, target)
+    assert not [one for one in check(str(target)).findings if one.rule.code.startswith("model-")]
+    done = difference(folder_side(str(path)), open_gguf(str(target)), values=True)
+    assert done.is_made
+    assert done.sums is not None
+    assert done.sums.rmse == 0

@@ -444,6 +444,11 @@ EDITS: list[Callable[[Draft], object]] = [
     lambda draft: draft.set(Key("llama.embedding_length", "u32", 128)),
     lambda draft: draft.set(Key("llama.rope.dimension_count", "u32", 63)),
     lambda draft: draft.unset("llama.context_length"),
+    lambda draft: draft.tensors.pop("blk.1.attn_k.weight"),
+    lambda draft: draft.tensors.pop("output_norm.weight"),
+    lambda draft: draft.rename_tensor("blk.0.ffn_norm.weight", "blk.0.ffn_normal.weight"),
+    lambda draft: draft.set(Key("llama.attention.head_count_kv", "u32", 1)),
+    lambda draft: draft.set(Key("llama.attention.value_length", "u32", 16)),
 ]
 
 

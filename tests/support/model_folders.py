@@ -43,6 +43,16 @@ SIZES: dict[str, Any] = {
 """Fields of config.json that most classes of transformers ask for."""
 EXPERTS = {"num_local_experts": 2, "num_experts": 2, "num_experts_per_tok": 1}
 """Those of mixtures of experts as well."""
+_MPT = {"d_model": 64, "n_layers": 2, "n_heads": 4, "max_seq_len": 128}
+OWN: dict[str, dict[str, Any]] = {
+    "MPTForCausalLM": _MPT,
+    "MptForCausalLM": _MPT,
+    "DeepseekV2ForCausalLM": {
+        "moe_intermediate_size": 32, "q_lora_rank": 24, "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
+    },
+}  # fmt: skip
+"""Class -> fields by other names, without which it would be as large as published."""
 TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 
@@ -119,7 +129,7 @@ def write_folder(
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
     rows = of_class(architecture).rows
     experts = EXPERTS if any(EXPERT in name for row in rows for name in row.folder) else {}
-    sizes = {"vocab_size": vocab, **SIZES, **experts}
+    sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}
     (path / CONFIG).write_text(json.dumps(fields, indent=2))
     shapes = tensors_of(fields, optional)

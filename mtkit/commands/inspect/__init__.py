@@ -66,7 +66,7 @@ def inspect(
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
 ) -> None:
-    """Show what is in a GGUF, safetensors or tokenizer file.
+    """Show what is in a model folder, a GGUF, safetensors or tokenizer file.
 
     On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
     what it tells; of a GGUF: header, content (kind: model, vocabulary, lora, imatrix, mmproj,
@@ -79,6 +79,12 @@ def inspect(
     --tensor dequantises one tensor: least, greatest, mean and standard deviation of what is finite,
     how many elements are 0, not a number or infinite, and a histogram (from, to, count).
 
+    A folder with config.json and weights is shown as the model that it is, with the GGUF that it
+    would become: its size in the type that the weights have and in q8_0, memory, tokenizer. In a
+    pipe: header, file, type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), then
+    as of a GGUF, then tensor (name, shape with the slowest axis first, type, offset, bytes, file,
+    tensors of the GGUF). Name its tokenizer.json to see the tokenizer.
+
     Of model.safetensors.index.json the tensors of all its files are shown, each with its file, and
     which of the files are missing.
 
@@ -90,6 +96,8 @@ def inspect(
     \b
     Examples:
       mtkit inspect tokenizer.json
+      mtkit inspect ./Qwen3-0.6B
+      mtkit inspect ./Qwen3-0.6B --tensors --filter "blk.0.*"
       mtkit inspect models/ other.gguf
       mtkit inspect model.gguf --tensor blk.0.attn_q.weight
       mtkit inspect https://example.org/model.gguf

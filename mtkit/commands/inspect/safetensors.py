@@ -94,11 +94,11 @@ def model_of(source: Source) -> Model:
 def show(
     source: Source,
     *,
-    tensors: bool,
-    everything: bool,
-    pattern: str | None,
-    sort: str | None,
     as_json: bool,
+    everything: bool,
+    tensors: bool = False,
+    pattern: str | None = None,
+    sort: str | None = None,
 ) -> None:
     """Print what the headers say; the types with their share first, or the table of tensors."""
     model = model_of(source)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from file_uses import clear
 from model_folders import write_folder
@@ -15,8 +15,12 @@ from mutants import byte_level, json_level
 
 from mtkit.architectures import architectures
 from mtkit.base.record import Record
-from mtkit.checkpoints import model_folder
+from mtkit.check import check
+from mtkit.check.folder import is_model
+from mtkit.checkpoints import folder_survey, model_folder
+from mtkit.commands.inspect import folder
 from mtkit.conversion import model_keys
+from mtkit.conversion.folder_report import folder_report
 from mtkit.conversion.model_tensors import TYPES
 from mtkit.conversion.whole_model import plan_of
 from mtkit.errors import MtkitError
@@ -24,6 +28,9 @@ from mtkit.errors import MtkitError
 if TYPE_CHECKING:
     from random import Random
 
+SHOWN: Any = {
+    "tensors": False, "everything": False, "pattern": None, "sort": None, "quiet": False,
+}  # fmt: skip
 EXTRA = (0, 7, 1 << 20, 1 << 62, (1 << 64) - 1)
 
 
@@ -86,22 +93,40 @@ def _header(rng: Random, data: bytes) -> bytes:
 
 def use(made: Mutant, rng: Random) -> str:
     """Plan the conversion, and make every tensor of it."""
-    folder = _root() / "used"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    used = _root() / "used"
+    shutil.rmtree(used, ignore_errors=True)
+    used.mkdir()
     for path in made.whole.iterdir():
         if path.name not in made.files:
-            (folder / path.name).symlink_to(path)
+            (used / path.name).symlink_to(path)
     for name, data in made.files.items():
-        (folder / name).write_bytes(data)
-    model_folder.sniff(str(folder))
+        (used / name).write_bytes(data)
+    model_folder.sniff(str(used))
     became = []
     with clear():
-        plan = plan_of(str(folder), rng.choice(("auto", *TYPES)))
+        plan = plan_of(str(used), rng.choice(("auto", *TYPES)))
         tensors = plan.tensors()
-        model_keys.about(str(folder), tensors, None)
+        model_keys.about(str(used), tensors, None)
         for one in tensors:
             size = sum(memoryview(piece).nbytes for piece in one.pieces())
             assert size == one.n_bytes, one.name
         became.append("read")
+    _look(str(used), is_read=bool(became))
     return next(iter(became), "refused")
+
+
+def _look(path: str, *, is_read: bool) -> None:
+    """Check and show it: what conversion refuses is found, and shown with the reason."""
+    found = check(path)
+    severe = [one for one in found.findings if one.rule.severity != "note"]
+    if not is_read and is_model(path):
+        assert severe or folder_survey.NO_WEIGHTS in {one.rule for one in found.findings}
+    for one in found.findings:
+        assert "\n" not in str(one), repr(str(one))
+    if not model_folder.sniff(path):
+        return
+    with clear():  # the whole GGUF is mapped, which a limit of memory may not allow
+        report = folder_report(path)
+        assert (report.plan is not None) == is_read or report.refused is not None
+        folder.show(path, **SHOWN, as_json=False)
+        folder.show(path, **SHOWN, as_json=True)
