@@ -151,7 +151,7 @@ def convert(
     \b
     Examples:
       mtkit convert ./Qwen3-0.6B --to gguf --type q8_0
-      mtkit convert ./Qwen3-0.6B small.gguf --type IQ4_XS --imatrix-from corpus.txt
+      mtkit convert ./Qwen3-0.6B iq4.gguf --type IQ4_XS --imatrix-from corpus.txt
       mtkit convert model.gguf --to hf-model -o model-folder/
       mtkit convert tokenizer.model --to mtok
       mtkit convert ORG/NAME vocab.gguf --download

@@ -116,7 +116,7 @@ def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
     with WholeFiles([path], force=asked.force) as new:
         part = new.write(path if plain else f"{path}.whole", made.draft.chunks())
         progress(1, 1)
-        notes = tuple(_verified(folder, part, asked))
+        notes = tuple(_verified(folder, part, path, asked))
         if plain:
             new.appear()
         else:
@@ -126,13 +126,13 @@ def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
     return replace(done, model=replace(done.model, type=kind.upper(), notes=notes))
 
 
-def _verified(folder: str, path: str, asked: Asked) -> list[str]:
-    """Let llama.cpp run the model that was written; return what to say of it."""
+def _verified(folder: str, part: str, path: str, asked: Asked) -> list[str]:
+    """Let llama.cpp run the model that was written as a part; return what to say of it."""
     if not asked.verify:
         return []
     from mtkit.llm.model_check import verify_model
 
-    done = verify_model(folder, path)
+    done = verify_model(folder, part, name=path)
     said = f"llama.cpp computes what the folder says, on {done.prompts} prompts"
     return [f"{said}: logits off by {done.deviation:.2%} of their deviation"]
 
