@@ -9,11 +9,26 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from mtkit.architectures.config import MXFP4, Config, class_named, quantization
 from mtkit.architectures.table import Architecture
 from mtkit.base.escape import quoted
-from mtkit.errors import UnsupportedError
+from mtkit.base.record import replace
+from mtkit.errors import MtkitError, UnsupportedError
 
-__all__ = ["Architecture", "architectures", "of_class", "of_name", "packed_classes"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = [
+    "Architecture",
+    "architecture_of",
+    "architectures",
+    "described",
+    "of_class",
+    "of_name",
+    "packed_classes",
+]
 
 _ENDS = re.compile(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration|Model)$")
 """Of a class's name: what says how it is used, not what it is."""
@@ -52,6 +67,39 @@ def of_class(name: str) -> Architecture:
         what = f"{quoted(name)} is an architecture that mtkit does not convert"
         raise UnsupportedError(what, field="architectures", hint=hint)
     return known[name]
+
+
+def architecture_of(document: Mapping[str, Any]) -> Architecture:
+    """Return the architecture of a model, with the rows of the weights that it has.
+
+    Args:
+        document: Its config.json.
+
+    Raises:
+        FormatError: It names none.
+        UnsupportedError: It is none that mtkit converts.
+    """
+    found = of_class(class_named(document))
+    is_packed = bool(found.packed) and quantization(document) == MXFP4
+    return replace(found, rows=found.packed) if is_packed else found
+
+
+def described(document: Mapping[str, Any], source: str) -> tuple[Architecture, Config]:
+    """Return the architecture of a model, and its fields with those that transformers fills in.
+
+    Args:
+        document: Its config.json.
+        source: Path of that file, for messages.
+
+    Raises:
+        FormatError: It names no architecture, or a field is not what it should be.
+        UnsupportedError: It is none that mtkit converts.
+    """
+    try:
+        architecture = architecture_of(document)
+        return architecture, architecture.filled(Config(document, source))
+    except MtkitError as error:
+        raise error.located(source) from None
 
 
 def packed_classes() -> list[str]:

@@ -21,6 +21,9 @@ _PARTIAL = ("partial_rotary_factor", "rope_pct", "rope_percent", "rotary_pct")
 _MOST = (1 << 31) - 1
 """No count of a model reaches it; what is multiplied stays far below 2^64."""
 
+MXFP4 = "mxfp4"
+"""As ``quant_method`` of a quantization_config calls it."""
+
 
 class Config:
     """The fields of a config.json.
@@ -160,6 +163,32 @@ class Config:
         """Return an error about the first of the fields that is there."""
         name = next((one for one in names if self.fields.get(one) is not None), names[0])
         return FormatError(what, source=self.source, field=shown(name))
+
+
+def class_of(config: Mapping[str, Any]) -> str:
+    """Return the class of transformers that a config.json names, or nothing."""
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+
+
+def class_named(config: Mapping[str, Any]) -> str:
+    """Return the class of transformers that a config.json names.
+
+    Raises:
+        FormatError: It names none.
+    """
+    name = class_of(config)
+    if not name:
+        raise FormatError("names no architecture", field="architectures")
+    return name
+
+
+def quantization(config: Mapping[str, Any]) -> str:
+    """Return how another program quantized the weights, as a config.json says it, or nothing."""
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    return str(said.get("quant_method") or said.get("quant_algo") or "unnamed")
 
 
 def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:

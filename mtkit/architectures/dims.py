@@ -5,8 +5,11 @@ The same numbers serve a folder that becomes a GGUF, whose keys are computed fir
 
 from __future__ import annotations
 
+from mtkit.architectures.keys import TOKENIZER
 from mtkit.base.escape import quoted
 from mtkit.errors import FormatError
+from mtkit.gguf.arrays import GgufArray
+from mtkit.gguf.types import STRING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +44,32 @@ class Dims:
         self._own = own
         self.layer = layer
         self.shapes = shapes
+
+    @classmethod
+    def of(
+        cls,
+        architecture: str,
+        metadata: Mapping[str, Any],
+        vocab: int,
+        own: Mapping[str, Callable[[Dims], int]],
+    ) -> Dims:
+        """Return the sizes that the metadata of a GGUF say, of a file or of one in the making.
+
+        Args:
+            architecture: As a GGUF calls it.
+            metadata: Whole name of a key -> its value.
+            vocab: Number of tokens.
+            own: Name of an axis -> its size, besides the usual ones.
+        """
+        start = f"{architecture}."
+        found = {
+            name.removeprefix(start): _plain(value)
+            for name, value in metadata.items()
+            if name.startswith(start)
+            # The tokenizer's arrays are no sizes, and they are long.
+            or (name.startswith(TOKENIZER) and not isinstance(value, (GgufArray, list, tuple)))
+        }
+        return cls({**found, "vocab": vocab}, own)
 
     def at(self, layer: int) -> Dims:
         """Return the sizes in another layer."""
@@ -91,6 +120,12 @@ class Dims:
     def shape(self, axes: Axes) -> tuple[int, ...]:
         """Return the sizes of several axes."""
         return tuple(self[name] for name in axes.split())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, GgufArray):
+        return list(value if value.element is STRING else value.numbers())
+    return value
 
 
 def _heads(dims: Dims) -> int:

@@ -7,6 +7,7 @@ serves conversion both ways and tells ``check`` which tensors a GGUF must have.
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
+from mtkit.architectures.dims import Dims
 from mtkit.base.record import Record, replace
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.changes import Change
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Axes, Dims
+    from mtkit.architectures.dims import Axes
     from mtkit.architectures.keys import KeyRow
 
 WEIGHT, BIAS = ".weight", ".bias"
@@ -126,6 +127,18 @@ class Architecture(Record):
     zeros: tuple[str, ...] = ()
     adds_eos: bool = False
     config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
+
+    def filled(self, config: Config) -> Config:
+        """Return a config with what transformers takes where it is silent.
+
+        Raises:
+            FormatError: A field is not what it should be.
+        """
+        return config if self.defaults is None else config.with_defaults(self.defaults(config))
+
+    def sizes(self, metadata: Mapping[str, Any], vocab: int) -> Dims:
+        """Return the sizes that the metadata of a GGUF say; ``vocab`` is the number of tokens."""
+        return Dims.of(self.name, metadata, vocab, self.dims)
 
 
 def row(

@@ -224,8 +224,7 @@ EXPLANATIONS = {
     "tensors can be used where they lie.",
     "index-json": "An index is a JSON object with weight_map, the file of each tensor.",
     "index-path": "The files of an index lie beside it, so it names no folders.",
-    "index-file": "Every file that an index names is there and can be read; download what is "
-    "missing.",
+    "index-file": "Every file that an index names is there; download what is missing.",
     "index-tensor": "A tensor is in the file that the index names: files of two models are mixed.",
     "index-unlisted": "A tensor of a file is in the index; else it is never loaded.",
     "index-total": "total_size is the number of bytes of all tensors; some writers count those "

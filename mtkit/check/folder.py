@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from mtkit.architectures import of_class
+from mtkit.architectures import architecture_of
 from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import Config
 from mtkit.architectures.keys import keys_of
@@ -18,10 +18,10 @@ from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.check.report import MOST_OF_A_SURVEY
-from mtkit.checkpoints import model_folder, safetensors, sentence_pooling
+from mtkit.checkpoints import folder_files, safetensors, sentence_pooling
 from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
 from mtkit.conversion.model_vocabulary import SENTENCEPIECE
-from mtkit.conversion.whole_model import dims_of, prepare
+from mtkit.conversion.whole_model import prepare
 from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.values import DTYPES
 from mtkit.sources.locate import TOKENIZER, in_folder
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.keys import KeyRow
     from mtkit.architectures.matching import Fault
     from mtkit.checkpoints.folder_survey import Survey
-    from mtkit.gguf.writer import Key
 
 ARCHITECTURE = Rule("folder-architecture", "warning", CONVERSION, "architectures")
-FIELD = Rule("folder-field", "error", TRANSFORMERS, model_folder.CONFIG)
-SUPPORT = Rule("folder-support", "warning", CONVERSION, model_folder.CONFIG)
+FIELD = Rule("folder-field", "error", TRANSFORMERS, folder_files.CONFIG)
+SUPPORT = Rule("folder-support", "warning", CONVERSION, folder_files.CONFIG)
 TYPE = Rule("folder-type", "warning", CONVERSION, "dtype")
 MISSING = Rule("folder-tensor-missing", "error", TRANSFORMERS, "tensor")
 SHAPE = Rule("folder-tensor-shape", "error", TRANSFORMERS, "shape")
@@ -76,10 +76,10 @@ class Watched(Source):
 def is_model(path: str) -> bool:
     """Tell a folder of a model from one of tokenizers or of GGUF files."""
     names = os.listdir(path) if os.path.isdir(path) else []
-    has_weights = any(n.endswith(safetensors.SUFFIX) or model_folder.is_weights(n) for n in names)
+    has_weights = any(n.endswith(safetensors.SUFFIX) or folder_files.is_weights(n) for n in names)
     has_gguf = any(name.endswith(".gguf") for name in names)
-    is_described = model_folder.CONFIG in names and not has_gguf
-    return has_weights or model_folder.INDEX in names or is_described
+    is_described = folder_files.CONFIG in names and not has_gguf
+    return has_weights or folder_files.INDEX in names or is_described
 
 
 def tokenizers_of(path: str) -> list[str]:
@@ -90,25 +90,17 @@ def tokenizers_of(path: str) -> list[str]:
 
 def findings(survey: Survey) -> Iterator[Finding]:
     """Yield what is wrong with config.json and the tensors."""
-    source = os.path.join(survey.path, model_folder.CONFIG)
     if not survey.config:
         return  # told already
+    source = os.path.join(survey.path, folder_files.CONFIG)
     try:
-        named = model_folder.ModelFolder(survey.path, survey.config, {}).architecture
-        architecture = of_class(named)
-        if model_folder.quantization(survey.config) == model_folder.MXFP4:
-            architecture = replace(architecture, rows=architecture.packed)
+        architecture = architecture_of(survey.config)
     except MtkitError as error:
         yield Finding(ARCHITECTURE, error.field, error.what, None, error.hint, source)
         return
-    config = Config(survey.config, source)
-    try:
-        pooling = {SENTENCE_POOLING: sentence_pooling.of_folder(survey.path)}
-        config = Config({**survey.config, **pooling}, source)
-    except MtkitError as error:
-        yield _of_config(error)
-    keys: list[Key] = []
-    yield from _keys(architecture, config, keys)
+    config, errors = _config(survey, architecture, source)
+    rows, more = _sound(architecture.keys, config)
+    yield from {str(error): _of_config(error) for error in (*errors, *more)}.values()
     if any(finding.rule is QUANTIZED for finding in survey.findings) or not survey.files:
         return
     for name, stored in survey.tensors.items():
@@ -116,27 +108,37 @@ def findings(survey: Survey) -> Iterator[Finding]:
         if kind not in DTYPES and kind in safetensors.BITS:
             what = f"is of type {kind}, which mtkit does not convert"
             yield Finding(TYPE, f"tensor {quoted(name)}", what, source=stored.path)
-    yield from _tensors(survey, architecture, config, keys)
+    yield from _tensors(survey, replace(architecture, keys=rows), config)
 
 
-def _keys(architecture: Architecture, config: Config, keys: list[Key]) -> Iterator[Finding]:
-    """Ask every row of the architecture's metadata; keep the keys that come out."""
-    if architecture.defaults is not None:
-        try:
-            config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
-        except MtkitError as error:
-            yield _of_config(error)
-    said, sound = set(), []
-    for row in architecture.keys:
+def _config(
+    survey: Survey, architecture: Architecture, source: str
+) -> tuple[Config, list[MtkitError]]:
+    """Return a config with all that is said and taken beside it, and what is wrong with that."""
+    config, errors = Config(survey.config, source), []
+    try:
+        pooling = {SENTENCE_POOLING: sentence_pooling.of_folder(survey.path)}
+        config = Config({**survey.config, **pooling}, source)
+    except MtkitError as error:
+        errors.append(error)
+    try:
+        config = architecture.filled(config)
+    except MtkitError as error:
+        errors.append(error)
+    return config, errors
+
+
+def _sound(rows: Iterable[KeyRow], config: Config) -> tuple[tuple[KeyRow, ...], list[MtkitError]]:
+    """Return the rows of metadata that a config gives, and why the others are not given."""
+    sound, errors = [], []
+    for row in rows:
         try:
             row.value(config)
         except MtkitError as error:
-            if str(error) not in said:
-                said.add(str(error))
-                yield _of_config(error)
+            errors.append(error)
         else:
             sound.append(row)
-    keys += keys_of(architecture.name, tuple(sound), config)
+    return tuple(sound), errors
 
 
 def _of_config(error: MtkitError) -> Finding:
@@ -144,10 +146,8 @@ def _of_config(error: MtkitError) -> Finding:
     return Finding(rule, error.field, error.what, error.offset, error.hint, error.source)
 
 
-def _tensors(
-    survey: Survey, architecture: Architecture, config: Config, keys: Collection[Key]
-) -> Iterator[Finding]:
-    source = os.path.join(survey.path, model_folder.CONFIG)
+def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iterator[Finding]:
+    source = os.path.join(survey.path, folder_files.CONFIG)
     skips = architecture.skips
     try:
         shapes = {
@@ -155,7 +155,9 @@ def _tensors(
             for name, one in survey.tensors.items()
             if skips is None or not skips(name, config)
         }
-        dims = dims_of(architecture, keys, config.count("vocab_size"))
+        keys = keys_of(architecture.name, architecture.keys, config)
+        vocab = config.count("vocab_size")
+        dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         matched = match_folder(architecture, dims, shapes)
     except MtkitError as error:
         # Tensors of files that are missing are missed here, too: those files were told of.
@@ -222,7 +224,7 @@ def of_tokenizer(survey: Survey, ids: int | None) -> Iterator[Finding]:
     """
     wanted = survey.config.get("vocab_size")
     if type(wanted) is int and ids is not None and ids > wanted:
-        source = os.path.join(survey.path, model_folder.CONFIG)
+        source = os.path.join(survey.path, folder_files.CONFIG)
         what = f"is {wanted}, the tokenizer has {ids} ids"
         yield Finding(VOCABULARY, VOCABULARY.field, what, source=source)
     if not tokenizers_of(survey.path):
@@ -251,7 +253,7 @@ def left_out(survey: Survey, seen: Collection[str]) -> Iterator[tuple[str, str]]
     """
     if survey.tensors:
         yield "tensor data", "mtkit reads that of a GGUF alone"
-    known = {*seen, *survey.files, model_folder.CONFIG, model_folder.INDEX}
+    known = {*seen, *survey.files, folder_files.CONFIG, folder_files.INDEX}
     known.update(finding.field for finding in survey.findings)  # told of by name
     names = [name for name in sorted(os.listdir(survey.path)) if name not in known]
     groups: dict[str, list[str]] = {}

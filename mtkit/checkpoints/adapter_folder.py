@@ -11,7 +11,7 @@ import os
 
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
-from mtkit.checkpoints.model_folder import read_json, tensors_of
+from mtkit.checkpoints.folder_files import pickled, read_json, tensors_of
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -102,9 +102,8 @@ def read(path: str) -> AdapterFolder:
     weights = os.path.join(path, WEIGHTS)
     if not os.path.isfile(weights):
         if os.path.isfile(os.path.join(path, _PICKLE)):
-            what = f"{_PICKLE} is a pickle, which runs code when it is loaded"
             hint = "in Python: peft.PeftModel.from_pretrained(…).save_pretrained(NEW)"
-            raise UnsupportedError(what, source=path, hint=hint)
+            raise UnsupportedError(pickled(_PICKLE), source=path, hint=hint)
         raise UsageError(f"has no {WEIGHTS}", source=path)
     pairs = _pairs(weights)
     return AdapterFolder(path, config, pairs, _alpha(config, pairs, source))

@@ -1,7 +1,7 @@
-"""All that a model folder has and lacks: read tolerantly, for those who look at it.
+"""All that a model folder has and lacks: every fault is a finding, and what is sound is read.
 
-``model_folder`` reads what is converted, and ends at the first fault; here every fault is a
-finding, and what is sound beside it is read all the same.
+``model_folder`` is the strict reading, which ends at the first fault that conversion cannot live
+with.
 """
 
 from __future__ import annotations
@@ -9,38 +9,53 @@ from __future__ import annotations
 import os
 import re
 
+from mtkit.architectures.config import MXFP4, class_of, quantization
 from mtkit.base.binary import Source
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
 from mtkit.checkpoints import safetensors, safetensors_index
-from mtkit.checkpoints.model_folder import (
+from mtkit.checkpoints.folder_files import (
     CONFIG,
     INDEX,
-    MXFP4,
     PICKLES,
     WEIGHTS,
     Stored,
-    class_of,
-    quantization,
+    pickled,
     read_json,
-    refuse_quantized,
+    stored_in,
 )
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header
+    from mtkit.checkpoints.safetensors_index import Index
 
 TRANSFORMERS, CONVERSION = "transformers", "mtkit convert"
 CONFIG_JSON = Rule("folder-config", "error", TRANSFORMERS, CONFIG)
-NO_WEIGHTS = Rule("folder-weights", "note", TRANSFORMERS, "weights")
-PICKLE = Rule("folder-pickle", "warning", CONVERSION, "weights")
-QUANTIZED = Rule("folder-quantized", "warning", CONVERSION, "quantization_config")
-SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights")
+NO_WEIGHTS = Rule(
+    "folder-weights", "note", TRANSFORMERS, "weights", advice=f"looked for {WEIGHTS} and {INDEX}"
+)
+PICKLE = Rule(
+    "folder-pickle",
+    "warning",
+    CONVERSION,
+    "weights",
+    advice="in Python: transformers.AutoModel.from_pretrained(FOLDER).save_pretrained(NEW) writes"
+    f" {WEIGHTS}",
+)
+QUANTIZED = Rule(
+    "folder-quantized",
+    "warning",
+    CONVERSION,
+    "quantization_config",
+    advice="take the model that was quantized, in BF16 or F16",
+)
+SHARD = Rule("folder-shard", "error", TRANSFORMERS, "weights", advice="download the folder again")
 TENSOR_TWICE = Rule("folder-tensor-twice", "error", TRANSFORMERS, "tensor")
 UNUSED = Rule("folder-unused", "note", TRANSFORMERS, "weights")
 RULES = (CONFIG_JSON, NO_WEIGHTS, PICKLE, QUANTIZED, SHARD, TENSOR_TWICE, UNUSED)
@@ -98,19 +113,21 @@ def survey(path: str, packed: Collection[str] = ()) -> Survey:
     found = Findings(strict=False)
     config = _config(path, packed, found)
     names = sorted(os.listdir(path))
+    index = _index(os.path.join(path, INDEX), found) if INDEX in names else None
+    headers: dict[str, Header | None] = dict(index.files) if index else {}
+    if not headers:
+        for name in _without_index(path, names, found):
+            headers[name] = _header(os.path.join(path, name), found)
     files: dict[str, int | None] = {}
-    missing: dict[str, str] = {}
-    weight_map: Mapping[str, str] = {}
-    if INDEX in names:
-        weight_map = _index(os.path.join(path, INDEX), files, found)
-    if not files:
-        files.update(dict.fromkeys(_without_index(path, names, found)))
     tensors: dict[str, Stored] = {}
-    for name in sorted(files):
+    for name, header in sorted(headers.items()):
         is_there = name == os.path.basename(name) and name in names
-        header = _header(path, name, files, tensors, found) if is_there else None
-        if header is None:
-            missing.update((tensor, name) for tensor, file in weight_map.items() if file == name)
+        source = Source.open(os.path.join(path, name)) if is_there else None
+        files[name] = None if source is None else len(source.data)
+        if source is not None and header is not None:
+            _keep(stored_in(source, header), tensors, found)
+    weight_map = index.weight_map if index else {}
+    missing = {tensor: name for tensor, name in weight_map.items() if headers.get(name) is None}
     _beside(path, names, files, found)
     return Survey(path, config, tensors, files, missing, tuple(found.found))
 
@@ -125,27 +142,23 @@ def _config(path: str, packed: Collection[str], found: Findings) -> Mapping[str,
     except FormatError as error:
         found.add(Finding(CONFIG_JSON, CONFIG, error.what, source=source))
         return {}
-    if quantization(config) == MXFP4 and class_of(config) in packed:
-        return config
-    try:
-        refuse_quantized(config, source)
-    except UnsupportedError as error:
-        found.add(Finding(QUANTIZED, error.field, error.what, None, error.hint, source))
+    method = quantization(config)
+    if method and not (method == MXFP4 and class_of(config) in packed):
+        what = f"the weights are quantized ({shown(method)})"
+        found.add(Finding(QUANTIZED, QUANTIZED.field, what, source=source))
     return config
 
 
-def _index(path: str, files: dict[str, int | None], found: Findings) -> Mapping[str, str]:
-    """Keep the files that the index names, and what is wrong with it."""
+def _index(path: str, found: Findings) -> Index | None:
+    """Read the index and the headers of its files; keep what is wrong with them."""
     try:
         index = safetensors_index.read(Source.open(path), strict=False)
     except BrokenRule as error:
         found.add(replace(error.finding, source=path))
-        return {}
+        return None
     for finding in index.findings:
-        if not finding.source:  # those of its files are found as they are read
-            found.add(replace(finding, source=path))
-    files.update(dict.fromkeys(index.files))
-    return index.weight_map
+        found.add(replace(finding, source=finding.source or path))
+    return index
 
 
 def _without_index(path: str, names: list[str], found: Findings) -> Iterator[str]:
@@ -166,45 +179,34 @@ def _without_index(path: str, names: list[str], found: Findings) -> Iterator[str
                 found.add(Finding(SHARD, SHARD.field, f"{shown(name)} is missing", source=path))
 
 
-def _header(
-    path: str,
-    name: str,
-    files: dict[str, int | None],
-    tensors: dict[str, Stored],
-    found: Findings,
-) -> Header | None:
-    """Read the header of a file and keep its tensors."""
-    full = os.path.join(path, name)
-    source = Source.open(full)
-    files[name] = len(source.data)
+def _header(path: str, found: Findings) -> Header | None:
+    """Read the header of a file; keep what is wrong with it."""
     try:
-        header = safetensors.read(source, strict=False)
+        header = safetensors.read(Source.open(path), strict=False)
     except BrokenRule as error:
-        found.add(replace(error.finding, source=full))
+        found.add(replace(error.finding, source=path))
         return None
     for finding in header.findings:
-        found.add(replace(finding, source=full))
-    data = memoryview(source.data)
-    for weight in header.weights:
-        if weight.name in tensors:
-            what = f"is in {shown(os.path.basename(tensors[weight.name].path))} as well"
-            found.add(Finding(TENSOR_TWICE, f"tensor {quoted(weight.name)}", what, source=full))
-            continue
-        start = header.n_bytes + weight.offset
-        tensors[weight.name] = Stored(weight, data[start : start + weight.n_bytes], full)
+        found.add(replace(finding, source=path))
     return header
+
+
+def _keep(more: Iterable[Stored], tensors: dict[str, Stored], found: Findings) -> None:
+    """Keep the tensors of a file but for those that another file has, too."""
+    for one in more:
+        name = one.weight.name
+        if name in tensors:
+            what = f"is in {shown(os.path.basename(tensors[name].path))} as well"
+            found.add(Finding(TENSOR_TWICE, f"tensor {quoted(name)}", what, source=one.path))
+        else:
+            tensors[name] = one
 
 
 def _beside(path: str, names: list[str], files: Mapping[str, object], found: Findings) -> None:
     """Say what of the weights is not read: pickles, safetensors that nothing names."""
     pickles = [name for name in PICKLES if name in names]
     if not files and pickles:
-        what = f"{pickles[0]} is a pickle, which runs code when it is loaded"
-        advice = (
-            "transformers.AutoModel.from_pretrained(FOLDER).save_pretrained(NEW) writes "
-            "model.safetensors"
-        )
-        found.add(Finding(PICKLE, PICKLE.field, what, None, advice, path))
+        found.add(Finding(PICKLE, PICKLE.field, pickled(pickles[0]), source=path))
     elif not files:
         what = "there are none: the folder has a tokenizer at most"
         found.add(Finding(NO_WEIGHTS, NO_WEIGHTS.field, what, source=path))

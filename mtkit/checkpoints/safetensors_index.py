@@ -16,7 +16,7 @@ from mtkit.base.escape import is_utf8, quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Findings, Rule
 from mtkit.checkpoints import safetensors
-from mtkit.errors import FormatError, UsageError, counted
+from mtkit.errors import UsageError, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SUFFIX = ".safetensors.index.json"
 TRANSFORMERS = "transformers"
 INDEX = Rule("index-json", "error", TRANSFORMERS, "weight_map")
 PATH = Rule("index-path", "error", TRANSFORMERS, "weight_map")
-FILE = Rule("index-file", "error", TRANSFORMERS, "weight_map")
+FILE = Rule("index-file", "error", TRANSFORMERS, "weight_map", advice="download the folder again")
 TENSOR = Rule("index-tensor", "error", TRANSFORMERS, "weight_map")
 UNLISTED = Rule("index-unlisted", "warning", TRANSFORMERS, "weight_map")
 TOTAL = Rule("index-total", "note", TRANSFORMERS, "metadata.total_size")
@@ -90,11 +90,8 @@ def read(source: Source, *, strict: bool = True) -> Index:
         sizes[name] = len(shard.data)
         try:
             header = safetensors.read(shard, strict=strict)
-        except FormatError as error:
-            if strict:
-                raise error.located(path) from None
-            what = f"{shown(name)} is damaged: {error.field} {error.what}"
-            found.add(Finding(FILE, FILE.field, what))
+        except BrokenRule as error:
+            found.add(replace(error.finding, source=path))
             continue
         files[name] = header
         for finding in header.findings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
-from mtkit.checkpoints.model_folder import read_json
+from mtkit.checkpoints.folder_files import read_json
 from mtkit.errors import FormatError
 
 TYPE_CHECKING = False

@@ -10,18 +10,17 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import of_class
+from mtkit.architectures import described
 from mtkit.architectures.changes import Transposed
-from mtkit.architectures.config import Config
 from mtkit.architectures.naming import of_names
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
-from mtkit.checkpoints import adapter_folder, model_folder
+from mtkit.checkpoints import adapter_folder, folder_files
 from mtkit.conversion import model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import FILE_TYPES, TYPES
 from mtkit.conversion.targets import make_folder
-from mtkit.conversion.whole_model import dims_of, target_of
+from mtkit.conversion.whole_model import target_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.values import DTYPES, F16, F32, decoded, stored
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.matching import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.types import TensorType
 
 
@@ -132,14 +131,12 @@ def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPl
     """
     folder = adapter_folder.read(path)
     base = _base(folder, base)
-    source = os.path.join(base, model_folder.CONFIG)
-    config = Config(model_folder.read_json(source), source)
+    source = os.path.join(base, folder_files.CONFIG)
+    architecture, config = described(folder_files.read_json(source), source)
     try:
-        architecture = of_class(_class(config))
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
         keys = model_keys.of_model(architecture, config, FILE_TYPES["f32"])
-        dims = dims_of(architecture, keys, config.count("vocab_size"))
+        vocab = config.count("vocab_size")
+        dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         is_tied = config.flag("tie_word_embeddings") is True
     except MtkitError as error:
         raise error.located(source) from None
@@ -170,13 +167,6 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
         raise UsageError("is no folder, nor in the hub's local cache", source=given)
     what = f"its base model {quoted(name)} is no folder, nor in the hub's local cache"
     raise UsageError(what, source=folder.path, hint="--base names a folder with its config.json")
-
-
-def _class(config: Config) -> str:
-    named = config.get("architectures")
-    if isinstance(named, list) and named and isinstance(named[0], str):
-        return named[0]
-    raise FormatError("names no architecture", field="architectures")
 
 
 # -- tensors

@@ -7,10 +7,10 @@ at headers alone looks at it as at any other.
 from __future__ import annotations
 
 from mtkit.architectures import packed_classes
+from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints.folder_survey import survey
-from mtkit.checkpoints.model_folder import class_of
 from mtkit.conversion.whole_model import plan_of, prepare
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES

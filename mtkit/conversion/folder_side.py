@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.matching import Match
     from mtkit.base.binary import Buffer
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.writer import NewTensor
 
 _BY_NAME = {kind.name: kind for kind in TYPES.values()}

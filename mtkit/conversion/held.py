@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.dims import Dims
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.file import Metadata
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.architectures.changes import Change, Shape
     from mtkit.architectures.matching import Match
     from mtkit.base.binary import Buffer
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.types import TensorType
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16, "q8_0": Q8_0}

@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 from math import prod
 
-from mtkit.architectures import architectures, of_class
+from mtkit.architectures import described, packed_classes
 from mtkit.architectures.common_keys import SENTENCE_POOLING
-from mtkit.architectures.config import Config
-from mtkit.architectures.dims import Dims
-from mtkit.architectures.keys import TOKENIZER
+from mtkit.architectures.config import MXFP4, quantization
 from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
-from mtkit.checkpoints import model_folder, sentence_pooling
+from mtkit.checkpoints import folder_files, model_folder, sentence_pooling
 from mtkit.conversion import held, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import (
@@ -44,8 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.config import Config
+    from mtkit.architectures.dims import Dims
     from mtkit.architectures.matching import Match
-    from mtkit.checkpoints.model_folder import ModelFolder, Stored
+    from mtkit.checkpoints.folder_files import Stored
+    from mtkit.checkpoints.model_folder import ModelFolder
     from mtkit.conversion.model_vocabulary import ModelVocabulary
     from mtkit.formats.contract import WriteOptions
 
@@ -93,17 +94,11 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit does not convert such a model.
     """
-    folder = model_folder.read(path, [key for key, one in architectures().items() if one.packed])
-    source = os.path.join(path, model_folder.CONFIG)
+    folder = model_folder.read(path, packed_classes())
+    source = os.path.join(path, folder_files.CONFIG)
+    pooling = sentence_pooling.of_folder(path)
+    architecture, config = described({**folder.config, SENTENCE_POOLING: pooling}, source)
     try:
-        architecture = of_class(folder.architecture)
-        is_packed = model_folder.quantization(folder.config) == model_folder.MXFP4
-        if is_packed:
-            architecture = replace(architecture, rows=architecture.packed)
-        pooling = sentence_pooling.of_folder(path)
-        config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
         shapes = {
             name: one.weight.shape
             for name, one in folder.tensors.items()
@@ -113,10 +108,11 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             kind = usual_type(
                 (one.weight.type, one.weight.shape) for one in folder.tensors.values()
             )
+        is_packed = quantization(folder.config) == MXFP4
         types = PACKED_FILE_TYPES if is_packed else FILE_TYPES
         keys = tuple(model_keys.of_model(architecture, config, types[kind]))
         vocab = config.count("vocab_size")
-        dims = dims_of(architecture, keys, vocab)
+        dims = architecture.sizes({key.name: key.value for key in keys}, vocab)
         matches = tuple(of_folder(architecture, dims, shapes))
         # Sizes are those of tensors that are there: what is computed from them is not too large.
         generated = tuple(_generated(architecture, config, dims))
@@ -254,17 +250,6 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         return os.path.join(target, name)
     return target
-
-
-def dims_of(architecture: Architecture, keys: Collection[Key], vocab: int) -> Dims:
-    """Return the sizes of a model."""
-    start = f"{architecture.name}."
-    found = {
-        key.name.removeprefix(start): key.value
-        for key in keys
-        if key.name.startswith((start, TOKENIZER))
-    }
-    return Dims({**found, "vocab": vocab}, architecture.dims)
 
 
 def _refuse_types(tensors: Iterable[Stored], known: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from support import FIXTURES, shared
 
 from mtkit.check import check, folder
 from mtkit.checkpoints import folder_survey
-from mtkit.checkpoints.model_folder import CONFIG, INDEX, WEIGHTS
+from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
 from mtkit.conversion.whole_model import convert_model, prepare
 from mtkit.errors import MtkitError
 

@@ -13,7 +13,7 @@ from screens import check_screens
 from support import one_line
 
 from mtkit.checkpoints import model_folder
-from mtkit.checkpoints.model_folder import CONFIG, WEIGHTS
+from mtkit.checkpoints.folder_files import CONFIG, WEIGHTS
 from mtkit.conversion.folder_side import folder_side
 from mtkit.conversion.whole_model import convert_model
 from mtkit.gguf import open_gguf

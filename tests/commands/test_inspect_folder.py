@@ -10,7 +10,7 @@ from model_folders import write_folder
 from screens import check_screens, screen
 from support import one_line
 
-from mtkit.checkpoints.model_folder import WEIGHTS
+from mtkit.checkpoints.folder_files import WEIGHTS
 from mtkit.conversion.folder_report import folder_report
 from mtkit.conversion.whole_model import convert_model
 from mtkit.inspection.document import gguf_document

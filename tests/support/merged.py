@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtkit.checkpoints import adapter_folder, model_folder
+from mtkit.checkpoints import adapter_folder, folder_files, model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.gguf.values import decoded
 from mtkit.llm.forward.decoder import Decoder
@@ -71,5 +71,5 @@ def merge(target: Path, base: Path, adapter: Path) -> Path:
         weights.append(NewWeight(name, "F32", one.weight.shape, len(data), pieces))
     ignored = shutil.ignore_patterns("*.safetensors*", "*.gguf")
     shutil.copytree(base, target, ignore=ignored)
-    (target / model_folder.WEIGHTS).write_bytes(b"".join(chunks(weights)))
+    (target / folder_files.WEIGHTS).write_bytes(b"".join(chunks(weights)))
     return target

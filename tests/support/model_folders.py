@@ -11,14 +11,12 @@ import numpy as np
 from support import FIXTURES
 
 import mtkit
-from mtkit.architectures import of_class
-from mtkit.architectures.config import Config
+from mtkit.architectures import described, of_class
 from mtkit.architectures.keys import keys_of
 from mtkit.architectures.matching import every_match
 from mtkit.architectures.table import EXPERT
-from mtkit.checkpoints.model_folder import CONFIG, INDEX, WEIGHTS
+from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
-from mtkit.conversion.whole_model import dims_of
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.values import stored
 
@@ -58,12 +56,10 @@ TYPES = {one.name: one for one in TENSOR_TYPES.values()}
 
 def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weight",)) -> Shapes:
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
-    architecture = of_class(config["architectures"][0])
-    known = Config(config)
-    if architecture.defaults is not None:
-        known = known.with_defaults(architecture.defaults(known))
-    keys = list(keys_of(architecture.name, architecture.keys, known))
-    dims = dims_of(architecture, keys, known.count("vocab_size"))
+    architecture, known = described(config, CONFIG)
+    keys = keys_of(architecture.name, architecture.keys, known)
+    metadata = {key.name: key.value for key in keys}
+    dims = architecture.sizes(metadata, known.count("vocab_size"))
     held = {
         one.folder.replace("{i}", str(layer)): dims.shape(one.axes)
         for one in architecture.held

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mtkit.architectures.config import Config
+from mtkit.architectures.config import Config, class_named
 from mtkit.base.escape import quoted
-from mtkit.checkpoints.model_folder import CONFIG
+from mtkit.checkpoints.folder_files import CONFIG
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.llm.forward.activations import gelu, looked_up_gelu, silu
 from mtkit.llm.forward.families import family_of, window
@@ -51,7 +51,7 @@ class Decoder:
         """
         source = os.path.join(folder.path, CONFIG)
         try:
-            self.family = family = family_of(folder.architecture)
+            self.family = family = family_of(class_named(folder.config))
         except MtkitError as error:
             raise error.located(source) from None
         self.config = config = Config(folder.config, source).with_defaults(family.defaults)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.types import TensorType
 
 

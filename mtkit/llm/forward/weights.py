@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from mtkit.checkpoints.model_folder import Stored
+    from mtkit.checkpoints.folder_files import Stored
 
 _BLOCK = 1 << 21
 """Values in memory at once, 8 MB of float32; rounding them takes a few times that."""

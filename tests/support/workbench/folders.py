@@ -17,7 +17,7 @@ from mtkit.architectures import architectures
 from mtkit.base.record import Record
 from mtkit.check import check
 from mtkit.check.folder import is_model
-from mtkit.checkpoints import folder_survey, model_folder
+from mtkit.checkpoints import folder_files, folder_survey, model_folder
 from mtkit.commands.inspect import folder
 from mtkit.conversion import model_keys
 from mtkit.conversion.folder_report import folder_report
@@ -70,7 +70,7 @@ def mutant(rng: Random) -> tuple[str, Mutant]:
     """Change config.json, mostly; or the index, a header, or bytes of any file."""
     whole = rng.choice(_wholes())
     names = sorted(path.name for path in whole.iterdir())
-    name = model_folder.CONFIG if rng.random() < 0.6 else rng.choice(names)
+    name = folder_files.CONFIG if rng.random() < 0.6 else rng.choice(names)
     data = (whole / name).read_bytes()
     if name.endswith(".json"):
         level = rng.choice((json_level.mutate, json_level.mutate, byte_level.mutate))
