@@ -100,22 +100,24 @@ def of_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape
         FormatError: A tensor is missing, has another shape, or belongs to none of the rows.
     """
     found = match_folder(architecture, dims, shapes)
-    for fault in found.faults:
-        raise _error(fault, architecture, "config.json says")
+    refuse_faults(found, architecture, "config.json says")
     place = {name: number for number, name in enumerate(shapes)}
     return sorted(found.matches, key=lambda one: max(place[name] for name in one.folder))
 
 
-def of_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> list[Match]:
-    """Return where the tensors of a GGUF come from, in the order of the rows.
+def refuse_faults(found: Matched, architecture: Architecture, said: str) -> None:
+    """Refuse a model that is not whole.
+
+    Args:
+        found: Its tensors.
+        architecture: Of the model.
+        said: Who says the shapes that they should have, with the verb.
 
     Raises:
         FormatError: A tensor is missing, has another shape, or belongs to none of the rows.
     """
-    found = match_gguf(architecture, dims, shapes)
     for fault in found.faults:
-        raise _error(fault, architecture, "the metadata say")
-    return list(found.matches)
+        raise _error(fault, architecture, said)
 
 
 def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:

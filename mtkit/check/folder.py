@@ -17,7 +17,7 @@ from mtkit.base.binary import Source, map_file
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
-from mtkit.check.report import MOST_OF_A_SURVEY
+from mtkit.check.tensor_faults import faults_found
 from mtkit.checkpoints import folder_files, safetensors, sentence_pooling
 from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
 from mtkit.conversion.model_vocabulary import SENTENCEPIECE
@@ -28,7 +28,7 @@ from mtkit.sources.locate import TOKENIZER, in_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.keys import KeyRow
@@ -183,36 +183,6 @@ def _is_told(fault: Fault, survey: Survey) -> bool:
 def _place(survey: Survey, name: str) -> str:
     stored = survey.tensors.get(name)
     return stored.path if stored else survey.path
-
-
-def faults_found(
-    faults: Iterable[Fault],
-    made: Callable[[Rule, str, str], Finding],
-    rules: tuple[Rule, Rule, Rule],
-    texts: tuple[str, str, str],
-) -> Iterator[Finding]:
-    """Yield a finding for each tensor of faults, of each kind the first places and their number.
-
-    Args:
-        faults: Of one model.
-        made: Makes a finding of a rule, a tensor's name and what is wrong with it.
-        rules: About missing tensors, shapes, unknown tensors.
-        texts: What is said of a missing tensor; who says another shape; of an unknown tensor.
-    """
-    counts = [0, 0, 0]
-    for fault in faults:
-        kind = ("missing", "shape", "unknown").index(fault.kind)
-        what = texts[kind]
-        if fault.kind == "shape":
-            what = f"has the shape {list(fault.shape)}, {what} {list(fault.wanted)}"
-        for name in fault.names:
-            counts[kind] += 1
-            if counts[kind] <= MOST_OF_A_SURVEY:
-                yield made(rules[kind], name, what)
-    for rule, count in zip(rules, counts, strict=True):
-        if count > MOST_OF_A_SURVEY:
-            what = f"and {count - MOST_OF_A_SURVEY} more places like these"
-            yield Finding(rule, rule.field, what)
 
 
 def of_tokenizer(survey: Survey, ids: int | None) -> Iterator[Finding]:

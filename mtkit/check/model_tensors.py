@@ -7,22 +7,19 @@ Source: llama.cpp, llama-model.cpp (``load_tensors``), by way of ``architectures
 
 from __future__ import annotations
 
-from mtkit.architectures import of_name
-from mtkit.architectures.dims import Dims
-from mtkit.architectures.matching import match_gguf
+from mtkit.architectures.recognition import recognized
 from mtkit.base.escape import quoted
 from mtkit.base.rules import Finding, Rule
-from mtkit.check.folder import faults_found
-from mtkit.check.loader import ARCHITECTURE, EMBEDDING
-from mtkit.conversion.to_folder import sizes
-from mtkit.errors import FormatError
+from mtkit.check.loader import EMBEDDING
+from mtkit.check.tensor_faults import faults_found
+from mtkit.errors import MtkitError
 from mtkit.gguf.rules import LLAMA_CPP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtkit.architectures.matching import Fault, Matched
+    from mtkit.architectures.matching import Fault
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
 
@@ -40,25 +37,13 @@ def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tu
         file: Its metadata.
         tensors: Of all files of a set.
     """
-    name = file.metadata.get(ARCHITECTURE)
-    known = of_name(name) if isinstance(name, str) else []
-    if not known:
-        if isinstance(name, str):
-            yield PART, f"mtkit has no table of {name!r}"
-        return
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in tensors}
-    keys = sizes(file.metadata, str(name), shapes)
-    matched: list[Matched] = []
-    why = ""
-    for architecture in known:
-        try:
-            matched.append(match_gguf(architecture, Dims(keys, architecture.dims), shapes))
-        except FormatError as error:
-            why = why or f"{name}.{error.field} {error.what}"
-    if not matched:
-        yield PART, why
+    try:
+        found = recognized(file.metadata, shapes)
+    except MtkitError as error:
+        yield PART, str(error)
         return
-    best = min(matched, key=lambda one: sum(len(fault.names) for fault in one.faults))
+    name = found.architecture.name
     places = {tensor.name: tensor for tensor in tensors}
 
     def made(rule: Rule, name: str, what: str) -> Finding:
@@ -67,7 +52,7 @@ def findings(file: GgufFile, tensors: Sequence[Tensor]) -> Iterator[Finding | tu
         return Finding(rule, f"tensor {quoted(name)}", what, offset)
 
     yield from faults_found(
-        (fault for fault in best.faults if not _is_told(fault)),
+        (fault for fault in found.matched.faults if not _is_told(fault)),
         made,
         (MISSING, SHAPE, UNKNOWN),
         (

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from math import prod
 
-from mtkit.architectures import of_name
-from mtkit.architectures.dims import Dims
-from mtkit.architectures.keys import TOKENIZER
-from mtkit.architectures.matching import of_gguf
+from mtkit.architectures.matching import refuse_faults
+from mtkit.architectures.recognition import recognized
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion import held
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
-from mtkit.errors import FormatError, MtkitError, UnsupportedError
-from mtkit.gguf.arrays import GgufArray
-from mtkit.gguf.types import STRING
+from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.values import BF16, F32, decoded, stored
 
 TYPE_CHECKING = False
@@ -27,12 +23,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.dims import Dims
     from mtkit.architectures.matching import Match
-    from mtkit.gguf.file import GgufFile, Metadata
+    from mtkit.gguf.file import GgufFile
     from mtkit.gguf.types import TensorType
 
-TOKENS = "tokenizer.ggml.tokens"
-EMBEDDING = "token_embd.weight"
 _MOST_BYTES = 1 << 24
 """Of a tensor that is looked at before it is written: a file of F32 has large ones, too."""
 _DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
@@ -67,46 +62,15 @@ def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
         UnsupportedError: mtkit does not convert such a model.
         FormatError: Metadata and tensors contradict each other.
     """
-    name = str(file.metadata.get("general.architecture", ""))
-    known = of_name(name)
-    if not known:
-        what = f"{name!r} is an architecture that mtkit does not convert"
-        raise UnsupportedError(what, source=file.name, field="general.architecture")
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
-    keys = sizes(file.metadata, name, shapes)
-    error: MtkitError | None = None
-    for architecture in known:
-        dims = Dims(keys, architecture.dims)
-        try:
-            if architecture.told is not None and not architecture.told(dims):
-                continue
-            matches = tuple(of_gguf(architecture, dims, shapes))
-        except FormatError as found:
-            error = error or found
-        else:
-            return FolderPlan(file, architecture, dims, matches, _kind(file, kind))
-    assert error is not None
-    raise error.located(file.name)
-
-
-def sizes(
-    metadata: Metadata, architecture: str, shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, Any]:
-    """Return the metadata of a model without the architecture's name in front, and its tokens."""
-    start = f"{architecture}."
-    found = {
-        name.removeprefix(start): _list(value) if isinstance(value, GgufArray) else value
-        for name, value in metadata.items()
-        if name.startswith(start)
-        or (name.startswith(TOKENIZER) and not isinstance(value, GgufArray))
-    }
-    tokens = metadata.get(TOKENS)
-    table = shapes.get(EMBEDDING, (0,))
-    return {**found, "vocab": len(tokens) if isinstance(tokens, GgufArray) else table[0]}
-
-
-def _list(array: GgufArray) -> list[Any]:
-    return list(array if array.element is STRING else array.numbers())
+    try:
+        found = recognized(file.metadata, shapes)
+        refuse_faults(found.matched, found.architecture, "the metadata say")
+    except MtkitError as error:
+        raise error.located(file.name) from None
+    return FolderPlan(
+        file, found.architecture, found.dims, found.matched.matches, _kind(file, kind)
+    )
 
 
 def _kind(file: GgufFile, kind: str) -> str:

@@ -1,0 +1,86 @@
+"""Which architecture a GGUF is of, where several are called by its name."""
+
+from __future__ import annotations
+
+from mtkit.architectures import of_name
+from mtkit.architectures.matching import match_gguf
+from mtkit.base.escape import quoted
+from mtkit.base.record import Record
+from mtkit.errors import FormatError, UnsupportedError
+from mtkit.gguf.arrays import GgufArray
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtkit.architectures import Architecture
+    from mtkit.architectures.changes import Shape
+    from mtkit.architectures.dims import Dims
+    from mtkit.architectures.matching import Matched
+    from mtkit.gguf.file import Metadata
+
+ARCHITECTURE = "general.architecture"
+TOKENS = "tokenizer.ggml.tokens"
+EMBEDDING = "token_embd.weight"
+
+
+class Recognized(Record):
+    """A GGUF as one of an architecture.
+
+    Attributes:
+        architecture: The one with the fewest faults.
+        dims: Sizes of the model.
+        matched: Which tensors belong to which rows, and what is wrong.
+    """
+
+    architecture: Architecture
+    dims: Dims
+    matched: Matched
+
+
+def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
+    """Return the architecture of a GGUF: of those of its name the one with the fewest faults.
+
+    One whose metadata are not of its class is left out; one that tells its class by them comes
+    before those that do not.
+
+    Args:
+        metadata: Of the GGUF.
+        shapes: Name of a tensor -> its shape, slowest axis first.
+
+    Raises:
+        UnsupportedError: mtkit knows no such architecture.
+        FormatError: The metadata do not say the sizes.
+    """
+    name = metadata.get(ARCHITECTURE)
+    known = of_name(name) if isinstance(name, str) else []
+    if not known:
+        what = f"{quoted(str(name or ''))} is an architecture that mtkit does not convert"
+        raise UnsupportedError(what, field=ARCHITECTURE)
+    vocab = _vocab(metadata, shapes)
+    found: list[Recognized] = []
+    errors: list[FormatError] = []
+    for one in known:
+        dims = one.sizes(metadata, vocab)
+        try:
+            if one.told is None or one.told(dims):
+                found.append(Recognized(one, dims, match_gguf(one, dims, shapes)))
+        except FormatError as error:
+            errors.append(error)
+    if found:
+        return min(found, key=_faults)
+    if errors:
+        raise errors[0]
+    raise UnsupportedError(f"is none of the {name} models that mtkit knows", field=ARCHITECTURE)
+
+
+def _faults(one: Recognized) -> tuple[int, bool]:
+    count = sum(len(fault.names) for fault in one.matched.faults)
+    return count, one.architecture.told is None
+
+
+def _vocab(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:
+    """Return the number of tokens; without a tokenizer, of rows of the embedding."""
+    tokens = metadata.get(TOKENS)
+    table = shapes.get(EMBEDDING) or (0,)
+    return len(tokens) if isinstance(tokens, GgufArray) else table[0]
