@@ -7,6 +7,7 @@ from mtkit.base.escape import shown
 from mtkit.base.record import Record
 from mtkit.checkpoints import safetensors
 from mtkit.errors import FormatError, MtkitError
+from mtkit.gguf.values import decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class Stored(Record):
     weight: Weight
     data: memoryview
     path: str
+
+    def floats(self) -> Any:
+        """Return it as an array of float32."""
+        import numpy as np
+
+        raw = np.frombuffer(self.data, np.uint8)
+        return decoded(raw, self.weight.type).reshape(self.weight.shape)
 
 
 def is_weights(name: str) -> bool:

@@ -85,6 +85,7 @@ def _side(name: str, both: str) -> Side:
     from mtkit.errors import UsageError
     from mtkit.formats import is_tokenizer
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.draft import refuse_part
     from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.sides import side_of
 
@@ -98,10 +99,7 @@ def _side(name: str, both: str) -> Side:
         hint = f"tokenizers of any format: mtkit compare {both}"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
     file = open_gguf(source)
-    count = file.metadata.get("split.count")
-    if type(count) is int and count > 1:
-        hint = "mtkit merge joins them first"
-        raise UsageError("is one of several files", source=file.name, hint=hint)
+    refuse_part(file)
     return side_of(file)
 
 
@@ -109,17 +107,13 @@ def _progress(side: Side) -> Callable[[int], object]:
     """Return what is told the elements of each tensor that was compared."""
     from math import prod
 
+    from mtkit.base.counted import Counted
     from mtkit.commands.progress import Progress
 
-    line, part = Progress("comparing"), [0]
+    line = Progress("comparing")
     total = sum(prod(one.shape) for one in side.tensors.values()) or 1
     line.show(0.0)
-
-    def done(elements: int) -> None:
-        part[0] += elements
-        line.show(part[0] / total)
-
-    return done
+    return Counted(lambda done, total: line.show(done / total), total)
 
 
 def _errors(change: TensorChange) -> Sequence[object]:

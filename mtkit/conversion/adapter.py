@@ -23,7 +23,7 @@ from mtkit.conversion.targets import make_folder
 from mtkit.conversion.whole_model import target_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.in_place import write_ggufs
-from mtkit.gguf.values import DTYPES, F16, F32, decoded, stored
+from mtkit.gguf.values import DTYPES, F16, F32, stored
 from mtkit.gguf.writer import Key, Made, NewTensor, gguf_chunks
 from mtkit.sources import hub
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mtkit.architectures.matching import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
-    from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.types import TensorType
 
 
@@ -109,10 +108,16 @@ def convert_adapter(
     make_folder(dst, target)
     tensors = plan.tensors()
     write_ggufs({target: gguf_chunks(plan.keys(), tensors)}, force=force)
-    parameters = sum(prod(one.shape) for one in tensors)
-    model = Model(plan.architecture.name, plan.type.upper(), len(tensors), parameters)
-    sizes = (("total", os.path.getsize(target)),)
-    return Conversion(target, (target,), "gguf", (), (), (), sizes, model)
+    return Conversion(
+        path=target,
+        paths=(target,),
+        format_name="gguf",
+        losses=(),
+        assumptions=(),
+        verified=(),
+        sizes=(("total", os.path.getsize(target)),),
+        model=Model.of(plan.architecture.name, plan.type, tensors),
+    )
 
 
 def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:
@@ -221,14 +226,14 @@ def _tensors(folder: AdapterFolder, match: Match, kind: TensorType) -> Iterator[
     for number, (name, shape) in enumerate(zip(match.gguf, shapes, strict=True)):
 
         def rows(number: int = number) -> Any:
-            arrays = [_array(pair.b) for pair in pairs]
+            arrays = [pair.b.floats() for pair in pairs]
             # Where a matrix is transposed, the pair is not: it is that of what is computed.
             if match.row.change.moves_rows:
                 arrays = [match.row.change.forward(arrays, shapes, match.dims)[number]]
             return arrays
 
         inner = (*shape[:-2], rank, match.gguf_shapes[number][-1])
-        yield _tensor(f"{name}.lora_a", inner, kind, lambda: [_array(pair.a) for pair in pairs])
+        yield _tensor(f"{name}.lora_a", inner, kind, lambda: [pair.a.floats() for pair in pairs])
         yield _tensor(f"{name}.lora_b", shape, kind, rows)
 
 
@@ -246,10 +251,3 @@ def _tensor(
 
     size = prod(shape) // kind.block * kind.block_bytes
     return NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))
-
-
-def _array(one: Stored) -> Any:
-    """Return a tensor as float32."""
-    import numpy as np
-
-    return decoded(np.frombuffer(one.data, np.uint8), one.weight.type).reshape(one.weight.shape)

@@ -81,13 +81,13 @@ def convert_checkpoint(
     settle(target, force=force)
     write_gguf(target, keys, model.tensors, force=force)
     return Conversion(
-        target,
-        (target,),
-        gguf.NAME,
-        written.losses,
-        (*assumptions, *assumed),
-        verified,
-        (("total", os.path.getsize(target)),),
+        path=target,
+        paths=(target,),
+        format_name=gguf.NAME,
+        losses=written.losses,
+        assumptions=(*assumptions, *assumed),
+        verified=verified,
+        sizes=(("total", os.path.getsize(target)),),
     )
 
 

@@ -8,6 +8,8 @@ before anything reaches the disk.
 
 from __future__ import annotations
 
+from math import prod
+
 from mtkit.base.record import Record, replace
 from mtkit.conversion.targets import format_of, make_folder, same_file, target_paths
 from mtkit.conversion.verify import Verified, memory_source, verify
@@ -21,9 +23,11 @@ from mtkit.tokenizer.tokenizer import Tokenizer
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
+    from mtkit.checkpoints.safetensors_writer import NewWeight
     from mtkit.formats.contract import Format, Loss, WriteOptions, Written
+    from mtkit.gguf.writer import NewTensor
 
 STOPPING = ("ids",)
 """Losses that stop a conversion unless they are allowed."""
@@ -47,6 +51,25 @@ class Model(Record):
     tensors: int
     parameters: int
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        architecture: str,
+        kind: str,
+        tensors: Collection[NewTensor] | Collection[NewWeight],
+        notes: Iterable[str] = (),
+    ) -> Model:
+        """Return what was written.
+
+        Args:
+            architecture: As a GGUF calls it.
+            kind: Type of its matrices, in small letters.
+            tensors: All of them.
+            notes: What happened to it on the way.
+        """
+        parameters = sum(prod(one.shape) for one in tensors)
+        return cls(architecture, kind.upper(), len(tensors), parameters, tuple(notes))
 
 
 class Conversion(Record):
@@ -119,13 +142,13 @@ def convert(
     make_folder(dst, next(iter(targets)))
     write_ggufs(targets, force=force)
     return Conversion(
-        next(iter(targets)),
-        tuple(targets),
-        module.NAME,
-        written.losses,
-        assumptions + (written.assumptions if given.format_name != module.NAME else ()),
-        verified,
-        _sizes(module, written),
+        path=next(iter(targets)),
+        paths=tuple(targets),
+        format_name=module.NAME,
+        losses=written.losses,
+        assumptions=assumptions + (written.assumptions if given.format_name != module.NAME else ()),
+        verified=verified,
+        sizes=_sizes(module, written),
     )
 
 

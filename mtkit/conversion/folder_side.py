@@ -52,7 +52,7 @@ class FolderTensor:
     def __init__(self, match: Match, number: int, tensors: Mapping[str, Stored]) -> None:
         self._match, self._number = match, number
         found = [tensors[name] for name in match.folder]
-        self._sources = [Values(one.data, one.weight.type, one.weight.shape) for one in found]
+        self._sources = [*map(Values.of, found)]
         self.name = match.gguf[number]
         self.shape = tuple(reversed(match.gguf_shapes[number]))
         self._stores = match.row.change.stores

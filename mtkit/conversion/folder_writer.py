@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from math import prod
 
+from mtkit.base.counted import Counted
 from mtkit.checkpoints import safetensors_writer
 from mtkit.conversion.convert import Conversion, Model, write
 from mtkit.conversion.to_folder import config_of, new_weights, plan_of
 from mtkit.conversion.verify import verify
-from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.draft import refuse_unfinished
+from mtkit.gguf.draft import refuse_part, refuse_unfinished
 from mtkit.tokenizer.load import load
 
 TYPE_CHECKING = False
@@ -74,20 +73,11 @@ def convert_to_folder(
     path, folder = os.fspath(src), os.fspath(dst)
     file = open_gguf(path)
     refuse_unfinished(file)
-    count = file.metadata.get("split.count")
-    if type(count) is int and count > 1:
-        hint = "mtkit merge joins them first"
-        raise UsageError(f"is one of {count} files", source=path, hint=hint)
+    refuse_part(file)
     plan = plan_of(file, kind)
-    done = [0]
-
-    def told(size: int) -> None:
-        done[0] += size
-        if progress is not None:
-            progress(done[0], total)
-
-    weights = list(new_weights(plan, told))
-    total = sum(one.n_bytes for one in weights)
+    done = Counted(progress)
+    weights = list(new_weights(plan, done))
+    done.total = sum(one.n_bytes for one in weights)
     tokenizer, assumptions, written = write(load(path), hf, options or WriteOptions(), allow_loss)
     verified = verify(tokenizer, hf, written, allow_loss)
     config = config_of(plan)
@@ -97,23 +87,17 @@ def convert_to_folder(
     with folder_for(folder):
         write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
     if progress is not None:
-        progress(total, total)
+        progress(done.total, done.total)
     names = [os.path.join(folder, name) for name in files]
     return Conversion(
-        os.path.join(folder, ""),
-        tuple(names),
-        NAME,
-        written.losses,
-        assumptions,
-        verified,
-        (("total", sum(map(os.path.getsize, names))),),
-        Model(
-            plan.architecture.name,
-            plan.type.upper(),
-            len(weights),
-            sum(prod(one.shape) for one in weights),
-            tuple(_notes(plan)),
-        ),
+        path=os.path.join(folder, ""),
+        paths=tuple(names),
+        format_name=NAME,
+        losses=written.losses,
+        assumptions=assumptions,
+        verified=verified,
+        sizes=(("total", sum(map(os.path.getsize, names))),),
+        model=Model.of(plan.architecture.name, plan.type, weights, _notes(plan)),
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from mtkit.architectures.table import LAYER
 from mtkit.checkpoints.safetensors_writer import NewWeight
-from mtkit.conversion.model_tensors import TYPES, Values, array_of
+from mtkit.conversion.model_tensors import TYPES
 from mtkit.errors import FormatError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.types import BY_NAME
@@ -34,9 +34,7 @@ def keys(architecture: Architecture, dims: Dims, tensors: Mapping[str, Stored]) 
         for layer in range(dims.key("block_count")):
             name = one.folder.replace(LAYER, str(layer))
             found = tensors[name]
-            value = array_of(
-                Values(found.data, found.weight.type, found.weight.shape), floating=True
-            )
+            value = found.floats()
             if value.size != 1:
                 shape = list(found.weight.shape)
                 raise FormatError(f"has the shape {shape}, not one number", field=f"tensor {name}")

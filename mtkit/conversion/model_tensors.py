@@ -87,6 +87,11 @@ class Values(Record):
     type: str
     shape: Shape
 
+    @classmethod
+    def of(cls, one: Stored) -> Values:
+        """Return those of a tensor of a folder."""
+        return cls(one.data, one.weight.type, one.weight.shape)
+
 
 def new_tensors(
     matches: Iterable[Match],
@@ -103,8 +108,7 @@ def new_tensors(
         done: Is told each number of bytes that was made.
     """
     for match in matches:
-        found = (tensors[name] for name in match.folder)
-        sources = [Values(one.data, one.weight.type, one.weight.shape) for one in found]
+        sources = [Values.of(tensors[name]) for name in match.folder]
         for number, (name, shape) in enumerate(zip(match.gguf, match.gguf_shapes, strict=True)):
             stores = match.row.change.stores
             kind = PACKED[stores] if stores else type_of(name, shape, wanted)

@@ -8,12 +8,12 @@ texts before the file appears. Weights are streamed from the mapped files.
 from __future__ import annotations
 
 import os
-from math import prod
 
 from mtkit.architectures import described, packed_classes
 from mtkit.architectures.common_keys import SENTENCE_POOLING
 from mtkit.architectures.config import MXFP4, quantization
 from mtkit.architectures.matching import of_folder
+from mtkit.base.counted import Counted
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import folder_files, model_folder, sentence_pooling
@@ -141,17 +141,16 @@ class Prepared(Record):
 
     def conversion(self, paths: Sequence[str]) -> Conversion:
         """Return what was done, once the files are there."""
-        tensors = self.draft.tensors.values()
-        parameters = sum(prod(one.shape) for one in tensors)
+        plan, tensors = self.plan, self.draft.tensors.values()
         return Conversion(
-            paths[0],
-            tuple(paths),
-            "gguf",
-            self.vocabulary.losses,
-            self.vocabulary.assumptions,
-            self.vocabulary.verified,
-            (("total", sum(map(os.path.getsize, paths))),),
-            Model(self.plan.architecture.name, self.plan.type.upper(), len(tensors), parameters),
+            path=paths[0],
+            paths=tuple(paths),
+            format_name="gguf",
+            losses=self.vocabulary.losses,
+            assumptions=self.vocabulary.assumptions,
+            verified=self.vocabulary.verified,
+            sizes=(("total", sum(map(os.path.getsize, paths))),),
+            model=Model.of(plan.architecture.name, plan.type, tensors),
         )
 
 
@@ -166,17 +165,13 @@ def prepare(
     """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
     from mtkit.formats.contract import WriteOptions
 
-    plan, options, done = plan_of(path, kind), options or WriteOptions(), [0]
+    plan, options = plan_of(path, kind), options or WriteOptions()
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
 
-    def told(size: int) -> None:
-        done[0] += size
-        if progress is not None:
-            progress(done[0], total)
-
-    tensors = plan.tensors(told)
-    total = sum(one.n_bytes for one in tensors)
+    done = Counted(progress)
+    tensors = plan.tensors(done)
+    done.total = sum(one.n_bytes for one in tensors)
     about = model_keys.about(path, tensors, options.name or None)
     name = next(str(key.value) for key in about if key.name == NAME)
     vocabulary = model_vocabulary(
@@ -233,7 +228,8 @@ def convert_model(
     files = {name: one.chunks() for name, one in reversed([*zip(names, drafts, strict=True)])}
     write_ggufs(files, force=force)
     if progress is not None:
-        progress(1, 1)
+        total = sum(one.n_bytes for one in made.draft.tensors.values())
+        progress(total, total)
     return made.conversion(names)
 
 

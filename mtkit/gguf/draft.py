@@ -181,6 +181,18 @@ def refuse_unfinished(file: GgufFile) -> None:
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
 
 
+def refuse_part(file: GgufFile) -> None:
+    """Refuse one of the files of a model that is in several.
+
+    Raises:
+        UsageError: It is one.
+    """
+    count = file.metadata.get("split.count")
+    if type(count) is int and count > 1:
+        hint = "mtkit merge joins them first"
+        raise UsageError(f"is one of {count} files", source=file.name, hint=hint)
+
+
 def _whole_number(key: Kept) -> int:
     """Return the value of a whole number, whatever its type.
 

@@ -8,7 +8,7 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 from __future__ import annotations
 
 from mtkit.errors import UsageError
-from mtkit.gguf.draft import Draft, kept_keys
+from mtkit.gguf.draft import Draft, kept_keys, refuse_part
 from mtkit.gguf.rules import ALIGNMENT
 from mtkit.gguf.shards import MAX_COUNT, all_files
 from mtkit.gguf.writer import Key
@@ -44,11 +44,7 @@ def split(
         UnsupportedError: It is of version 1 or big-endian.
     """
     whole = Draft.of(file)
-    count = file.metadata.get(COUNT)
-    if type(count) is int and count > 1:
-        raise UsageError(
-            f"is one of {count} files already", source=file.name, hint="mtkit merge joins them"
-        )
+    refuse_part(file)
     if not whole.tensors:
         raise UsageError("holds no tensors: there is nothing to split", source=file.name)
     return cut(

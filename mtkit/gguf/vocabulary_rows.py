@@ -8,6 +8,7 @@ another order for odd numbers of rows.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.gguf.draft import refuse_part
 from mtkit.gguf.rows import Rows
 from mtkit.gguf.writer import NewTensor
 
@@ -26,12 +27,11 @@ def count_rows(file: GgufFile) -> int:
     """Return the number of ids of a model that can be cut.
 
     Raises:
-        UnsupportedError: It keeps its vocabulary in another way, or it is in shards.
+        UnsupportedError: It keeps its vocabulary in another way.
+        UsageError: It is one of several files.
     """
     source = file.name
-    count = file.metadata.get("split.count")
-    if type(count) is int and count > 1:
-        raise UnsupportedError("is one of several shards", source=source)
+    refuse_part(file)
     tensor = file.names.get(EMBEDDING)
     if tensor is None or len(tensor.shape) != 2:
         raise UnsupportedError(f"has no {EMBEDDING} to cut", source=source)

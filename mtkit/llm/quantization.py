@@ -9,7 +9,7 @@ from mtkit.base.process import command
 from mtkit.base.whole_files import WholeFiles
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.draft import refuse_unfinished
+from mtkit.gguf.draft import refuse_part, refuse_unfinished
 from mtkit.gguf.in_place import settle
 from mtkit.gguf.types import FILE_TYPES
 from mtkit.llm.importance import temporary_matrix
@@ -114,10 +114,7 @@ def quantize(
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     refuse_unfinished(file)
-    count = file.metadata.get("split.count")
-    if type(count) is int and count > 1:
-        hint = "mtkit merge joins them first"
-        raise UsageError(f"is one of {count} files", source=source, hint=hint)
+    refuse_part(file)
     if not file.tensors:
         raise UsageError("holds no tensors to quantise", source=source)
     found = quantised_types(file)

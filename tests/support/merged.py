@@ -10,7 +10,6 @@ import numpy as np
 
 from mtkit.checkpoints import adapter_folder, folder_files, model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
-from mtkit.gguf.values import decoded
 from mtkit.llm.forward.decoder import Decoder
 from mtkit.llm.forward.weights import Weights
 
@@ -24,10 +23,7 @@ def delta(adapter: Path, name: str) -> Any:
     pair = found.pairs.get(name)
     if pair is None:
         return None
-    a, b = (
-        decoded(np.frombuffer(one.data, np.uint8), one.weight.type).reshape(one.weight.shape)
-        for one in (pair.a, pair.b)
-    )
+    a, b = pair.a.floats(), pair.b.floats()
     scale = found.config["lora_alpha"] / (
         len(a) ** 0.5 if found.config.get("use_rslora") else len(a)
     )
@@ -63,9 +59,7 @@ def merge(target: Path, base: Path, adapter: Path) -> Path:
     read = model_folder.read(str(base))
     weights = []
     for name, one in read.tensors.items():
-        array = decoded(np.frombuffer(one.data, np.uint8), one.weight.type)
-        array = array.reshape(one.weight.shape)
-        added = delta(adapter, name)
+        array, added = one.floats(), delta(adapter, name)
         data = (array if added is None else array + added).astype("<f4").tobytes()
         pieces = partial(iter, (data,))
         weights.append(NewWeight(name, "F32", one.weight.shape, len(data), pieces))
