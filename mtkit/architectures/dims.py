@@ -9,7 +9,6 @@ from mtkit.architectures.keys import TOKENIZER
 from mtkit.base.escape import quoted
 from mtkit.errors import FormatError
 from mtkit.gguf.arrays import GgufArray
-from mtkit.gguf.types import STRING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Dims:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, GgufArray):
-        return list(value if value.element is STRING else value.numbers())
+        return list(value.numbers() if value.element.code else value)
     return value
 
 

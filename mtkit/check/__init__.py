@@ -1,4 +1,4 @@
-"""What is wrong with a model or tokenizer file, for whom, and what to do: ``mtkit check``.
+"""What is wrong with a file or a model folder, for whom, and what to do: ``mtkit check``.
 
 ``check`` reads a file tolerantly and holds what could be read to every rule: those of the readers
 (``gguf.rules``, ``spec.rules``) and those of the modules here, each a table of rules about one

@@ -12,7 +12,7 @@ from math import prod
 
 from mtkit.architectures import described
 from mtkit.architectures.changes import Transposed
-from mtkit.architectures.naming import of_names
+from mtkit.architectures.some_rows import match_names
 from mtkit.base.escape import quoted
 from mtkit.base.record import Record
 from mtkit.checkpoints import adapter_folder, folder_files
@@ -23,7 +23,7 @@ from mtkit.conversion.targets import make_folder
 from mtkit.conversion.whole_model import target_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf.in_place import write_ggufs
-from mtkit.gguf.values import DTYPES, F16, F32, stored
+from mtkit.gguf.values import DTYPES, F16, F32, encoded
 from mtkit.gguf.writer import Key, Made, NewTensor, gguf_chunks
 from mtkit.sources import hub
 
@@ -92,7 +92,7 @@ def convert_adapter(
     Args:
         src: Its folder.
         dst: Where to write: a file, or a folder; None for a file in ``src``.
-        base: As for ``plan_of``.
+        base: As for ``plan_adapter``.
         kind: Likewise.
         force: Replace a file that exists.
 
@@ -103,7 +103,7 @@ def convert_adapter(
         ResourceError: The disk is full.
     """
     path = os.fspath(src)
-    plan = plan_of(path, None if base is None else os.fspath(base), kind)
+    plan = plan_adapter(path, None if base is None else os.fspath(base), kind)
     target = target_of(path, plan.type, dst)
     make_folder(dst, target)
     tensors = plan.tensors()
@@ -120,7 +120,7 @@ def convert_adapter(
     )
 
 
-def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:
+def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> AdapterPlan:
     """Look at an adapter: what becomes of everything in it; no weight is read.
 
     Args:
@@ -146,7 +146,7 @@ def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPl
     except MtkitError as error:
         raise error.located(source) from None
     try:
-        matches = tuple(of_names(architecture, dims, folder.pairs))
+        matches = tuple(match_names(architecture, dims, folder.pairs))
         for match in matches:
             _check(folder, match, is_tied=is_tied)
     except MtkitError as error:
@@ -247,7 +247,7 @@ def _tensor(
 
     def pieces() -> Iterator[Buffer]:
         for array in arrays():
-            yield memoryview(stored(np.ascontiguousarray(array), kind))
+            yield memoryview(encoded(np.ascontiguousarray(array), kind))
 
     size = prod(shape) // kind.block * kind.block_bytes
     return NewTensor(name, tuple(reversed(shape)), kind, Made(size, pieces))

@@ -11,7 +11,7 @@ from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints.folder_survey import survey
-from mtkit.conversion.whole_model import plan_of, prepare
+from mtkit.conversion.whole_model import plan_gguf, prepare
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.gguf.draft import Draft
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.checkpoints.folder_survey import Survey
-    from mtkit.conversion.whole_model import Plan
+    from mtkit.conversion.whole_model import GgufPlan
     from mtkit.inspection.gguf import GgufReport
     from mtkit.inspection.vocabulary import Vocabulary
 
@@ -48,7 +48,7 @@ class FolderReport(Record):
     """
 
     survey: Survey
-    plan: Plan | None = None
+    plan: GgufPlan | None = None
     source: Source | None = None
     gguf: GgufReport | None = None
     sizes: Mapping[str, int] = {}
@@ -72,7 +72,7 @@ def folder_report(path: str) -> FolderReport:
     """Look at a folder."""
     found = survey(path, packed_classes())
     try:
-        plan = plan_of(path)
+        plan = plan_gguf(path)
     except MtkitError as error:
         vocabulary, without = _vocabulary(path)
         return FolderReport(
@@ -98,7 +98,7 @@ def folder_report(path: str) -> FolderReport:
     )
 
 
-def _draft(plan: Plan) -> tuple[Draft, MtkitError | None]:
+def _draft(plan: GgufPlan) -> tuple[Draft, MtkitError | None]:
     """Return the GGUF in the making; without a tokenizer where there is none that it can hold."""
     try:
         return prepare(plan.folder.path, plan.type, allow_loss=LOSS_CODES).draft, None

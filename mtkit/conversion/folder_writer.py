@@ -12,7 +12,7 @@ import os
 from mtkit.base.counted import Counted
 from mtkit.checkpoints import safetensors_writer
 from mtkit.conversion.convert import Conversion, Model, write
-from mtkit.conversion.to_folder import config_of, new_weights, plan_of
+from mtkit.conversion.to_folder import config_of, new_weights, plan_folder
 from mtkit.conversion.verify import verify
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_part, refuse_unfinished
@@ -74,7 +74,7 @@ def convert_to_folder(
     file = open_gguf(path)
     refuse_unfinished(file)
     refuse_part(file)
-    plan = plan_of(file, kind)
+    plan = plan_folder(file, kind)
     done = Counted(progress)
     weights = list(new_weights(plan, done))
     done.total = sum(one.n_bytes for one in weights)

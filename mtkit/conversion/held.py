@@ -10,7 +10,7 @@ from mtkit.conversion.model_tensors import TYPES
 from mtkit.errors import FormatError
 from mtkit.gguf.arrays import GgufArray
 from mtkit.gguf.types import BY_NAME
-from mtkit.gguf.values import F32, decoded, stored
+from mtkit.gguf.values import F32, decoded, encoded
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -67,10 +67,12 @@ def weights(
             raise FormatError("is not an array of a number for each layer", field=one.key)
         values = np.array(numbers, np.float32)
         wanted = TYPES[kind]
-        if not np.array_equal(decoded(stored(values, wanted), wanted.name), values, equal_nan=True):
+        if not np.array_equal(
+            decoded(encoded(values, wanted), wanted.name), values, equal_nan=True
+        ):
             wanted = F32
         for layer, value in enumerate(values):
-            data = bytes(stored(value.reshape(1), wanted))
+            data = bytes(encoded(value.reshape(1), wanted))
             name = one.folder.replace(LAYER, str(layer))
             shape = dims.shape(one.axes)
             yield NewWeight(name, wanted.name, shape, len(data), partial(iter, (data,)))

@@ -15,7 +15,7 @@ from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion import held
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
 from mtkit.errors import FormatError, MtkitError
-from mtkit.gguf.values import BF16, F32, decoded, stored
+from mtkit.gguf.values import BF16, F32, decoded, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FolderPlan(Record):
     type: str
 
 
-def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
+def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
     """Look at a GGUF: what becomes of everything in it; no weight is read.
 
     Args:
@@ -86,7 +86,12 @@ def _kind(file: GgufFile, kind: str) -> str:
 
 
 def config_of(plan: FolderPlan) -> dict[str, Any]:
-    """Return config.json."""
+    """Return config.json.
+
+    Raises:
+        FormatError: A key has a value of another type than its field, or the metadata do not say
+            what the file needs.
+    """
     architecture, metadata = plan.architecture, plan.file.metadata
     found: dict[str, Any] = {
         "architectures": [architecture.classes[0]],
@@ -150,7 +155,11 @@ def _short(value: Any) -> Any:
 def new_weights(
     plan: FolderPlan, done: Callable[[int], object] = lambda _: None
 ) -> Iterator[NewWeight]:
-    """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
+    """Yield the tensors of the folder; ``done`` is told each number of bytes that was made.
+
+    Raises:
+        FormatError: A key that has numbers of tensors is missing, or has another number of them.
+    """
     wanted = TYPES[plan.type]
     yield from held.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
     for match in plan.matches:
@@ -185,7 +194,7 @@ def _exact(sources: list[Values], match: Match, number: int, wanted: TensorType)
     arrays = [array_of(one, floating=True) for one in sources]
     array = arrays[0] if match.row.change.keeps_order else match.back(arrays)[number]
     flat = np.ascontiguousarray(array).reshape(-1)
-    rounded = decoded(stored(flat, wanted), wanted.name)
+    rounded = decoded(encoded(flat, wanted), wanted.name)
     change = match.row.change
     if change.computes:
         # What was computed may round on its way back: it is what gives the same numbers again.

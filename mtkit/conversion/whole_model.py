@@ -33,7 +33,7 @@ from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
 from mtkit.gguf.shard_files import cut, numbered
-from mtkit.gguf.values import DTYPES, F32, stored
+from mtkit.gguf.values import DTYPES, F32, encoded
 from mtkit.gguf.writer import Key, NewTensor
 from mtkit.sources import hub
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 NAME = "general.name"
 
 
-class Plan(Record):
+class GgufPlan(Record):
     """How a folder becomes a GGUF.
 
     Attributes:
@@ -82,7 +82,7 @@ class Plan(Record):
         return [*self.generated, *new_tensors(self.matches, self.folder.tensors, wanted, done)]
 
 
-def plan_of(path: str, kind: str = "auto") -> Plan:
+def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
     """Look at a folder: what becomes of everything in it; no weight is read.
 
     Args:
@@ -123,7 +123,7 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None
-    return Plan(folder, architecture, config, keys, generated, matches, kind, vocab)
+    return GgufPlan(folder, architecture, config, keys, generated, matches, kind, vocab)
 
 
 class Prepared(Record):
@@ -135,7 +135,7 @@ class Prepared(Record):
         vocabulary: Its tokenizer, which is proved.
     """
 
-    plan: Plan
+    plan: GgufPlan
     draft: Draft
     vocabulary: ModelVocabulary
 
@@ -162,10 +162,18 @@ def prepare(
     options: WriteOptions | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Prepared:
-    """Do all of a conversion but the writing; arguments and errors are ``convert_model``'s."""
+    """Do all of a conversion but the writing; arguments are those of ``convert_model``.
+
+    Raises:
+        UsageError: A file is missing.
+        FormatError: A file is damaged, or config.json and weights contradict each other.
+        UnsupportedError: mtkit does not convert such a model, or llama.cpp has no such tokenizer.
+        LossError: Ordinary text would get other ids and that is not allowed.
+        AnswerNo: The tokenizer written does not give the same ids.
+    """
     from mtkit.formats.contract import WriteOptions
 
-    plan, options = plan_of(path, kind), options or WriteOptions()
+    plan, options = plan_gguf(path, kind), options or WriteOptions()
     if plan.architecture.adds_eos and options.add_eos is None:
         options = replace(options, add_eos=True)
 
@@ -276,4 +284,4 @@ def _generated(architecture: Architecture, config: Config, dims: Dims) -> Iterat
         values = one.values(config, dims)
         if values is not None:
             shape = tuple(reversed(dims.shape(one.axes)))
-            yield NewTensor(one.name, shape, F32, stored(values, F32))
+            yield NewTensor(one.name, shape, F32, encoded(values, F32))

@@ -43,7 +43,7 @@ def floats(bits: Any, dtype: str) -> Any:
         return bits.astype(np.float32, copy=False)
 
 
-def stored(values: Any, kind: TensorType) -> Any:
+def encoded(values: Any, kind: TensorType) -> Any:
     """Return float32 values as a tensor's bytes: uint8 of one axis.
 
     Args:
@@ -143,4 +143,4 @@ def converted(data: memoryview, dtype: str, kind: TensorType) -> Iterator[Buffer
     else:
         step = CHUNK // _LARGEST_BLOCK * _block_bytes(dtype)
     for piece in pieces(data, step):
-        yield stored(decoded(np.frombuffer(piece, np.uint8), dtype), kind)
+        yield encoded(decoded(np.frombuffer(piece, np.uint8), dtype), kind)

@@ -73,7 +73,7 @@ class TensorChange(Record):
     errors: Errors | None = None
 
 
-class Sums(Record):
+class Totals(Record):
     """All tensors of both sides, as far as they could be measured.
 
     Attributes:
@@ -110,7 +110,7 @@ class Difference(Record):
     same_names: bool
     naming: tuple[KeyChange, ...] = ()
     measured: tuple[TensorChange, ...] = ()
-    sums: Sums | None = None
+    sums: Totals | None = None
     is_made: bool = False
 
     @property
@@ -199,7 +199,7 @@ def _count(tensor: SideTensor) -> int:
 
 def _sums(
     a: Side, b: Side, measured: Iterable[TensorChange], changed: Iterable[TensorChange]
-) -> Sums:
+) -> Totals:
     """Sum up errors; a tensor that is the same counts with none."""
     unknown = {one.name for one in changed if one.errors is None}
     elements = sum(_count(one) for name, one in a.tensors.items() if name not in unknown)
@@ -207,7 +207,7 @@ def _sums(
     squares = sum(one.rmse**2 * one.count for one in errors)
     shares = sum(one.relative**2 * one.count for one in errors)
     sizes = [sum(one.n_bytes for one in side.tensors.values()) for side in (a, b)]
-    return Sums(
+    return Totals(
         elements,
         share(squares, elements) ** 0.5,
         share(shares, elements) ** 0.5,

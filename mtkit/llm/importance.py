@@ -15,7 +15,7 @@ from mtkit.errors import MtkitError, UsageError
 from mtkit.gguf.importance import read_importance
 from mtkit.llama import SlotContext
 from mtkit.llama.products import Products
-from mtkit.llm.importance_sums import Sums
+from mtkit.llm.importance_sums import ColumnSums
 from mtkit.llm.open_model import open_model
 from mtkit.llm.windows import WINDOW, batches, compute, open_windows, token_ids
 from mtkit.settings import TextSettings
@@ -75,7 +75,7 @@ def importance_matrix(
     """
     force = force or resume
     check_target(target, force=force)
-    sums, size = Sums(), settings.context.n_ctx or WINDOW
+    sums, size = ColumnSums(), settings.context.n_ctx or WINDOW
     for path in in_files:
         sums.add(read_importance(path), path)
     if not texts:
@@ -116,7 +116,7 @@ def importance_matrix(
     return sums.write(target, size, force=force)
 
 
-def _begun(target: str, size: int, datasets: Sequence[str]) -> Sums:
+def _begun(target: str, size: int, datasets: Sequence[str]) -> ColumnSums:
     """Return what a run that was ended has written.
 
     Raises:
@@ -129,7 +129,7 @@ def _begun(target: str, size: int, datasets: Sequence[str]) -> Sums:
             f"{what} {found.chunk_size}, not as now", source=target,
             hint="repeat that run's texts and --ctx, or --force begins again",
         )  # fmt: skip
-    sums = Sums()
+    sums = ColumnSums()
     sums.add(found, target)
     sums.chunks = found.chunks
     return sums

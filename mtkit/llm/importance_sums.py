@@ -13,7 +13,7 @@ _ROWS = 64
 """Squared at once: what they take stays in the cache."""
 
 
-class Sums:
+class ColumnSums:
     """Squares of what enters each matrix, added up by column.
 
     Attributes:

@@ -70,7 +70,7 @@ def perplexity(
     start = time.perf_counter()
     progress(0.0)
     scratch = np.empty(context.model.n_vocab, np.float32)
-    sums = Sums()
+    sums = Losses()
     for windows in batches(context, ids):
         for logits, target in scored(context, windows):
             sums.add(log_total(logits, scratch) - float(logits[target]))
@@ -106,7 +106,7 @@ def log_total(logits: Any, scratch: Any) -> float:
     return float(top) + math.log(scratch.sum())
 
 
-class Sums:
+class Losses:
     """Losses added up.
 
     Attributes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from mtkit.errors import UsageError, counted
-from mtkit.llm.perplexity import Perplexity, Sums, log_total
+from mtkit.llm.perplexity import Losses, Perplexity, log_total
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sliding_perplexity(
     if not 1 <= stride <= size:
         raise UsageError(f"--stride {stride}: not 1 to {size}")
     scratch = np.empty(context.model.n_vocab, np.float32)
-    sums = Sums()
+    sums = Losses()
     start = time.perf_counter()
     progress(0.0)
     for begin, end, fresh in _windows(context, ids, stride):

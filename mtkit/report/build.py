@@ -53,7 +53,7 @@ class _File:
     ) -> dict[str, Any]:
         """Return all that the page shows of it."""
         from mtkit.check.checking import check_source
-        from mtkit.check.one_file import Asked
+        from mtkit.check.one_check import Asked
 
         found: dict[str, Any] = {
             "name": _name(self.source.name),

@@ -102,7 +102,10 @@ def holds(path: str) -> bool:
 
 
 def name_of(path: str) -> str:
-    """Return the name, without its owner, of the repository that a file of the cache is from."""
+    """Return the name, without its owner, of the repository that a file of the cache is from.
+
+    It is empty for a file that lies elsewhere; nothing is raised.
+    """
     if not holds(path):
         return ""
     folder = os.path.relpath(os.path.abspath(path), os.path.abspath(cache_folder()))

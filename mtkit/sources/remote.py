@@ -89,7 +89,11 @@ def _missing(head: bytearray, size: int) -> int:
 
 
 def sparse(address: str, head: bytearray, size: int) -> mmap.mmap:
-    """Return the beginning of a file and zeros for what is not there, which take no room."""
+    """Return the beginning of a file and zeros for what is not there, which take no room.
+
+    Raises:
+        ResourceError: The disk is full, or the file is too long to be mapped.
+    """
     import tempfile
 
     try:

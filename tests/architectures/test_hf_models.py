@@ -14,7 +14,7 @@ from support import reference
 from mtkit.architectures import architectures
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
-from mtkit.conversion.whole_model import convert_model, plan_of
+from mtkit.conversion.whole_model import convert_model, plan_gguf
 from mtkit.gguf import open_gguf
 
 NAMES = hf_models.names()
@@ -50,7 +50,7 @@ def is_kept(key: str, case: str) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_tensors_are_the_converters(name: str, kind: str) -> None:
     """Names, types, shapes and the bytes of every tensor, in the same order."""
-    plan = plan_of(str(hf_models.folder(name)), kind)
+    plan = plan_gguf(str(hf_models.folder(name)), kind)
     made = []
     for tensor in plan.tensors():
         digest = hashlib.sha256()

@@ -15,7 +15,7 @@ from mtkit.check import check
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.conversion.folder_side import folder_side
-from mtkit.conversion.whole_model import convert_model, plan_of
+from mtkit.conversion.whole_model import convert_model, plan_gguf
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.inspection.difference import difference
@@ -70,7 +70,7 @@ def test_experts_stay_in_four_bits(kind: str, file_type: int, tmp_path: Path) ->
     """Rows of gate and up, which alternate, are two tensors; the type of the file says so."""
     gguf = reference("gguf")
     made = packed_folder(tmp_path / "model")
-    plan = plan_of(str(tmp_path / "model"), kind)
+    plan = plan_gguf(str(tmp_path / "model"), kind)
     assert [key.value for key in plan.keys if key.name == "general.file_type"] == [file_type]
     tensors = {one.name: one for one in plan.tensors()}
     layer = "model.layers.1.mlp.experts."
@@ -89,21 +89,21 @@ def test_other_models_stay_refused(tmp_path: Path) -> None:
     """Only the family that llama.cpp has in 4 bits is taken so."""
     packed_folder(tmp_path / "model", architectures=["LlamaForCausalLM"])
     with pytest.raises(UnsupportedError, match="quantized"):
-        plan_of(str(tmp_path / "model"))
+        plan_gguf(str(tmp_path / "model"))
 
 
 def test_blocks_are_bytes(tmp_path: Path) -> None:
     """Another type of the same size is refused."""
     packed_folder(tmp_path / "model", kind="I8")
     with pytest.raises(UnsupportedError, match="I8"):
-        plan_of(str(tmp_path / "model"))
+        plan_gguf(str(tmp_path / "model"))
 
 
 def test_a_row_is_whole_blocks(tmp_path: Path) -> None:
     """A width that is no multiple of 32 has no blocks."""
     packed_folder(tmp_path / "model", intermediate_size=100)
     with pytest.raises(FormatError, match="multiple of 32"):
-        plan_of(str(tmp_path / "model"))
+        plan_gguf(str(tmp_path / "model"))
 
 
 def test_a_packed_folder_is_sound_and_equal_to_its_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mtkit.conversion.folder_side import folder_side
 from mtkit.conversion.whole_model import convert_model
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
-from mtkit.gguf.values import decoded, stored
+from mtkit.gguf.values import decoded, encoded
 from mtkit.gguf.writer import Key
 from mtkit.inspection.difference import difference
 
@@ -58,8 +58,8 @@ def test_the_error_is_that_of_each_tensor(mtkit: Run, tmp_path: Path) -> None:
                          ("blk.1.attn_q.weight", Q)):  # fmt: skip
         shape = model_folder.read(str(path)).tensors[source].weight.shape
         bf16 = TYPES["BF16"]
-        before = decoded(stored(values(source, shape), bf16), "BF16").astype("f8")
-        after = decoded(stored(before.astype("f4"), TYPES["Q8_0"]), "Q8_0").astype("f8")
+        before = decoded(encoded(values(source, shape), bf16), "BF16").astype("f8")
+        after = decoded(encoded(before.astype("f4"), TYPES["Q8_0"]), "Q8_0").astype("f8")
         apart = ((before - after) ** 2).reshape(shape)
         errors = found[name]
         assert errors is not None
@@ -88,7 +88,7 @@ def test_the_error_is_that_of_each_tensor(mtkit: Run, tmp_path: Path) -> None:
 def changed(path: Path, name: str, array: Any) -> None:
     """Write other values into a tensor of a folder of BF16."""
     found = model_folder.read(str(path)).tensors[name]
-    data = stored(np.asarray(array, "<f4"), TYPES["BF16"]).tobytes()
+    data = encoded(np.asarray(array, "<f4"), TYPES["BF16"]).tobytes()
     assert len(data) == len(found.data)
     whole = (path / WEIGHTS).read_bytes()
     head = 8 + int.from_bytes(whole[:8], "little")

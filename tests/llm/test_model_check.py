@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mtkit.conversion.whole_model import Plan
+    from mtkit.conversion.whole_model import GgufPlan
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 
@@ -46,23 +46,23 @@ def test_a_sound_file_passes(name: str, tmp_path: Path) -> None:
             assert found.rounding < 0.004  # of an activation that llama.cpp looks up
 
 
-def unpermuted(plan: Plan) -> Plan:
+def unpermuted(plan: GgufPlan) -> GgufPlan:
     return with_change(plan, Permuted, "attn_")
 
 
-def one_unpermuted(plan: Plan) -> Plan:
+def one_unpermuted(plan: GgufPlan) -> GgufPlan:
     return with_change(plan, Permuted, "blk.1.attn_k")
 
 
-def without_one(plan: Plan) -> Plan:
+def without_one(plan: GgufPlan) -> GgufPlan:
     return with_change(plan, Computed, "norm")
 
 
-def last_norm_without_one(plan: Plan) -> Plan:
+def last_norm_without_one(plan: GgufPlan) -> GgufPlan:
     return with_change(plan, Computed, "output_norm")
 
 
-def with_change(plan: Plan, kind: type, part: str) -> Plan:
+def with_change(plan: GgufPlan, kind: type, part: str) -> GgufPlan:
     """Return a plan that leaves values as they are where they should be changed."""
     matches = tuple(
         replace(one, row=replace(one.row, change=SAME))
@@ -74,7 +74,7 @@ def with_change(plan: Plan, kind: type, part: str) -> Plan:
     return replace(plan, matches=matches)
 
 
-def swapped(plan: Plan) -> Plan:
+def swapped(plan: GgufPlan) -> GgufPlan:
     names = {"ffn_gate": "ffn_up", "ffn_up": "ffn_gate"}
 
     def other(name: str) -> str:
@@ -87,7 +87,7 @@ def swapped(plan: Plan) -> Plan:
     return replace(plan, matches=matches)
 
 
-def without_factors(plan: Plan) -> Plan:
+def without_factors(plan: GgufPlan) -> GgufPlan:
     assert plan.generated
     return replace(plan, generated=())
 
@@ -106,7 +106,7 @@ def without_factors(plan: Plan) -> Plan:
     ],
 )
 def test_a_broken_file_does_not(
-    name: str, broken: Callable[[Plan], Plan], kind: str, tmp_path: Path
+    name: str, broken: Callable[[GgufPlan], GgufPlan], kind: str, tmp_path: Path
 ) -> None:
     made = prepare(str(folder(name)), kind)
     path = str(tmp_path / "broken.gguf")

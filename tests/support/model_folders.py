@@ -18,7 +18,7 @@ from mtkit.architectures.table import EXPERT
 from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.gguf.types import TENSOR_TYPES
-from mtkit.gguf.values import stored
+from mtkit.gguf.values import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ def write_weights(path: Path, shapes: Mapping[str, Sequence[int]], kind: str = "
     """Write a safetensors file."""
 
     def weight(name: str, shape: Sequence[int]) -> NewWeight:
-        data = stored(values(name, shape), TYPES[kind]).tobytes()
+        data = encoded(values(name, shape), TYPES[kind]).tobytes()
         return NewWeight(name, kind, tuple(shape), len(data), lambda: iter((data,)))
 
     path.write_bytes(b"".join(chunks([weight(name, shape) for name, shape in shapes.items()])))

@@ -27,6 +27,7 @@ def frequencies(config: Config, layers: str, width: int) -> tuple[Any, float]:
 
     Raises:
         UnsupportedError: It asks for a scaling that is not known here.
+        FormatError: A field is not what it should be.
     """
     import numpy as np
 

@@ -5,7 +5,7 @@ Source: ggml-cpu.c (``type_traits_cpu``).
 
 from __future__ import annotations
 
-from mtkit.gguf.values import F16, Q8_0, decoded, stored
+from mtkit.gguf.values import F16, Q8_0, decoded, encoded
 from mtkit.llm.forward.weights import Weights
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ def rounded(values: Any, kind: TensorType) -> Any:
     """Return float32 values as a type has them."""
     import numpy as np
 
-    data = stored(np.ascontiguousarray(values), kind)
+    data = encoded(np.ascontiguousarray(values), kind)
     if kind is not Q8_0:
         return decoded(data, kind.name).reshape(values.shape)
     blocks = data.reshape(-1, kind.block_bytes)  # a scale in F16, and 32 whole numbers

@@ -22,7 +22,7 @@ from mtkit.commands.inspect import folder
 from mtkit.conversion import model_keys
 from mtkit.conversion.folder_report import folder_report
 from mtkit.conversion.model_tensors import TYPES
-from mtkit.conversion.whole_model import plan_of
+from mtkit.conversion.whole_model import plan_gguf
 from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def use(made: Mutant, rng: Random) -> str:
     model_folder.sniff(str(used))
     became = []
     with clear():
-        plan = plan_of(str(used), rng.choice(("auto", *TYPES)))
+        plan = plan_gguf(str(used), rng.choice(("auto", *TYPES)))
         tensors = plan.tensors()
         model_keys.about(str(used), tensors, None)
         for one in tensors:

@@ -19,7 +19,7 @@ _DIGITS = 9
 """Of the number of a layer; more are none."""
 
 
-def of_names(architecture: Architecture, dims: Dims, names: Collection[str]) -> list[Match]:
+def match_names(architecture: Architecture, dims: Dims, names: Collection[str]) -> list[Match]:
     """Return the rows of some tensors in their layers, in the order of the names.
 
     Raises:

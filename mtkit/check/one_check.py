@@ -1,8 +1,8 @@
-"""What was found so far in a file that is being checked, and the rules for its tokenizer."""
+"""What was found so far in a file or folder that is checked, and the rules for its tokenizer."""
 
 from __future__ import annotations
 
-from mtkit.base.record import Record
+from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
 from mtkit.check import templates, vocabulary
 from mtkit.check.programs import PROGRAMS
@@ -11,7 +11,7 @@ from mtkit.check.report import Report, surveyed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
 
     from mtkit.base.binary import Source
     from mtkit.errors import MtkitError
@@ -22,7 +22,7 @@ SUPPORTED = Rule("tokenizer-support", "warning", "mtkit", "file")
 
 
 class Asked(Record):
-    """What a file is held against besides the rules.
+    """What a file or folder is held against besides the rules.
 
     Attributes:
         deep: Read all of a GGUF.
@@ -101,3 +101,8 @@ class Checking:
         self.has_run = True
         for name in self.asked.runs_on:
             self.findings += programs.findings(PROGRAMS[name], tokenizer)
+
+
+def told_of(path: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Say of another file's findings whose they are."""
+    return (replace(finding, source=finding.source or path) for finding in findings)
