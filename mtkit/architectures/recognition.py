@@ -42,7 +42,8 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
     """Return the architecture of a GGUF: of those of its name the one with the fewest faults.
 
     One whose metadata are not of its class is left out; one that tells its class by them comes
-    before those that do not.
+    before those that do not. Of classes that a GGUF does not tell apart it is the first of the
+    table.
 
     Args:
         metadata: Of the GGUF.

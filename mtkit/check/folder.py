@@ -20,6 +20,7 @@ from mtkit.base.rules import Finding, Rule
 from mtkit.check.tensor_faults import faults_found
 from mtkit.checkpoints import folder_files, safetensors, sentence_pooling
 from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
+from mtkit.conversion.gguf_plan import shapes_of
 from mtkit.conversion.model_vocabulary import SENTENCEPIECE
 from mtkit.conversion.whole_model import prepare
 from mtkit.errors import FormatError, MtkitError
@@ -148,13 +149,8 @@ def _of_config(error: MtkitError) -> Finding:
 
 def _tensors(survey: Survey, architecture: Architecture, config: Config) -> Iterator[Finding]:
     source = os.path.join(survey.path, folder_files.CONFIG)
-    skips = architecture.skips
     try:
-        shapes = {
-            name: one.weight.shape
-            for name, one in survey.tensors.items()
-            if skips is None or not skips(name, config)
-        }
+        shapes = shapes_of(architecture, config, survey.tensors)
         keys = keys_of(architecture.name, architecture.keys, config)
         vocab = config.count("vocab_size")
         dims = architecture.sizes({key.name: key.value for key in keys}, vocab)

@@ -10,6 +10,7 @@ Source: huggingface/transformers 5, modeling_utils.py (``save_pretrained``), uti
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from mtkit.base.binary import Source
 from mtkit.base.escape import is_utf8, quoted, shown
@@ -74,7 +75,8 @@ def read(source: Source, *, strict: bool = True) -> Index:
     files: dict[str, Header | None] = {}
     sizes: dict[str, int] = {}
     missing: list[Finding] = []
-    for name in dict.fromkeys(weight_map.values()):
+    counts = Counter(weight_map.values())
+    for name in counts:
         files[name], sizes[name] = None, 0
         if name != os.path.basename(name) or name in ("", ".", "..") or not _can_be_file(name):
             found.add(Finding(PATH, PATH.field, f"{quoted(name)} is not a file beside it"))
@@ -83,8 +85,7 @@ def read(source: Source, *, strict: bool = True) -> Index:
         try:
             shard = Source.open(path)
         except UsageError:
-            count = sum(one == name for one in weight_map.values())
-            what = f"{shown(name)} is missing, and {counted(count, 'tensor')} with it"
+            what = f"{shown(name)} is missing, and {counted(counts[name], 'tensor')} with it"
             missing.append(Finding(FILE, FILE.field, what))
             continue
         sizes[name] = len(shard.data)

@@ -11,7 +11,8 @@ from mtkit.architectures.config import class_of
 from mtkit.base.binary import Source
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints.folder_survey import survey
-from mtkit.conversion.whole_model import plan_gguf, prepare
+from mtkit.conversion.gguf_plan import plan_gguf
+from mtkit.conversion.whole_model import prepare
 from mtkit.errors import MtkitError
 from mtkit.formats.contract import LOSS_CODES
 from mtkit.gguf.draft import Draft
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.checkpoints.folder_survey import Survey
-    from mtkit.conversion.whole_model import GgufPlan
+    from mtkit.conversion.gguf_plan import GgufPlan
     from mtkit.inspection.gguf import GgufReport
     from mtkit.inspection.vocabulary import Vocabulary
 

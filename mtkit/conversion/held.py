@@ -67,9 +67,8 @@ def weights(
             raise FormatError("is not an array of a number for each layer", field=one.key)
         values = np.array(numbers, np.float32)
         wanted = TYPES[kind]
-        if not np.array_equal(
-            decoded(encoded(values, wanted), wanted.name), values, equal_nan=True
-        ):
+        rounded = decoded(encoded(values, wanted), wanted.name)
+        if not np.array_equal(rounded, values, equal_nan=True):
             wanted = F32
         for layer, value in enumerate(values):
             data = bytes(encoded(value.reshape(1), wanted))

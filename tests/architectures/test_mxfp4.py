@@ -15,7 +15,8 @@ from mtkit.check import check
 from mtkit.checkpoints import model_folder
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.conversion.folder_side import folder_side
-from mtkit.conversion.whole_model import convert_model, plan_gguf
+from mtkit.conversion.gguf_plan import plan_gguf
+from mtkit.conversion.whole_model import convert_model
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.inspection.difference import difference

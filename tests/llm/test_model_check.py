@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from mtkit.conversion.whole_model import GgufPlan
+    from mtkit.conversion.gguf_plan import GgufPlan
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 

@@ -21,8 +21,8 @@ from mtkit.checkpoints import folder_files, folder_survey, model_folder
 from mtkit.commands.inspect import folder
 from mtkit.conversion import model_keys
 from mtkit.conversion.folder_report import folder_report
+from mtkit.conversion.gguf_plan import plan_gguf
 from mtkit.conversion.model_tensors import TYPES
-from mtkit.conversion.whole_model import plan_gguf
 from mtkit.errors import MtkitError
 
 if TYPE_CHECKING:
