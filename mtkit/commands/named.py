@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 TYPE_CHECKING = False
@@ -47,7 +46,9 @@ def model_named(name: str | None, *, quiet: bool = False) -> str:
     except UsageError:
         if folder_named(name) is None:
             raise
-        hint = f"mtkit convert {shlex.quote(str(name))} --to gguf makes a GGUF of it"
+        from shlex import quote
+
+        hint = f"mtkit convert {quote(str(name))} --to gguf makes a GGUF of it"
         raise UsageError("is a HuggingFace model folder", source=str(name), hint=hint) from None
     if not quiet:
         _say_which(name, path, MODEL.key)

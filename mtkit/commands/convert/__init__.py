@@ -205,12 +205,14 @@ def convert(
         imatrix_from=tuple(imatrix_from or ()),
         base=base,
         verify=verify,
-        vocab_only=vocab_only or tokenizer is not None,
+        vocab_only=vocab_only,
         force=force,
     )
-    done = _model(source, to, asked, download=download) or _run(
-        source, tokenizer, to, asked, encoding=encoding, download=download
-    )
+    done = None
+    if tokenizer is None:
+        done = _model(source, to, asked, download=download)
+    if done is None:
+        done = _run(source, tokenizer, to, asked, encoding=encoding, download=download)
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
