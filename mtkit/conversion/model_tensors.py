@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from mtkit.base.binary import give_back
 from mtkit.base.record import Record
 from mtkit.gguf.values import BF16, DTYPES, F16, F32, MXFP4, Q8_0, converted, decoded
 from mtkit.gguf.writer import Made, NewTensor
@@ -139,8 +140,11 @@ def made_of(
             return
         arrays = [array_of(one, floating=change.computes) for one in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
-        array = turned(arrays)[number]
-        yield from converted(bytes_of(array), dtype, kind)
+        data = bytes_of(turned(arrays)[number])
+        del arrays
+        yield from converted(data, dtype, kind)
+        for one in sources:
+            give_back(one.data)
 
     def made() -> Iterator[Buffer]:
         for piece in parts():
