@@ -162,7 +162,7 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
     if name is None:
         what = "does not say what its base model is"
         raise UsageError(what, source=folder.path, hint="--base names its folder")
-    name = os.path.expanduser(name)
+    name = os.path.expanduser(name) if "\0" not in name else name
     found = name if os.path.isdir(name) else hub.find(name)
     if found is not None:
         return found

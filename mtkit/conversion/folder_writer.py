@@ -14,7 +14,7 @@ from mtkit.checkpoints import safetensors_writer
 from mtkit.conversion.convert import Conversion, Model, write
 from mtkit.conversion.to_folder import config_of, new_weights, plan_of
 from mtkit.conversion.verify import verify
-from mtkit.errors import UsageError
+from mtkit.errors import FormatError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_unfinished
 from mtkit.tokenizer.load import load
@@ -140,7 +140,11 @@ def _weight_files(
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    try:
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise FormatError("holds a number that is not finite", field="metadata") from None
+    return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def _ends(config: Mapping[str, Any]) -> dict[str, Any]:

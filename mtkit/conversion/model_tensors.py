@@ -167,4 +167,4 @@ def bytes_of(array: Any) -> memoryview:
     """Return the bytes of an array."""
     import numpy as np
 
-    return memoryview(np.ascontiguousarray(array).data).cast("B")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
