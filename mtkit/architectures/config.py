@@ -25,8 +25,8 @@ _MOST = (1 << 31) - 1
 class Config:
     """The fields of a config.json.
 
-    Those of a ``text_config`` stand beside the others, as they do in the models that have none. A
-    field that is null counts as missing.
+    Those of a ``text_config`` stand beside the others, as they do in the models that have none, and
+    hide those of the same names unless they are null. A field that is null counts as missing.
 
     Attributes:
         fields: Name -> value.
@@ -34,8 +34,11 @@ class Config:
     """
 
     def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
-        inner = document.get("text_config")
-        self.fields = {**document, **inner} if isinstance(inner, dict) else dict(document)
+        self.fields = dict(document)
+        inner = self.fields.pop("text_config", None)
+        for name, value in inner.items() if isinstance(inner, dict) else ():
+            if value is not None or name not in self.fields:
+                self.fields[name] = value
         self.source = source
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:

@@ -110,7 +110,7 @@ def keys_of(architecture: str, rows: tuple[KeyRow, ...], config: Config) -> Iter
 
     Raises:
         FormatError: A field is missing or not what it should be.
-        UnsupportedError: It asks for what the architecture does not have in llama.cpp.
+        UnsupportedError: It says what llama.cpp has no value for.
     """
     found = {row.name: (row.type, row.value(config)) for row in rows}
     for name, (kind, value) in found.items():

@@ -161,7 +161,7 @@ def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shap
             pairs = zip(match.gguf, match.gguf_shapes, strict=True)
             if not found.has_faults(missing, pairs):
                 found.matches.append(match)
-    return found.matched(architecture.drops)
+    return found.matched(())
 
 
 class _Found:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Axes, Dims
     from mtkit.architectures.keys import KeyRow
 
+    Check = Callable[[Config], None]
+    """Refuses a config that llama.cpp cannot run."""
+    Writer = Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]]
+    """Gives fields of config.json by the sizes and by a function from a name to a tensor's float32
+    values, None where there is no such tensor."""
+
 WEIGHT, BIAS = ".weight", ".bias"
 LAYER, EXPERT = "{i}", "{e}"
 """Stand in a name for the number of a layer, of an expert."""
@@ -91,6 +97,7 @@ class Architecture(Record):
         model_type: Of config.json.
         keys: What its metadata say.
         rows: Its tensors.
+        checks: What else config.json must say, or must not.
         packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
             empty: there are no such folders.
         prefix: Stands in front of most names in the folder, and may be missing there.
@@ -104,8 +111,7 @@ class Architecture(Record):
         renamed: From a name in a folder to the one that the rows have: what older files call it.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
-        config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
-            tensors, which a function gives by name (None where there is none).
+        config: Gives the fields of config.json that no row of ``keys`` gives back.
     """
 
     name: str
@@ -113,6 +119,7 @@ class Architecture(Record):
     model_type: str
     keys: tuple[KeyRow, ...]
     rows: Rows
+    checks: tuple[Check, ...] = ()
     packed: Rows = ()
     prefix: str = "model."
     defaults: Callable[[Config], Mapping[str, Any]] | None = None
@@ -125,7 +132,7 @@ class Architecture(Record):
     renamed: Callable[[str], str] | None = None
     zeros: tuple[str, ...] = ()
     adds_eos: bool = False
-    config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
+    config: Writer | None = None
 
 
 def row(

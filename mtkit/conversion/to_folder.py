@@ -76,7 +76,7 @@ def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
     keys = sizes(file.metadata, name, shapes)
     error: MtkitError | None = None
     for architecture in known:
-        dims = Dims(keys, architecture.dims)
+        dims = Dims(keys, architecture.dims).among(shapes)
         try:
             if architecture.told is not None and not architecture.told(dims):
                 continue

@@ -111,12 +111,11 @@ KEYS = replaced(
     always("attention.causal", "bool", value=False),
     computed(LABELS, "string[]", _labels, _of_labels),
     u32(TYPES, "type_vocab_size"),
-    only("position_embedding_type", "absolute"),
-    only("lora_adaptations"),
     POOLING,
 )
+CHECKS = (only("position_embedding_type", "absolute"), only("lora_adaptations"))
 ROBERTA_KEYS = replaced(
-    (*KEYS, only("pad_token_id", PADDING - 1)),
+    KEYS,
     computed(
         "context_length",
         "u32",
@@ -124,6 +123,7 @@ ROBERTA_KEYS = replaced(
         lambda value: {"max_position_embeddings": value + PADDING},
     ),
 )
+ROBERTA_CHECKS = (*CHECKS, only("pad_token_id", PADDING - 1))
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
@@ -152,7 +152,7 @@ ACTIVATION = {"hidden_act": "gelu"}
 
 
 def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    if tensor("cls.weight") is None:
+    if not dims.has("cls.weight"):
         what = (
             "is missing: the converter left out the pooler, without which the classifier is wrong"
         )
@@ -173,6 +173,7 @@ ROBERTA_CLASSIFIER = Architecture(
         row("classifier.dense", "cls", "embd embd"),
         row("classifier.out_proj", "cls.output", "labels embd"),
     ),
+    checks=ROBERTA_CHECKS,
     prefix="roberta.",
     defaults=lambda config: {**defaults(config), **TWO},
     skips=_skips,
@@ -186,6 +187,7 @@ ROBERTA = Architecture(
     "roberta",
     ROBERTA_KEYS,
     ROBERTA_BODY,
+    checks=ROBERTA_CHECKS,
     prefix="",
     defaults=defaults,
     skips=_skips,
@@ -203,6 +205,7 @@ BERT_CLASSIFIER = Architecture(
         block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
         row("classifier", "cls.output", "labels embd"),
     ),
+    checks=CHECKS,
     prefix="bert.",
     defaults=lambda config: {**defaults(config), **TWO},
     skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
@@ -216,6 +219,7 @@ BERT = Architecture(
     "bert",
     KEYS,
     BODY,
+    checks=CHECKS,
     prefix="",
     defaults=defaults,
     skips=_skips,
@@ -252,6 +256,7 @@ DISTILBERT = Architecture(
             row("output_layer_norm", "layer_output_norm", "embd"),
         ),
     ),
+    checks=CHECKS,
     prefix="",
     defaults=lambda config: {"max_position_embeddings": 512},
     skips=_skips,

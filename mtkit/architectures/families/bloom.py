@@ -12,7 +12,6 @@ from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
 KEYS = (
-    only("apply_residual_connection_post_layernorm", False),
     *named(
         without(DECODER, "context_length", "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -46,6 +45,7 @@ BLOOM = Architecture(
             row("mlp.dense_4h_to_h", "ffn_down", "embd ff"),
         ),
     ),
+    checks=(only("apply_residual_connection_post_layernorm", False),),
     prefix="transformer.",
     defaults=lambda config: {"layer_norm_epsilon": 1e-5},
 )

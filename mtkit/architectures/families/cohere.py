@@ -35,8 +35,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields of Cohere that the metadata of a GGUF do not have."""
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "use_qk_norm": tensor("blk.0.attn_q_norm.weight") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "use_qk_norm": dims.has("blk.0.attn_q_norm.weight"),
     }
 
 
@@ -86,13 +86,12 @@ COHERE_2 = Architecture(
     "cohere2",
     (
         *KEYS,
-        only("_sliding_window_pattern", PERIOD),
-        only("sliding_window_pattern", PERIOD),
         SLIDING_WINDOW,
         u32("vocab_size", "vocab_size"),
         computed("rope.dimension_count", "u32", rotary_dim(1.0)),
     ),
     joined(EMBEDDINGS, block(LAYER, NORM, attention(), FEED_FORWARD)),
+    checks=(only("_sliding_window_pattern", PERIOD), only("sliding_window_pattern", PERIOD)),
     defaults=silent(8192, sliding_window=4096, **SILENT),
     zeros=(".bias",),
     config=config_2,

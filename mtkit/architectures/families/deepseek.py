@@ -77,7 +77,6 @@ _KEYS = (
     ),
     u32("rope.dimension_count", "qk_rope_head_dim"),
     computed("rope.scaling.yarn_log_multiplier", "f32", _mscale, _mscale_fields),
-    only("moe_layer_freq", 1),
 )
 _DIMS: Mapping[str, Callable[[Dims], int]] = {
     "q_rank": lambda dims: dims.key("attention.q_lora_rank"),
@@ -161,7 +160,7 @@ _SCORING = {1: "softmax", 2: "sigmoid"}
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     found = {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_output.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_output.bias"),
         "num_key_value_heads": dims["head"],
         "qk_nope_head_dim": dims["nope"],
         "norm_topk_prob": bool(dims.keys.get("expert_weights_norm")),
@@ -186,6 +185,7 @@ DEEPSEEK_2 = Architecture(
     "deepseek_v2",
     _KEYS,
     _ROWS,
+    checks=(only("moe_layer_freq", 1),),
     defaults=silent(
         2048,
         first_k_dense_replace=0,
@@ -208,6 +208,7 @@ DEEPSEEK_3 = Architecture(
     "deepseek_v3",
     _KEYS,
     joined(_ROWS, _CORRECTION),
+    checks=(only("moe_layer_freq", 1),),
     defaults=silent(
         4096,
         first_k_dense_replace=3,

@@ -31,7 +31,7 @@ LAYER = "model.layers.{i}."
 
 
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    return {"hidden_act": "silu", "use_bias": tensor("blk.0.attn_q.bias") is not None}
+    return {"hidden_act": "silu", "use_bias": dims.has("blk.0.attn_q.bias")}
 
 
 ERNIE_4_5 = Architecture(

@@ -48,7 +48,7 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    two, groups = tensor("blk.0.attn_norm_2.weight") is not None, dims["head_kv"]
+    two, groups = dims.has("blk.0.attn_norm_2.weight"), dims["head_kv"]
     new = two or 1 < groups < dims["head"]
     return {
         "activation": "gelu",
@@ -71,8 +71,6 @@ FALCON = Architecture(
             without(DECODER, "feed_forward_length", "rope.freq_base"),
             attention__layer_norm_epsilon="layer_norm_epsilon",
         ),
-        only("alibi", False),
-        only("parallel_attn", True),
         always("tensor_data_layout", "string", "jploski"),
         computed(
             "feed_forward_length",
@@ -101,6 +99,7 @@ FALCON = Architecture(
             row("mlp.dense_4h_to_h", "ffn_down", "embd ff", bias=False),
         ),
     ),
+    checks=(only("alibi", False), only("parallel_attn", True)),
     prefix="transformer.",
     defaults=defaults,
     config=config,

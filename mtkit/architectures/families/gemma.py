@@ -64,7 +64,7 @@ def _config(layers_of_27b: int) -> Callable[[Dims, Callable[[str], Any]], Mappin
         return {
             "hidden_activation": "gelu_pytorch_tanh",
             "query_pre_attn_scalar": width,
-            "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+            "attention_bias": dims.has("blk.0.attn_q.bias"),
         }
 
     return found
@@ -91,7 +91,7 @@ GEMMA = Architecture(
         "hidden_act": "gelu_pytorch_tanh",
         "hidden_activation": "gelu_pytorch_tanh",
         "rope_theta": 10000.0,
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
     },
 )
 GEMMA_2 = Architecture(
@@ -118,9 +118,9 @@ GEMMA_3 = Architecture(
         *DECODER,
         KeyRow("final_logit_softcapping", "f32", _softcap, "final_logit_softcapping"),
         KeyRow("attention.sliding_window", "u32", _window, "sliding_window"),
-        only("attn_logit_softcapping"),
     ),
     joined(_EMBEDDINGS, OUTPUT, block(LAYER, _NORMS, _HEAD_NORMS, attention(), FEED_FORWARD)),
+    checks=(only("attn_logit_softcapping"),),
     defaults=silent(
         131072,
         num_attention_heads=8,
@@ -141,6 +141,7 @@ EMBEDDING_GEMMA = Architecture(
     "gemma3_text",
     (*GEMMA_3.keys, SLIDING_WINDOW, POOLING),
     GEMMA_3.rows,
+    checks=GEMMA_3.checks,
     defaults=GEMMA_3.defaults,
     config=lambda dims, tensor: {
         **_config(0)(dims, tensor),

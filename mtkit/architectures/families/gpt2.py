@@ -53,7 +53,6 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 
 KEYS = (
-    only("scale_attn_by_inverse_layer_idx", False),
     *named(
         without(DECODER, "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -69,12 +68,14 @@ KEYS = (
         lambda value: {"n_inner": value},
     ),
 )
+CHECKS = (only("scale_attn_by_inverse_layer_idx", False),)
 GPT2 = Architecture(
     "gpt2",
     ("GPT2LMHeadModel",),
     "gpt2",
     KEYS,
     rows(Transposed()),
+    checks=CHECKS,
     prefix="transformer.",
     defaults=defaults,
     drops=(".attn.bias", ".attn.masked_bias"),
@@ -84,8 +85,9 @@ GPT_BIGCODE = Architecture(
     "starcoder",
     ("GPTBigCodeForCausalLM",),
     "gpt_bigcode",
-    (*KEYS, only("multi_query", True), always("attention.head_count_kv", "u32", 1)),
+    (*KEYS, always("attention.head_count_kv", "u32", 1)),
     rows(SAME),
+    checks=(*CHECKS, only("multi_query", True)),
     prefix="transformer.",
     defaults=defaults,
     drops=GPT2.drops,

@@ -98,7 +98,7 @@ GPT_OSS = Architecture(
     ),
     config=lambda dims, tensor: {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
         "rope_scaling": {"truncate": False},
     },
 )

@@ -32,7 +32,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     part = dims["rope"] / max(dims["key"], 1)
     return {
         "hidden_act": "gelu",
-        "attention_bias": tensor("blk.0.attn_qkv.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_qkv.bias"),
         "rotary_pct": part,
         "partial_rotary_factor": part,
     }

@@ -52,13 +52,14 @@ _SILENT = {
     "logits_scaling": 1.0,
 }
 _MOE_SILENT = {**_SILENT, "num_local_experts": 8, "num_experts_per_tok": 2}
-_ROPE = only("position_embedding_type", "rope")
+_CHECKS = (only("position_embedding_type", "rope"),)
 GRANITE = Architecture(
     "granite",
     ("GraniteForCausalLM",),
     "granite",
-    (*_KEYS, _ROPE),
+    _KEYS,
     LLAMA.rows,
+    checks=_CHECKS,
     defaults=silent(2048, **_SILENT),
     generated=(LLAMA_3,),
     config=config,
@@ -67,7 +68,7 @@ GRANITE_MOE = Architecture(
     "granitemoe",
     ("GraniteMoeForCausalLM",),
     "granitemoe",
-    (*_KEYS, _ROPE),
+    _KEYS,
     joined(
         EMBEDDINGS,
         OUTPUT,
@@ -91,6 +92,7 @@ GRANITE_MOE = Architecture(
             ),
         ),
     ),
+    checks=_CHECKS,
     defaults=silent(2048, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,
@@ -125,6 +127,7 @@ GRANITE_MOE_SHARED = Architecture(
             ),
         ),
     ),
+    checks=_CHECKS,
     defaults=silent(2048, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,

@@ -90,6 +90,6 @@ HUNYUAN = Architecture(
     skips=tied_head,
     config=lambda dims, tensor: {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
     },
 )

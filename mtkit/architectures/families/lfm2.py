@@ -137,7 +137,7 @@ def _is_dense(dims: Dims) -> bool:
 def config_moe(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a mixture of experts do not have."""
     layer = dims.key("leading_dense_block_count")
-    biased = tensor(f"blk.{layer}.exp_probs_b.bias") is not None
+    biased = dims.has(f"blk.{layer}.exp_probs_b.bias")
     return {**config(dims, tensor), "use_expert_bias": biased, "norm_topk_prob": True}
 
 
@@ -150,8 +150,6 @@ LFM2_MOE = Architecture(
         EXPERT_FEED_FORWARD,
         u32("leading_dense_block_count", "num_dense_layers"),
         always("expert_gating_func", "u32", SIGMOID),
-        only("norm_topk_prob", True),
-        only("routed_scaling_factor", 1.0, 1),
     ),
     joined(
         WHOLE,
@@ -166,6 +164,7 @@ LFM2_MOE = Architecture(
             ),
         ),
     ),
+    checks=(only("norm_topk_prob", True), only("routed_scaling_factor", 1.0, 1)),
     defaults=lambda config: {**defaults(config), "num_dense_layers": 2},
     dims=DIMS,
     config=config_moe,

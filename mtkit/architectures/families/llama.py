@@ -40,8 +40,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "mlp_bias": dims.has("blk.0.ffn_up.bias"),
         **llama_3_scaling(dims, tensor("rope_freqs.weight")),
     }
 
@@ -53,7 +53,6 @@ LLAMA = Architecture(
     KEYS,
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, ATTENTION, FEED_FORWARD)),
     defaults=lambda config: {**defaults(config), "head_dim": head_dim(config)},
-    drops=(".rotary_emb.inv_freq",),
     generated=(LLAMA_3,),
     config=config,
 )

@@ -71,8 +71,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
         "expand": 2,
-        "use_bias": tensor("blk.0.ssm_in.bias") is not None,
-        "use_conv_bias": tensor("blk.0.ssm_conv1d.bias") is not None,
+        "use_bias": dims.has("blk.0.ssm_in.bias"),
+        "use_conv_bias": dims.has("blk.0.ssm_conv1d.bias"),
         **(FALCON if dims.keys.get(NORMED) else {}),
     }
 

@@ -30,10 +30,10 @@ def _of_alibi(value: float) -> dict[str, Any]:
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    normed = tensor("blk.0.attn_q_norm.weight") is not None
+    normed = dims.has("blk.0.attn_q_norm.weight")
     return {
         "attn_config": {"qk_ln": normed},
-        "no_bias": tensor("output_norm.bias") is None,
+        "no_bias": not dims.has("output_norm.bias"),
         "expansion_ratio": dims["ff"] // max(dims["embd"], 1),
         "norm_type": "low_precision_layernorm",
     }

@@ -56,8 +56,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
     return {
         "hidden_act": "relu2",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "mlp_bias": dims.has("blk.0.ffn_up.bias"),
         "partial_rotary_factor": dims["rope"] * dims["head"] / max(dims["embd"], 1),
     }
 

@@ -34,7 +34,7 @@ LAYER = "model.layers.{i}."
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
     }
 
 
@@ -94,11 +94,9 @@ OLMOE = Architecture(
     "olmoe",
     ("OlmoeForCausalLM",),
     "olmoe",
-    (
-        *replaced(DECODER, EXPERT_COUNT, always("attention.layer_norm_rms_epsilon", "f32", 1e-5)),
-        only("clip_qkv"),
-    ),
+    replaced(DECODER, EXPERT_COUNT, always("attention.layer_norm_rms_epsilon", "f32", 1e-5)),
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, WIDE_NORMS, attention(), EXPERTS)),
+    checks=(only("clip_qkv"),),
     defaults=silent(4096, num_experts=64, num_experts_per_tok=8),
     config=lambda dims, tensor: {
         **_config(dims, tensor),

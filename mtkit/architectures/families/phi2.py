@@ -55,7 +55,6 @@ PHI_2 = Architecture(
             lambda value: {"num_key_value_heads": value},
         ),
         computed("rope.dimension_count", "u32", rotary),
-        only("qk_layernorm", False),
     ),
     joined(
         row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
@@ -72,6 +71,7 @@ PHI_2 = Architecture(
             row("mlp.fc2", "ffn_down", "embd ff"),
         ),
     ),
+    checks=(only("qk_layernorm", False),),
     defaults=silent(2048, partial_rotary_factor=0.5, layer_norm_eps=1e-5),
     config=lambda dims, tensor: {
         "hidden_act": "gelu_new",

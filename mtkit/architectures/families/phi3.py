@@ -49,8 +49,8 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 def _moe_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     found = {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "lm_head_bias": tensor("output.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "lm_head_bias": dims.has("output.bias"),
         "sliding_window": dims.key("attention.sliding_window", 0) or None,
     }
     scaling = long_rope_scaling(tensor).get("rope_scaling")

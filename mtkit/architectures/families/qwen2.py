@@ -24,7 +24,7 @@ EXPERTS = joined(
 )
 ALL_SPARSE = (only("mlp_only_layers", []), only("decoder_sparse_step", 1))
 """Every layer has experts."""
-MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD, *ALL_SPARSE)
+MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD)
 
 QWEN2 = Architecture(
     "qwen2",
@@ -44,6 +44,7 @@ QWEN2_MOE = Architecture(
         u32("expert_shared_feed_forward_length", "shared_expert_intermediate_size"),
     ),
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), EXPERTS, SHARED_EXPERT)),
+    checks=ALL_SPARSE,
     defaults=silent(
         32768,
         num_experts=60,
@@ -54,6 +55,6 @@ QWEN2_MOE = Architecture(
     config=lambda dims, tensor: {
         "hidden_act": "silu",
         "norm_topk_prob": False,
-        "qkv_bias": tensor("blk.0.attn_q.bias") is not None,
+        "qkv_bias": dims.has("blk.0.attn_q.bias"),
     },
 )

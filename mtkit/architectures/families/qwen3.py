@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mtkit.architectures.common_keys import POOLING
 from mtkit.architectures.config import silent
-from mtkit.architectures.families.qwen2 import EXPERTS, LAYER, MOE_KEYS
+from mtkit.architectures.families.qwen2 import ALL_SPARSE, EXPERTS, LAYER, MOE_KEYS
 from mtkit.architectures.keys import DECODER
 from mtkit.architectures.rows import (
     EMBEDDINGS,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
     }
 
 
@@ -50,6 +50,7 @@ QWEN3_MOE = Architecture(
     "qwen3_moe",
     MOE_KEYS,
     joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), HEAD_NORMS, EXPERTS)),
+    checks=ALL_SPARSE,
     defaults=silent(
         32768,
         num_experts=128,

@@ -22,9 +22,9 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "attention_out_bias": tensor("blk.0.attn_output.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "attention_out_bias": dims.has("blk.0.attn_output.bias"),
+        "mlp_bias": dims.has("blk.0.ffn_up.bias"),
     }
 
 

@@ -47,8 +47,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
         "partial_rotary_factor": dims["rope"] / max(dims["key"], 1),
-        "use_qkv_bias": tensor("blk.0.attn_q.bias") is not None,
-        "qk_layernorm": tensor("blk.0.attn_q_norm.weight") is not None,
+        "use_qkv_bias": dims.has("blk.0.attn_q.bias"),
+        "qk_layernorm": dims.has("blk.0.attn_q_norm.weight"),
     }
 
 

@@ -35,6 +35,6 @@ STARCODER_2 = Architecture(
     defaults=silent(4096, num_key_value_heads=2, rms_norm_eps=None, norm_epsilon=1e-5),
     config=lambda dims, tensor: {
         "hidden_act": "gelu_pytorch_tanh",
-        "use_bias": tensor("blk.0.attn_q.bias") is not None,
+        "use_bias": dims.has("blk.0.attn_q.bias"),
     },
 )

@@ -1,0 +1,55 @@
+"""Fields of a config.json: those of a text_config, those that are null, those that are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from mtkit.architectures import architectures, of_class
+from mtkit.architectures.common_keys import only
+from mtkit.architectures.config import Config
+from mtkit.architectures.keys import keys_of, replaced, u32
+from mtkit.base.record import replace
+from mtkit.conversion.model_keys import of_model
+from mtkit.errors import UnsupportedError
+
+
+def test_a_field_of_text_config_hides_the_outer_one_unless_it_is_null() -> None:
+    config = Config({"a": 1, "b": 2, "text_config": {"a": None, "b": 3, "c": None, "d": 4}})
+    assert config.fields == {"a": 1, "b": 3, "c": None, "d": 4}
+
+
+def test_a_null_in_text_config_gets_the_default() -> None:
+    config = Config({"text_config": {"head_dim": None, "hidden_size": 8}})
+    assert config.with_defaults({"head_dim": 4, "hidden_size": 6}).fields == {
+        "head_dim": 4, "hidden_size": 8,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("inner", [True, False])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("Exaone4ForCausalLM", "sliding_window"), ("ApertusForCausalLM", "rope_scaling")],
+)
+def test_a_null_that_is_written_is_no_missing_field(name: str, field: str, *, inner: bool) -> None:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
+    defaults = of_class(name).defaults
+    assert defaults is not None
+
+    def known(said: dict[str, object]) -> Config:
+        config = Config({"text_config": {**sizes, **said}} if inner else {**sizes, **said})
+        return config.with_defaults(defaults(config))
+
+    assert known({}).get(field) is not None
+    assert known({field: None}).get(field) is None
+
+
+def test_every_check_is_asked() -> None:
+    """Rows of keys go by their names; checks have none, and replacing rows loses none."""
+    llama = architectures()["LlamaForCausalLM"]
+    checks = (only("first", 1), only("second", 2))
+    strict = replace(llama, keys=replaced((u32("a", "a"),), u32("b", "b")), checks=checks)
+    assert of_model(strict, Config({"first": 1}), 0)
+    for field in ("first", "second"):
+        with pytest.raises(UnsupportedError, match=field):
+            of_model(strict, Config({field: 3}), 0)
+    assert not list(keys_of(strict.name, strict.keys, Config({"first": 3})))
