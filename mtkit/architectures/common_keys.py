@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("full_attention", "sliding_attention")
 _MOST_LAYERS = 1 << 16
+VOCAB_SIZE = u32("vocab_size", "vocab_size")
 SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
 """As most families of experts call it in config.json."""
@@ -41,7 +42,7 @@ def layer_types(slides: Callable[[int], bool]) -> KeyRow:
             raise config.wrong("is not a list", "layer_types")
         return [kind == "sliding_attention" for kind in said]
 
-    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, _layer_types)
 
 
 def _layer_types(value: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 _ROPE_BASE = (
@@ -163,26 +163,6 @@ class Config:
         """Return an error about the first of the fields that is there."""
         name = next((one for one in names if self.fields.get(one) is not None), names[0])
         return FormatError(what, source=self.source, field=shown(name))
-
-
-def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
-    """Return what transformers takes where a config.json is silent, as most decoders have it.
-
-    Args:
-        context: The most positions.
-        fields: What else, and what is not as usual.
-    """
-
-    def found(config: Config) -> Mapping[str, Any]:
-        return {
-            "max_position_embeddings": context,
-            "num_key_value_heads": config.get("num_attention_heads"),
-            "rope_theta": 10000.0,
-            "rms_norm_eps": 1e-6,
-            **fields,
-        }
-
-    return found
 
 
 def _text(value: object) -> str:

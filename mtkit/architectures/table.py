@@ -97,11 +97,11 @@ class Architecture(Record):
         model_type: Of config.json.
         keys: What its metadata say.
         rows: Its tensors.
+        defaults: Fields that a config.json need not have, as transformers fills them in.
         checks: What else config.json must say, or must not.
         packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
             empty: there are no such folders.
         prefix: Stands in front of most names in the folder, and may be missing there.
-        defaults: Fields that a config.json need not have, as transformers fills them in.
         drops: Ends of names in the folder that no GGUF has.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
         told: Whether metadata are of this class, where one behind it has the same tensors.
@@ -119,10 +119,10 @@ class Architecture(Record):
     model_type: str
     keys: tuple[KeyRow, ...]
     rows: Rows
+    defaults: Callable[[Config], Mapping[str, Any]]
     checks: tuple[Check, ...] = ()
     packed: Rows = ()
     prefix: str = "model."
-    defaults: Callable[[Config], Mapping[str, Any]] | None = None
     drops: tuple[str, ...] = ()
     skips: Callable[[str, Config], bool] | None = None
     told: Callable[[Dims], bool] | None = None

@@ -123,11 +123,10 @@ def findings(survey: Survey) -> Iterator[Finding]:
 
 def _keys(architecture: Architecture, config: Config, keys: list[Key]) -> Iterator[Finding]:
     """Ask every check and every row of the architecture's keys; keep the keys that come out."""
-    if architecture.defaults is not None:
-        try:
-            config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
-        except MtkitError as error:
-            yield _of_config(error)
+    try:
+        config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
+    except MtkitError as error:
+        yield _of_config(error)
     said: set[str] = set()
     sound: list[KeyRow] = []
     asked: list[tuple[Callable[[Config], Any], tuple[KeyRow, ...]]] = [

@@ -128,10 +128,10 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
         "architectures": [architecture.classes[0]],
         "model_type": architecture.model_type,
     }
-    for row in architecture.keys:
+    for row in {row.name: row for row in architecture.keys}.values():  # as ``keys_of`` has it
         value = plan.dims.keys.get(row.name)
         if value is not None:
-            if row.back is not None and not _is(value, row.type):
+            if row.back and not _is(value, row.type):
                 what = f"is not of the type {row.type}"
                 raise FormatError(what, source=plan.file.name, field=row.name)
             _merge(found, row.fields(_short(value)))

@@ -102,8 +102,7 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             architecture = replace(architecture, rows=architecture.packed)
         pooling = sentence_pooling.of_folder(path)
         config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
+        config = config.with_defaults(architecture.defaults(config))
         shapes = {
             name: one.weight.shape
             for name, one in folder.tensors.items()

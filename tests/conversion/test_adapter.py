@@ -75,8 +75,7 @@ def test_what_moves_rows_moves_those_of_b() -> None:
         if architecture is None:
             continue
         config = Config(fields)
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
+        config = config.with_defaults(architecture.defaults(config))
         keys = list(keys_of(architecture.name, architecture.keys, config))
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         for match in every_match(architecture, dims):

@@ -60,8 +60,7 @@ def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weig
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
     architecture = of_class(config["architectures"][0])
     known = Config(config)
-    if architecture.defaults is not None:
-        known = known.with_defaults(architecture.defaults(known))
+    known = known.with_defaults(architecture.defaults(known))
     keys = list(keys_of(architecture.name, architecture.keys, known))
     dims = dims_of(architecture, keys, known.count("vocab_size"))
     held = {

@@ -12,15 +12,9 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Behind
 from mtkit.architectures.common_keys import POOLING, only
-from mtkit.architectures.keys import (
-    DECODER,
-    always,
-    computed,
-    named,
-    replaced,
-    u32,
-    without,
-)
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import written
+from mtkit.architectures.keys import always, computed, named, replaced, u32, without
 from mtkit.architectures.table import Architecture, block, joined, row
 from mtkit.errors import UnsupportedError
 
@@ -225,7 +219,7 @@ BERT = Architecture(
     skips=_skips,
     dims=DIMS,
     renamed=_renamed,
-    config=lambda dims, tensor: ACTIVATION,
+    config=written(**ACTIVATION),
 )
 DISTILBERT = Architecture(
     "bert",
@@ -261,5 +255,5 @@ DISTILBERT = Architecture(
     defaults=lambda config: {"max_position_embeddings": 512},
     skips=_skips,
     renamed=_renamed,
-    config=lambda dims, tensor: {"activation": "gelu"},
+    config=written(activation="gelu"),
 )

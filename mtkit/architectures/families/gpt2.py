@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import DECODER, always, computed, named, without
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import written
+from mtkit.architectures.keys import always, computed, named, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
@@ -65,7 +67,7 @@ KEYS = (
         "feed_forward_length",
         "u32",
         lambda config: config.whole("n_inner") or 4 * config.count("hidden_size", "n_embd"),
-        lambda value: {"n_inner": value},
+        "n_inner",
     ),
 )
 CHECKS = (only("scale_attn_by_inverse_layer_idx", False),)
@@ -79,7 +81,7 @@ GPT2 = Architecture(
     prefix="transformer.",
     defaults=defaults,
     drops=(".attn.bias", ".attn.masked_bias"),
-    config=lambda dims, tensor: {"activation_function": "gelu_new", "n_ctx": dims["ctx"]},
+    config=written(activation_function="gelu_new", n_ctx=lambda dims: dims["ctx"]),
 )
 GPT_BIGCODE = Architecture(
     "starcoder",
@@ -91,5 +93,5 @@ GPT_BIGCODE = Architecture(
     prefix="transformer.",
     defaults=defaults,
     drops=GPT2.drops,
-    config=lambda dims, tensor: {"activation_function": "gelu_pytorch_tanh", "multi_query": True},
+    config=written(activation_function="gelu_pytorch_tanh", multi_query=True),
 )

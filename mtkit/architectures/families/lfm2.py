@@ -7,9 +7,10 @@ models/lfm2_moe.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Reshaped
-from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, only
-from mtkit.architectures.keys import DECODER, always, computed, named, replaced, u32, without
-from mtkit.architectures.rows import OUTPUT, experts
+from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, VOCAB_SIZE, only
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.keys import always, computed, named, replaced, u32, without
+from mtkit.architectures.rows import IN_LAYER, OUTPUT, experts, is_dense, is_sparse
 from mtkit.architectures.table import Architecture, block, joined, plain, row, where
 
 TYPE_CHECKING = False
@@ -76,7 +77,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 KEYS = (
     *named(without(DECODER, "feed_forward_length"), attention__layer_norm_rms_epsilon="norm_eps"),
     computed("attention.head_count_kv", "i32[]", heads_kv),
-    u32("vocab_size", "vocab_size"),
+    VOCAB_SIZE,
     u32("shortconv.l_cache", "conv_L_cache"),
 )
 LAYER = joined(
@@ -119,19 +120,13 @@ LFM2 = Architecture(
     "lfm2",
     (
         *KEYS,
-        computed(
-            "feed_forward_length", "u32", _feed_forward, lambda value: {"intermediate_size": value}
-        ),
+        computed("feed_forward_length", "u32", _feed_forward, "intermediate_size"),
     ),
-    joined(WHOLE, OUTPUT, block("model.layers.{i}.", LAYER, DENSE)),
+    joined(WHOLE, OUTPUT, block(IN_LAYER, LAYER, DENSE)),
     defaults=defaults,
     dims=DIMS,
     config=config,
 )
-
-
-def _is_dense(dims: Dims) -> bool:
-    return dims.layer < dims.key("leading_dense_block_count")
 
 
 def config_moe(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -153,11 +148,11 @@ LFM2_MOE = Architecture(
     ),
     joined(
         WHOLE,
-        block("model.layers.{i}.", LAYER, where(_is_dense, DENSE)),
+        block(IN_LAYER, LAYER, where(is_dense, DENSE)),
         block(
             "model.layers.{i}.feed_forward.",
             where(
-                lambda dims: not _is_dense(dims),
+                is_sparse,
                 row("gate", "ffn_gate_inp", "expert embd", bias=False),
                 plain("expert_bias", "exp_probs_b.bias", "expert", optional=True),
                 experts("experts.{e}", ("w1", "w3", "w2")),
