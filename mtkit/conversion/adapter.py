@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
     from mtkit.checkpoints.model_folder import Stored

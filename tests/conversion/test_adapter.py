@@ -14,8 +14,8 @@ from model_folders import write_folder
 
 from mtkit.architectures import architectures
 from mtkit.architectures.config import Config
+from mtkit.architectures.in_layers import every_match
 from mtkit.architectures.keys import keys_of
-from mtkit.architectures.matching import every_match
 from mtkit.checkpoints import adapter_folder
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.conversion.whole_model import dims_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from mtkit.architectures.families import llama
 from mtkit.architectures.fields import silent
 from mtkit.architectures.rows import HEAD_NORMS, IN_LAYER, UP_AND_DOWN, attention, decoder
-from mtkit.architectures.table import Architecture, Held, row
+from mtkit.architectures.table import Architecture, LayerNumber, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ APERTUS = Architecture(
     ),
     defaults=defaults,
     generated=(llama.LLAMA_3,),
-    held=tuple(
-        Held(f"xielu.{name}", f"{IN_LAYER}mlp.act_fn.{name}", axes)
+    layer_numbers=tuple(
+        LayerNumber(f"xielu.{name}", f"{IN_LAYER}mlp.act_fn.{name}", axes)
         for name, axes in _SHAPES.items()
     ),
     config=config,

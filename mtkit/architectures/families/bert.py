@@ -1,8 +1,8 @@
 """BERT, RoBERTa, XLM-RoBERTa, DistilBERT: encoders for embeddings, and with a classifier on top.
 
-A GGUF has no head that predicts tokens, and a pooler only below a classifier, where it is what
-llama.cpp calls ``cls``; the converter leaves it out there, too, and the names of two classes that
-have none of their own. RoBERTa's first two positions stand for padding and stay out: they come
+A GGUF has no token-prediction head, and the pooler (``cls``) only below a classifier. llama.cpp's
+converter omits that pooler, and label names if they are the default two; mtkit writes the pooler.
+RoBERTa's first two positions stand for padding and stay out: they come
 back as zeros.
 
 Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert, models/roberta.
@@ -171,7 +171,7 @@ ROBERTA_CLASSIFIER = Architecture(
     prefix="roberta.",
     defaults=lambda config: {**defaults(config), **TWO},
     skips=_skips,
-    told=_is_roberta,
+    fits=_is_roberta,
     dims={**DIMS, **LABELED},
     config=_roberta("ForSequenceClassification"),
 )
@@ -185,7 +185,7 @@ ROBERTA = Architecture(
     prefix="",
     defaults=defaults,
     skips=_skips,
-    told=_is_roberta,
+    fits=_is_roberta,
     dims=DIMS,
     renamed=_renamed,
     config=_roberta("Model"),

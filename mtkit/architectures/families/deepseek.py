@@ -8,10 +8,10 @@ models/deepseek_v3.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Widening
 from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, VOCAB_SIZE, only
 from mtkit.architectures.decoder_keys import DECODER
 from mtkit.architectures.fields import silent
+from mtkit.architectures.head_changes import Widening
 from mtkit.architectures.keys import always, computed, f32, replaced, u32
 from mtkit.architectures.rows import (
     FEED_FORWARD,

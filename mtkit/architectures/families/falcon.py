@@ -9,9 +9,9 @@ Source: llama.cpp, conversion/falcon.py (``FalconModel``); transformers, models/
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import GroupedQkv
 from mtkit.architectures.common_keys import only
 from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.head_changes import GroupedQkv
 from mtkit.architectures.keys import always, computed, named, rope_base_unless, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where

@@ -47,6 +47,11 @@ _HEAD_NORMS = joined(
 )
 
 
+def _is_head(name: str, config: Config) -> bool:
+    # It is the embedding once more, whatever config.json says.
+    return name == "lm_head.weight"
+
+
 def _softcap(config: Config) -> float | None:
     return config.number("final_logit_softcapping") or None
 
@@ -91,7 +96,7 @@ GEMMA = Architecture(
         ),
     ),
     defaults=silent(8192, rms_norm_eps=1e-6, head_dim=256),
-    drops=("lm_head.weight",),
+    skips=_is_head,
     config=written(
         hidden_act="gelu_pytorch_tanh",
         hidden_activation="gelu_pytorch_tanh",
@@ -113,7 +118,7 @@ GEMMA_2 = Architecture(
         attn_logit_softcapping=50.0,
         final_logit_softcapping=30.0,
     ),
-    drops=("lm_head.weight",),
+    skips=_is_head,
     config=_config(46),
 )
 GEMMA_3 = Architecture(

@@ -80,7 +80,6 @@ GPT2 = Architecture(
     checks=CHECKS,
     prefix="transformer.",
     defaults=defaults,
-    drops=(".attn.bias", ".attn.masked_bias"),
     config=written(activation_function="gelu_new", n_ctx=lambda dims: dims["ctx"]),
 )
 GPT_BIGCODE = Architecture(
@@ -92,6 +91,5 @@ GPT_BIGCODE = Architecture(
     checks=(*CHECKS, only("multi_query", True)),
     prefix="transformer.",
     defaults=defaults,
-    drops=GPT2.drops,
     config=written(activation_function="gelu_pytorch_tanh", multi_query=True),
 )

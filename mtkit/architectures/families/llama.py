@@ -5,10 +5,10 @@ Source: llama.cpp, conversion/llama.py (``LlamaModel``); transformers, models/ll
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Permuted
 from mtkit.architectures.common_keys import VOCAB_SIZE
 from mtkit.architectures.decoder_keys import DECODER
 from mtkit.architectures.fields import silent
+from mtkit.architectures.head_changes import Permuted
 from mtkit.architectures.keys import computed, head_dim
 from mtkit.architectures.rope import llama_3_factors, llama_3_scaling
 from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder, experts

@@ -6,11 +6,11 @@ models/olmo to olmo3, models/olmoe.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Permuted
 from mtkit.architectures.common_keys import EXPERT_COUNT, SLIDING_WINDOW, layer_types, only
 from mtkit.architectures.decoder_keys import DECODER
 from mtkit.architectures.families.qwen2 import EXPERTS
 from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.head_changes import Permuted
 from mtkit.architectures.keys import always, f32, replaced, without
 from mtkit.architectures.rows import (
     FEED_FORWARD,
@@ -58,7 +58,7 @@ OLMO_3 = Architecture(
     (*DECODER, SLIDING_WINDOW, layer_types(lambda layer: layer % 4 != 3)),
     _ROWS,
     defaults=silent(2048, rms_norm_eps=1e-5, sliding_window=4096),
-    told=lambda dims: dims.keys.get("attention.sliding_window") is not None,
+    fits=lambda dims: dims.keys.get("attention.sliding_window") is not None,
     config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )
 OLMO_2 = Architecture(

@@ -165,9 +165,8 @@ T5 = Architecture(
     checks=CHECKS,
     prefix="",
     defaults=defaults,
-    drops=SHARED,
+    copies=SHARED,
     dims=DIMS,
-    renamed=lambda name: SHARED[0] if name in SHARED else name,
     adds_eos=True,
     config=config,
 )
@@ -180,9 +179,8 @@ T5_ENCODER = Architecture(
     checks=CHECKS,
     prefix="",
     defaults=defaults,
-    drops=SHARED,
+    copies=SHARED,
     dims=DIMS,
-    renamed=T5.renamed,
     adds_eos=True,
     config=config,
 )
