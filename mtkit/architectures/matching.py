@@ -120,7 +120,7 @@ def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Sh
             if not found.has_faults(missing, zip(there, match.folder_shapes, strict=False)):
                 found.matches.append(replace(match, folder=there))
     found.used.update(copies)
-    return found.matched(architecture.zeros)
+    return found.matched((*_BUFFERS, *architecture.zeros))
 
 
 def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:
@@ -177,7 +177,7 @@ class _Found:
         if len(self._faults) >= _MOST_FAULTS:
             return Matched(tuple(self.matches), tuple(self._faults))
         left = (name for name in self._shapes if name not in self.used)
-        unknown = tuple(name for name in left if not name.endswith((*_BUFFERS, *ends)))
+        unknown = tuple(name for name in left if not name.endswith(ends))
         faults = (*self._faults, *(Fault("unknown", unknown),) * bool(unknown))
         return Matched(tuple(self.matches), faults)
 

@@ -7,10 +7,10 @@ import pytest
 from mtkit.architectures import architectures, of_class
 from mtkit.architectures.common_keys import only
 from mtkit.architectures.config import Config
-from mtkit.architectures.keys import keys_of, replaced, u32
+from mtkit.architectures.keys import keys_of, replaced, rotary_dim, u32
 from mtkit.base.record import replace
 from mtkit.conversion.model_keys import of_model
-from mtkit.errors import UnsupportedError
+from mtkit.errors import FormatError, UnsupportedError
 
 
 def test_a_field_of_text_config_hides_the_outer_one_unless_it_is_null() -> None:
@@ -52,3 +52,20 @@ def test_every_check_is_asked() -> None:
         with pytest.raises(UnsupportedError, match=field):
             of_model(strict, Config({field: 3}), 0)
     assert not list(keys_of(strict.name, strict.keys, Config({"first": 3})))
+
+
+def test_what_is_rotated_is_rounded_as_the_converter_does() -> None:
+    """0.29 * 100 is just below 29, 0.29 * 10000 is 2900."""
+    sizes = {"hidden_size": 10000, "num_attention_heads": 100}
+    config = Config({**sizes, "partial_rotary_factor": 0.29})
+    assert rotary_dim(1.0)(config) == 28
+    assert rotary_dim(1.0, of_all_heads=True)(config) == 29
+    assert rotary_dim(0.25)(Config(sizes)) == 25
+    with pytest.raises(FormatError, match="from 0 to 1"):
+        rotary_dim(1.0)(Config({**sizes, "partial_rotary_factor": 1.5}))
+
+
+def test_a_later_row_of_a_key_counts() -> None:
+    rows = (u32("a", "first"), u32("a", "second"))
+    made = list(keys_of("x", rows, Config({"first": 1, "second": 2})))
+    assert [(key.name, key.value) for key in made] == [("x.a", 2)]
