@@ -7,7 +7,7 @@ from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 _ROPE_BASE = (
@@ -25,8 +25,8 @@ _MOST = (1 << 31) - 1
 class Config:
     """The fields of a config.json.
 
-    Those of a ``text_config`` stand beside the others, as they do in the models that have none. A
-    field that is null counts as missing.
+    Those of a ``text_config`` stand beside the others, as they do in the models that have none, and
+    hide those of the same names unless they are null. A field that is null counts as missing.
 
     Attributes:
         fields: Name -> value.
@@ -34,8 +34,11 @@ class Config:
     """
 
     def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
-        inner = document.get("text_config")
-        self.fields = {**document, **inner} if isinstance(inner, dict) else dict(document)
+        self.fields = dict(document)
+        inner = self.fields.pop("text_config", None)
+        for name, value in inner.items() if isinstance(inner, dict) else ():
+            if value is not None or name not in self.fields:
+                self.fields[name] = value
         self.source = source
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
@@ -160,26 +163,6 @@ class Config:
         """Return an error about the first of the fields that is there."""
         name = next((one for one in names if self.fields.get(one) is not None), names[0])
         return FormatError(what, source=self.source, field=shown(name))
-
-
-def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
-    """Return what transformers takes where a config.json is silent, as most decoders have it.
-
-    Args:
-        context: The most positions.
-        fields: What else, and what is not as usual.
-    """
-
-    def found(config: Config) -> Mapping[str, Any]:
-        return {
-            "max_position_embeddings": context,
-            "num_key_value_heads": config.get("num_attention_heads"),
-            "rope_theta": 10000.0,
-            "rms_norm_eps": 1e-6,
-            **fields,
-        }
-
-    return found
 
 
 def _text(value: object) -> str:

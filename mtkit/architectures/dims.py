@@ -54,10 +54,6 @@ class Dims:
         """Tell whether a tensor of one of the names is there."""
         return any(name in self.shapes for name in names)
 
-    def rows(self, *names: str) -> int:
-        """Return the first size of the first of the tensors that is there: no key says it."""
-        return next((self.shapes[one][0] for one in names if self.shapes.get(one)), 0)
-
     def key(self, name: str, default: int | None = None) -> int:
         """Return the value of a key.
 

@@ -29,8 +29,10 @@ from mtkit.sources.locate import TOKENIZER, in_folder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any
 
     from mtkit.architectures import Architecture
+    from mtkit.architectures.keys import KeyRow
     from mtkit.architectures.matching import Fault
     from mtkit.checkpoints.folder_survey import Survey
     from mtkit.gguf.writer import Key
@@ -120,22 +122,26 @@ def findings(survey: Survey) -> Iterator[Finding]:
 
 
 def _keys(architecture: Architecture, config: Config, keys: list[Key]) -> Iterator[Finding]:
-    """Ask every row of the architecture's metadata; keep the keys that come out."""
-    if architecture.defaults is not None:
+    """Ask every check and every row of the architecture's keys; keep the keys that come out."""
+    try:
+        config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
+    except MtkitError as error:
+        yield _of_config(error)
+    said: set[str] = set()
+    sound: list[KeyRow] = []
+    asked: list[tuple[Callable[[Config], Any], tuple[KeyRow, ...]]] = [
+        *((check, ()) for check in architecture.checks),
+        *((row.value, (row,)) for row in architecture.keys),
+    ]
+    for ask, rows in asked:
         try:
-            config.fields.update(config.with_defaults(architecture.defaults(config)).fields)
-        except MtkitError as error:
-            yield _of_config(error)
-    said, sound = set(), []
-    for row in architecture.keys:
-        try:
-            row.value(config)
+            ask(config)
         except MtkitError as error:
             if str(error) not in said:
                 said.add(str(error))
                 yield _of_config(error)
         else:
-            sound.append(row)
+            sound += rows
     keys += keys_of(architecture.name, tuple(sound), config)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
     from mtkit.checkpoints.model_folder import Stored
@@ -136,8 +136,7 @@ def plan_of(path: str, base: str | None = None, kind: str = "auto") -> AdapterPl
     config = Config(model_folder.read_json(source), source)
     try:
         architecture = of_class(_class(config))
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
+        config = config.with_defaults(architecture.defaults(config))
         keys = model_keys.of_model(architecture, config, FILE_TYPES["f32"])
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         is_tied = config.flag("tie_word_embeddings") is True

@@ -105,7 +105,10 @@ def of_model(architecture: Architecture, config: Config, file_type: int) -> list
 
     Raises:
         FormatError: A field of the config is missing or not what it should be.
+        UnsupportedError: It asks for what llama.cpp does not have in this architecture.
     """
+    for check in architecture.checks:
+        check(config)
     return [
         *keys_of(architecture.name, architecture.keys, config),
         Key("general.file_type", "u32", file_type),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.changes import Change, Shape
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.model_folder import Stored
     from mtkit.gguf.types import TensorType

@@ -14,7 +14,7 @@ from mtkit.architectures.keys import TOKENIZER
 from mtkit.architectures.matching import of_gguf
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
-from mtkit.conversion import held
+from mtkit.conversion import layer_numbers
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
 from mtkit.gguf.arrays import GgufArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.gguf.file import GgufFile, Metadata
     from mtkit.gguf.types import TensorType
 
@@ -76,9 +76,9 @@ def plan_of(file: GgufFile, kind: str = "auto") -> FolderPlan:
     keys = sizes(file.metadata, name, shapes)
     error: MtkitError | None = None
     for architecture in known:
-        dims = Dims(keys, architecture.dims)
+        dims = Dims(keys, architecture.dims).among(shapes)
         try:
-            if architecture.told is not None and not architecture.told(dims):
+            if architecture.fits is not None and not architecture.fits(dims):
                 continue
             matches = tuple(of_gguf(architecture, dims, shapes))
         except FormatError as found:
@@ -128,10 +128,10 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
         "architectures": [architecture.classes[0]],
         "model_type": architecture.model_type,
     }
-    for row in architecture.keys:
+    for row in {row.name: row for row in architecture.keys}.values():  # as ``keys_of`` has it
         value = plan.dims.keys.get(row.name)
         if value is not None:
-            if row.back is not None and not _is(value, row.type):
+            if row.back and not _is(value, row.type):
                 what = f"is not of the type {row.type}"
                 raise FormatError(what, source=plan.file.name, field=row.name)
             _merge(found, row.fields(_short(value)))
@@ -188,7 +188,7 @@ def new_weights(
 ) -> Iterator[NewWeight]:
     """Yield the tensors of the folder; ``done`` is told each number of bytes that was made."""
     wanted = TYPES[plan.type]
-    yield from held.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
+    yield from layer_numbers.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
     for match in plan.matches:
         found = (plan.file.names[name] for name in match.gguf)
         sources = [

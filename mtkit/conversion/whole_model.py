@@ -19,7 +19,7 @@ from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record, replace
 from mtkit.checkpoints import model_folder, sentence_pooling
-from mtkit.conversion import held, model_keys
+from mtkit.conversion import layer_numbers, model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.model_tensors import (
     FILE_TYPES,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.checkpoints.model_folder import ModelFolder, Stored
     from mtkit.conversion.model_vocabulary import ModelVocabulary
     from mtkit.formats.contract import WriteOptions
@@ -102,8 +102,7 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
             architecture = replace(architecture, rows=architecture.packed)
         pooling = sentence_pooling.of_folder(path)
         config = Config({**folder.config, SENTENCE_POOLING: pooling}, source)
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
+        config = config.with_defaults(architecture.defaults(config))
         shapes = {
             name: one.weight.shape
             for name, one in folder.tensors.items()
@@ -123,7 +122,7 @@ def plan_of(path: str, kind: str = "auto") -> Plan:
         for match in matches:
             known = ("U8",) if match.row.change.stores else DTYPES
             _refuse_types((folder.tensors[name] for name in match.folder), known)
-        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        keys = (*layer_numbers.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None

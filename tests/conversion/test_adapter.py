@@ -14,8 +14,8 @@ from model_folders import write_folder
 
 from mtkit.architectures import architectures
 from mtkit.architectures.config import Config
+from mtkit.architectures.in_layers import every_match
 from mtkit.architectures.keys import keys_of
-from mtkit.architectures.matching import every_match
 from mtkit.checkpoints import adapter_folder
 from mtkit.conversion.adapter import convert_adapter
 from mtkit.conversion.whole_model import dims_of
@@ -75,8 +75,7 @@ def test_what_moves_rows_moves_those_of_b() -> None:
         if architecture is None:
             continue
         config = Config(fields)
-        if architecture.defaults is not None:
-            config = config.with_defaults(architecture.defaults(config))
+        config = config.with_defaults(architecture.defaults(config))
         keys = list(keys_of(architecture.name, architecture.keys, config))
         dims = dims_of(architecture, keys, config.count("vocab_size"))
         for match in every_match(architecture, dims):

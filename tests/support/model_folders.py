@@ -13,9 +13,9 @@ from support import FIXTURES
 import mtkit
 from mtkit.architectures import of_class
 from mtkit.architectures.config import Config
+from mtkit.architectures.in_layers import every_match
 from mtkit.architectures.keys import keys_of
-from mtkit.architectures.matching import every_match
-from mtkit.architectures.table import EXPERT
+from mtkit.architectures.table import ANY_EXPERT
 from mtkit.checkpoints.model_folder import CONFIG, INDEX, WEIGHTS
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.conversion.whole_model import dims_of
@@ -60,16 +60,15 @@ def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weig
     """Return the tensors of a model, without the optional ones but for those that are wanted."""
     architecture = of_class(config["architectures"][0])
     known = Config(config)
-    if architecture.defaults is not None:
-        known = known.with_defaults(architecture.defaults(known))
+    known = known.with_defaults(architecture.defaults(known))
     keys = list(keys_of(architecture.name, architecture.keys, known))
     dims = dims_of(architecture, keys, known.count("vocab_size"))
-    held = {
+    numbers = {
         one.folder.replace("{i}", str(layer)): dims.shape(one.axes)
-        for one in architecture.held
+        for one in architecture.layer_numbers
         for layer in range(dims.key("block_count"))
     }
-    return held | {
+    return numbers | {
         name: shape
         for match in every_match(architecture, dims)
         if not match.row.optional or any(part in match.folder[0] for part in wanted)
@@ -128,7 +127,7 @@ def write_folder(
             if (FIXTURES / tokenizer / name).exists():
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
     rows = of_class(architecture).rows
-    experts = EXPERTS if any(EXPERT in name for row in rows for name in row.folder) else {}
+    experts = EXPERTS if any(ANY_EXPERT in name for row in rows for name in row.folder) else {}
     sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}
     (path / CONFIG).write_text(json.dumps(fields, indent=2))
