@@ -93,7 +93,6 @@ PHI_3 = Architecture(
         ),
     ),
     defaults=silent(4096, original_max_position_embeddings=4096, rms_norm_eps=1e-5),
-    dims={"ff*2": lambda dims: 2 * dims["ff"]},
     generated=LONG_ROPE,
     config=_config,
 )
