@@ -14,6 +14,7 @@ from mtkit.architectures import architectures
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
 from mtkit.conversion.whole_model import convert_model
+from mtkit.gguf import open_gguf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,8 @@ _LATENT = {"q_lora_rank": 24, "kv_lora_rank": 32, "num_hidden_layers": 3}
 CASES: dict[str, dict[str, Any]] = {
     "DeepseekV2ForCausalLM": _LATENT,
     "DeepseekV3ForCausalLM": _LATENT,
+    "Glm4ForCausalLM": {"head_dim": 32, "eos_token_id": [5, 7, 9]},
+    "InternLM2ForCausalLM": {"bias": False},
     "Lfm2MoeForCausalLM": {**_LFM2, "moe_intermediate_size": 32, "num_dense_layers": 1},
     "OlmoeForCausalLM": {"num_key_value_heads": 4},
     "Lfm2ForCausalLM": _LFM2,
@@ -47,6 +50,7 @@ HEAD = "lm_head.weight"
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "BertForSequenceClassification": (".bias", "pooler"),
     "DistilBertModel": (".bias",),
+    "Glm4ForCausalLM": (HEAD, "_proj.bias"),
     "Lfm2MoeForCausalLM": ("expert_bias",),
     "PhiMoEForCausalLM": (HEAD, ".bias"),
     "RobertaForSequenceClassification": (".bias", "pooler"),
@@ -80,6 +84,14 @@ def test_a_class_goes_and_comes_back(name: str, tmp_path: Path) -> None:
     ):  # a GGUF does not tell these classes apart, which differ in names
         wanted, found = (dict(enumerate(sorted(one.values()))) for one in (wanted, found))
     assert found == wanted
+
+
+def test_the_second_id_that_ends_a_text_ends_a_turn(tmp_path: Path) -> None:
+    """llama.cpp does not know the one of GLM-4 by its spelling, and would not stop there."""
+    name = "Glm4ForCausalLM"
+    folder = write_folder(tmp_path / "model", name, config=CASES[name])
+    done = convert_model(folder, tmp_path / "model.gguf", allow_loss=LOSSES)
+    assert open_gguf(done.path).metadata["tokenizer.ggml.eot_token_id"] == 7
 
 
 def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[Any, tuple[str, bytes]]:
