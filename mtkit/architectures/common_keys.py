@@ -69,6 +69,14 @@ def only(field: str, *values: object) -> Check:
     return check
 
 
+def _end_of_turn(config: Config) -> int | None:
+    said, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
+    second = said[1] if isinstance(said, list) and len(said) > 1 else None
+    return second if type(second) is int and 0 <= second < ids else None
+
+
+END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end_of_turn)
+"""The second of several ids that end a text, where llama.cpp does not know it by its spelling."""
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
 """Source: gguf-py/gguf/constants.py (``PoolingType``)."""
 

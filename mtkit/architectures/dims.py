@@ -107,6 +107,7 @@ def _width(dims: Dims) -> int:
 _DIMS: dict[str, Callable[[Dims], int]] = {
     "embd": lambda dims: dims.key("embedding_length"),
     "ff": lambda dims: dims.key("feed_forward_length"),
+    "ff*2": lambda dims: 2 * dims["ff"],
     "vocab": lambda dims: dims.key("vocab"),
     "ctx": lambda dims: dims.key("context_length"),
     "head": _heads,

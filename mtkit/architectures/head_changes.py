@@ -25,6 +25,18 @@ class Permuted(Change):
     def __init__(self, heads: str) -> None:
         self._heads = heads
 
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
+        """Return the same shape.
+
+        Raises:
+            FormatError: The rows are not those of heads of an even width.
+        """
+        heads = dims[self._heads]
+        if not heads or shapes[0][0] % (2 * heads):
+            what = f"{shapes[0][0]} rows are not those of {heads} heads of an even width"
+            raise FormatError(what, field="head_dim")
+        return list(shapes)
+
     def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Bring the two elements of a pair together."""
         (array,) = arrays

@@ -88,7 +88,6 @@ PHI_3 = Architecture(
         row("mlp.down_proj", "ffn_down", "embd ff"),
     ),
     defaults=silent(4096, original_max_position_embeddings=4096, rms_norm_eps=1e-5),
-    dims={"ff*2": lambda dims: 2 * dims["ff"]},
     generated=LONG_ROPE,
     config=_config,
 )
