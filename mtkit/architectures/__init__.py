@@ -61,7 +61,7 @@ def of_class(name: str) -> Architecture:
 
     known = architectures()
     if name not in known:
-        families = {_ENDS.sub("", one): one for one in known}
+        families = {_ENDS.sub("", one): one for one in reversed(known)}  # the first class counts
         near = get_close_matches(_ENDS.sub("", name), families, n=3)
         hint = f"the nearest that are known: {', '.join(families[n] for n in near)}" if near else ""
         what = f"{quoted(name)} is an architecture that mtkit does not convert"

@@ -6,8 +6,6 @@ rounded; what computes does so in float32.
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Axes, Dims
 
     Shape = tuple[int, ...]
+    Arrays = Sequence[Any]
+    Shapes = Sequence[Shape]
 
 
 class Change:
@@ -25,7 +25,7 @@ class Change:
         computes: It takes and gives float32; else it moves values of any type.
         keeps_order: The values of the sources, one tensor after the other, are those of the target.
         stores: Type in the GGUF, whose bytes it gives; empty: as for every tensor.
-        slack: By how many units in the last place another library computes otherwise.
+        slack: Tolerated difference, in units in the last place, between math libraries.
         moves_rows: It moves whole rows of one matrix, whatever is in them.
     """
 
@@ -35,7 +35,7 @@ class Change:
     slack = 0
     moves_rows = False
 
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shapes in the folder of what has these shapes in the GGUF.
 
         Args:
@@ -45,11 +45,11 @@ class Change:
         """
         return list(shapes) if count == 1 else [shapes[0][1:]] * count
 
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Return the arrays of the GGUF, which have the given shapes."""
         raise NotImplementedError
 
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Return the arrays of the folder, which have the given shapes."""
         raise NotImplementedError
 
@@ -57,91 +57,22 @@ class Change:
 SAME = Change()
 
 
-class Permuted(Change):
-    """Rows of heads, whose rotary pairs are halves apart in the folder and neighbors in the GGUF.
-
-    Source: llama.cpp, conversion/llama.py (``LlamaModel.permute``).
-    """
-
-    keeps_order = False
-    moves_rows = True
-
-    def __init__(self, heads: str) -> None:
-        self._heads = heads
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Bring the two elements of a pair together."""
-        (array,) = arrays
-        heads = dims[self._heads]
-        halves = array.reshape(heads, 2, len(array) // heads // 2, *array.shape[1:])
-        return [halves.swapaxes(1, 2).reshape(array.shape)]
-
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Take the two elements of a pair apart."""
-        (array,) = arrays
-        heads = dims[self._heads]
-        pairs = array.reshape(heads, len(array) // heads // 2, 2, *array.shape[1:])
-        return [pairs.swapaxes(1, 2).reshape(array.shape)]
-
-
 class Transposed(Change):
     """A matrix with its axes exchanged, as GPT-2's Conv1D has them; a vector as it is."""
 
     keeps_order = False
 
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the last two axes exchanged."""
         return [
             shape if len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2]) for shape in shapes
         ]
 
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Exchange the axes."""
         return [array if array.ndim < 2 else array.swapaxes(-1, -2) for array in arrays]
 
     back = forward
-
-
-class GroupedQkv(Change):
-    """Rows of query, key and value: group by group in the folder, each part whole in the GGUF.
-
-    A group is the heads of the query that share a head of key and value, and these two.
-    Source: llama.cpp, conversion/falcon.py, conversion/bloom.py.
-    """
-
-    keeps_order = False
-    moves_rows = True
-
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
-        """Return the same shapes.
-
-        Raises:
-            FormatError: Heads do not fall into groups.
-        """
-        heads, groups = dims["head"], dims["head_kv"]
-        if not groups or heads % groups or not dims["key"]:
-            what = f"is {groups}, which does not divide {heads} heads"
-            raise FormatError(what, field="attention.head_count_kv")
-        return list(shapes)
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Bring together what is of one kind."""
-        import numpy as np
-
-        (array,) = arrays
-        groups = array.reshape(dims["head_kv"], -1, dims["key"], *array.shape[1:])
-        parts = (groups[:, :-2], groups[:, -2], groups[:, -1])
-        return [np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])]
-
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Bring together what is of one group."""
-        import numpy as np
-
-        (array,) = arrays
-        parts = np.split(array, (dims["q"], dims["q"] + dims["k"]))
-        lead = dims["head_kv"]
-        groups = [part.reshape(lead, -1, dims["key"], *array.shape[1:]) for part in parts]
-        return [np.concatenate(groups, 1).reshape(array.shape)]
 
 
 class Reshaped(Change):
@@ -154,13 +85,13 @@ class Reshaped(Change):
     def __init__(self, axes: Axes) -> None:
         self._axes = axes
 
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shape in the folder."""
         return [dims.shape(self._axes)]
 
 
 class Behind(Change):
-    """The rows behind the first few, which no model looks up: they come back as zeros.
+    """Drops the first rows, which are never looked up; they come back as zeros.
 
     Args:
         rows: How many they are.
@@ -171,15 +102,15 @@ class Behind(Change):
     def __init__(self, rows: int) -> None:
         self._rows = rows
 
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shape with the first rows."""
         return [(shape[0] + self._rows, *shape[1:]) for shape in shapes]
 
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Leave the first rows out."""
         return [array[self._rows :] for array in arrays]
 
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Put zeros in front."""
         import numpy as np
 
@@ -200,122 +131,24 @@ class Split(Change):
         self._axis = axis
         self.moves_rows = axis == -2
 
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
+    def sources(self, shapes: Shapes, count: int, dims: Dims) -> list[Shape]:
         """Return the shape of all together."""
         whole = list(shapes[0])
         whole[self._axis] = sum(shape[self._axis] for shape in shapes)
         return [tuple(whole)]
 
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Cut."""
         import numpy as np
 
         ends = np.cumsum([shape[self._axis] for shape in shapes])
         return list(np.split(arrays[0], ends[:-1], self._axis))
 
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Join."""
         import numpy as np
 
         return [np.concatenate(arrays, self._axis)]
-
-
-class Interleaved(Change):
-    """One tensor of the folder whose last axis has elements of two of the GGUF in turn.
-
-    Args:
-        transposed: The last two axes are exchanged, too.
-    """
-
-    keeps_order = False
-
-    def __init__(self, *, transposed: bool = False) -> None:
-        self._transposed = transposed
-
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
-        """Return the shape of both together."""
-        first = shapes[0]
-        if self._transposed:
-            first = (*first[:-2], first[-1], first[-2])
-        return [(*first[:-1], 2 * first[-1])]
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Take every other element."""
-        parts = [arrays[0][..., number::2] for number in range(2)]
-        return [part.swapaxes(-1, -2) for part in parts] if self._transposed else parts
-
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Put the elements in turn."""
-        import numpy as np
-
-        parts = [array.swapaxes(-1, -2) for array in arrays] if self._transposed else arrays
-        return [np.stack(list(parts), -1).reshape(shapes[0])]
-
-
-class Mxfp4(Change):
-    """Numbers of 4 bits and a scale for each 32 of them, which are two tensors in the folder.
-
-    A byte of the folder holds neighbors, one of the GGUF a number and the one 16 behind it. Two
-    tensors of the GGUF take the rows in turn.
-    Source: llama.cpp, conversion/gpt_oss.py (``repack_mxfp4``), ggml-common.h (``block_mxfp4``).
-    """
-
-    keeps_order = False
-    stores = "MXFP4"
-
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
-        """Return the shapes of numbers and of scales.
-
-        Raises:
-            FormatError: A row is not a whole number of blocks.
-        """
-        *more, rows, values = shapes[0]
-        if values % 32:
-            raise FormatError(f"has rows of {values} numbers, not a multiple of 32", field="MXFP4")
-        scales = (*more, rows * len(shapes), values // 32)
-        return [(*scales, 16), scales]
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Make blocks: the scale, then the numbers."""
-        import numpy as np
-
-        made = []
-        for number in range(len(shapes)):
-            numbers, scales = (one[:, number :: len(shapes)] for one in arrays)
-            first, second = numbers[..., :8], numbers[..., 8:]
-            blocks = np.empty((*scales.shape, 17), np.uint8)
-            blocks[..., 0] = scales
-            blocks[..., 1::2] = (first & 15) | (second << 4)
-            blocks[..., 2::2] = (first >> 4) | (second & 0xF0)
-            made.append(blocks)
-        return made
-
-
-class Widening(Change):
-    """Rows of all heads: of each those of its keys, then of its values; the keys' are transposed.
-
-    Source: llama.cpp, conversion/deepseek.py (``DeepseekV2Model.modify_tensors``).
-    """
-
-    keeps_order = False
-
-    def sources(self, shapes: Sequence[Shape], count: int, dims: Dims) -> list[Shape]:
-        """Return the shape of all heads together."""
-        (heads, rank, keys), (_, values, _) = shapes
-        return [(heads * (keys + values), rank)]
-
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Part keys and values."""
-        (heads, rank, keys), (_, values, _) = shapes
-        both = arrays[0].reshape(heads, keys + values, rank)
-        return [both[:, :keys].swapaxes(1, 2), both[:, keys:]]
-
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
-        """Join keys and values."""
-        import numpy as np
-
-        keys, values = arrays
-        return [np.concatenate([keys.swapaxes(1, 2), values], 1).reshape(shapes[0])]
 
 
 class Computed(Change):
@@ -330,11 +163,11 @@ class Computed(Change):
         self._forward, self._back = forward, back
         self.slack = slack
 
-    def forward(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def forward(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Compute the GGUF's values."""
         return [self._forward(array) for array in arrays]
 
-    def back(self, arrays: Sequence[Any], shapes: Sequence[Shape], dims: Dims) -> list[Any]:
+    def back(self, arrays: Arrays, shapes: Shapes, dims: Dims) -> list[Any]:
         """Compute the folder's values."""
         return [self._back(array) for array in arrays]
 

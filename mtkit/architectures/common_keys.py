@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.config import Config
+    from mtkit.architectures.table import Check
 
 _KINDS = ("full_attention", "sliding_attention")
 _MOST_LAYERS = 1 << 16
+VOCAB_SIZE = u32("vocab_size", "vocab_size")
 SLIDING_WINDOW = u32("attention.sliding_window", "sliding_window")
 EXPERT_COUNT = u32("expert_count", "num_local_experts", "num_experts", written="num_experts")
 """As most families of experts call it in config.json."""
@@ -26,6 +28,9 @@ def layer_types(slides: Callable[[int], bool]) -> KeyRow:
 
     Args:
         slides: Whether a layer does where config.json is silent.
+
+    Raises:
+        FormatError: By the row's value: ``layer_types`` is not a list.
     """
 
     def value(config: Config) -> list[bool] | None:
@@ -37,30 +42,41 @@ def layer_types(slides: Callable[[int], bool]) -> KeyRow:
             raise config.wrong("is not a list", "layer_types")
         return [kind == "sliding_attention" for kind in said]
 
-    return KeyRow("attention.sliding_window_pattern", "bool[]", value, back=_layer_types)
+    return KeyRow("attention.sliding_window_pattern", "bool[]", value, _layer_types)
 
 
 def _layer_types(value: Any) -> dict[str, Any]:
     return {"layer_types": [_KINDS[bool(slides)] for slides in value]}
 
 
-def only(field: str, *values: object) -> KeyRow:
-    """Return the row of a field that has no key: llama.cpp runs what these values say, alone.
+def only(field: str, *values: object) -> Check:
+    """Return the check of a field that has no key: llama.cpp runs what these values say, alone.
 
     Args:
         field: Of config.json; missing, it is as one of the values.
         values: What it may be.
+
+    Raises:
+        UnsupportedError: By what is returned: the field says something else.
     """
 
-    def value(config: Config) -> None:
+    def check(config: Config) -> None:
         said = config.get(field)
         if said is not None and said not in values:
             what = f"is {shown(repr(said)[:40])}, which llama.cpp cannot run"
             raise UnsupportedError(what, source=config.source, field=field)
 
-    return KeyRow("", "", value)
+    return check
 
 
+def _end_of_turn(config: Config) -> int | None:
+    said, ids = config.get("eos_token_id"), config.whole("vocab_size") or 0
+    second = said[1] if isinstance(said, list) and len(said) > 1 else None
+    return second if type(second) is int and 0 <= second < ids else None
+
+
+END_OF_TURN = KeyRow("tokenizer.ggml.eot_token_id", "u32", _end_of_turn)
+"""The second of several ids that end a text, where llama.cpp does not know it by its spelling."""
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}
 """Source: gguf-py/gguf/constants.py (``PoolingType``)."""
 

@@ -7,7 +7,7 @@ from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 _ROPE_BASE = (
@@ -28,8 +28,8 @@ MXFP4 = "mxfp4"
 class Config:
     """The fields of a config.json.
 
-    Those of a ``text_config`` stand beside the others, as they do in the models that have none. A
-    field that is null counts as missing.
+    Those of a ``text_config`` stand beside the others, as they do in the models that have none, and
+    hide those of the same names unless they are null. A field that is null counts as missing.
 
     Attributes:
         fields: Name -> value.
@@ -37,8 +37,11 @@ class Config:
     """
 
     def __init__(self, document: Mapping[str, Any], source: str = "config.json") -> None:
-        inner = document.get("text_config")
-        self.fields = {**document, **inner} if isinstance(inner, dict) else dict(document)
+        self.fields = dict(document)
+        inner = self.fields.pop("text_config", None)
+        for name, value in inner.items() if isinstance(inner, dict) else ():
+            if value is not None or name not in self.fields:
+                self.fields[name] = value
         self.source = source
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
@@ -189,26 +192,6 @@ def quantization(config: Mapping[str, Any]) -> str:
     if not isinstance(said, dict):
         return ""
     return str(said.get("quant_method") or said.get("quant_algo") or "unnamed")
-
-
-def silent(context: int, **fields: Any) -> Callable[[Config], Mapping[str, Any]]:
-    """Return what transformers takes where a config.json is silent, as most decoders have it.
-
-    Args:
-        context: The most positions.
-        fields: What else, and what is not as usual.
-    """
-
-    def found(config: Config) -> Mapping[str, Any]:
-        return {
-            "max_position_embeddings": context,
-            "num_key_value_heads": config.get("num_attention_heads"),
-            "rope_theta": 10000.0,
-            "rms_norm_eps": 1e-6,
-            **fields,
-        }
-
-    return found
 
 
 def _text(value: object) -> str:

@@ -82,10 +82,6 @@ class Dims:
         """Tell whether a tensor of one of the names is there."""
         return any(name in self.shapes for name in names)
 
-    def rows(self, *names: str) -> int:
-        """Return the first size of the first of the tensors that is there: no key says it."""
-        return next((self.shapes[one][0] for one in names if self.shapes.get(one)), 0)
-
     def key(self, name: str, default: int | None = None) -> int:
         """Return the value of a key.
 
@@ -145,6 +141,7 @@ def _width(dims: Dims) -> int:
 _DIMS: dict[str, Callable[[Dims], int]] = {
     "embd": lambda dims: dims.key("embedding_length"),
     "ff": lambda dims: dims.key("feed_forward_length"),
+    "ff*2": lambda dims: 2 * dims["ff"],
     "vocab": lambda dims: dims.key("vocab"),
     "ctx": lambda dims: dims.key("context_length"),
     "head": _heads,

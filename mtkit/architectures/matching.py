@@ -6,57 +6,33 @@ shape is the one that the metadata say: else it is an error that names the tenso
 
 from __future__ import annotations
 
-from mtkit.architectures.table import COUNTS, LAYER
+from mtkit.architectures.in_layers import every_match, layer_count
+from mtkit.architectures.table import ANY_LAYER
 from mtkit.base.escape import quoted
-from mtkit.base.record import Record
-from mtkit.errors import FormatError, counted
+from mtkit.base.record import Record, replace
+from mtkit.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Literal
 
     from mtkit.architectures.changes import Shape
     from mtkit.architectures.dims import Dims
-    from mtkit.architectures.table import Architecture, Row
+    from mtkit.architectures.in_layers import Match
+    from mtkit.architectures.table import Architecture
 
-_BUFFERS = (".attention.masked_bias", ".attention.bias", ".rotary_emb.inv_freq")
+_BUFFERS = (
+    ".attention.masked_bias", ".attention.bias", ".attn.masked_bias", ".attn.bias",
+    ".rotary_emb.inv_freq",
+)  # fmt: skip
 """Ends of names of what older checkpoints hold though it is computed.
 
 Source: llama.cpp, conversion/base.py (``prepare_tensors``)."""
 _NAMED = 3
 """How many tensors a message names."""
-_MOST = 1 << 16
 _MOST_FAULTS = 1000
 """A file of garbage lacks tensors in every layer that it claims to have."""
-
-
-class Match(Record):
-    """A row in a layer.
-
-    Attributes:
-        row: The row.
-        dims: Sizes in its layer.
-        folder: Names in the folder, with what stands in front of them there.
-        gguf: Names in the GGUF.
-        folder_shapes: Slowest axis first.
-        gguf_shapes: Slowest axis first.
-    """
-
-    row: Row
-    dims: Dims
-    folder: tuple[str, ...]
-    gguf: tuple[str, ...]
-    folder_shapes: tuple[Shape, ...]
-    gguf_shapes: tuple[Shape, ...]
-
-    def forward(self, arrays: list[Any]) -> list[Any]:
-        """Return the arrays of the GGUF."""
-        return self.row.change.forward(arrays, self.gguf_shapes, self.dims)
-
-    def back(self, arrays: list[Any]) -> list[Any]:
-        """Return the arrays of the folder."""
-        return self.row.change.back(arrays, self.folder_shapes, self.dims)
 
 
 class Fault(Record):
@@ -128,22 +104,25 @@ def match_folder(architecture: Architecture, dims: Dims, shapes: Mapping[str, Sh
     """
     prefix = architecture.prefix
     names: dict[str, str] = {}
+    copies = architecture.copies
     for name in shapes:
-        names.setdefault(architecture.renamed(name) if architecture.renamed else name, name)
+        new = architecture.renamed(name) if architecture.renamed else name
+        names.setdefault(copies[0] if new in copies else new, name)
     # A model without its head is published without the name of the part that it is.
     if prefix:
         names.update({prefix + n: one for n, one in names.items() if prefix + n not in names})
     dims = dims.among({name: shapes[one] for name, one in names.items()})
     found = _Found(shapes)
-    found.used.update(_held(architecture, _layers(dims, len(shapes))))
+    found.used.update(_numbered(architecture, layer_count(dims, len(shapes))))
     found.has_faults(tuple(sorted(found.used - shapes.keys())), ())
     for match in found.until_too_many(every_match(architecture, dims, len(shapes), len(shapes))):
         there = tuple(names[name] for name in match.folder if name in names)
         if there or not match.row.optional:
             missing = tuple(name for name in match.folder if name not in names)
             if not found.has_faults(missing, zip(there, match.folder_shapes, strict=False)):
-                found.matches.append(Match(match.row, match.dims, there, *_rest(match)))
-    return found.matched(architecture.drops + architecture.zeros)
+                found.matches.append(replace(match, folder=there))
+    found.used.update(copies)
+    return found.matched((*_BUFFERS, *architecture.zeros))
 
 
 def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shape]) -> Matched:
@@ -163,7 +142,7 @@ def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shap
             pairs = zip(match.gguf, match.gguf_shapes, strict=True)
             if not found.has_faults(missing, pairs):
                 found.matches.append(match)
-    return found.matched(architecture.drops)
+    return found.matched()
 
 
 class _Found:
@@ -190,90 +169,27 @@ class _Found:
         for name, shape in wanted:
             self.used.add(name)
             is_there = name in self._shapes
-            # Of what is not whole, a folder does not say which shape belongs to which name.
+            # If tensors of a row are missing, names and wanted shapes cannot be paired.
             if is_there and not missing and self._shapes[name] != shape:
                 self._faults.append(Fault("shape", (name,), self._shapes[name], shape))
         return len(self._faults) > before
 
-    def matched(self, drops: tuple[str, ...]) -> Matched:
-        """Return what was found; tensors that belong to no row are a fault, too."""
+    def matched(self, ends: tuple[str, ...] = ()) -> Matched:
+        """Return what was found; tensors that belong to no row are a fault, but for some ends."""
         if len(self._faults) >= _MOST_FAULTS:
             return Matched(tuple(self.matches), tuple(self._faults))
         left = (name for name in self._shapes if name not in self.used)
-        unknown = tuple(name for name in left if not name.endswith((*_BUFFERS, *drops)))
+        unknown = tuple(name for name in left if not name.endswith(ends))
         faults = (*self._faults, *(Fault("unknown", unknown),) * bool(unknown))
         return Matched(tuple(self.matches), faults)
 
 
-def every_match(
-    architecture: Architecture, dims: Dims, most_layers: int = _MOST, most_experts: int = _MOST
-) -> Iterator[Match]:
-    """Yield the rows of an architecture in each layer, the optional ones as well.
-
-    Args:
-        architecture: Of the model.
-        dims: Its sizes.
-        most_layers: A model with more cannot be meant.
-        most_experts: Likewise.
-
-    Raises:
-        FormatError: The metadata do not say the sizes, or say one that cannot be meant.
-    """
-    layers = _layers(dims, most_layers)
-    for row in architecture.rows:
-        is_of_layer = any(LAYER in name for name in row.gguf)
-        for layer in range(layers if is_of_layer else 1):
-            at = dims.at(layer)
-            if row.layers is None or row.layers(at):
-                yield match_of(row, at, layer, most_experts)
-
-
-def match_of(row: Row, dims: Dims, layer: int, most: int) -> Match:
-    """Return a row in a layer; a model with more than so many experts cannot be meant."""
-    folder = tuple(
-        name.replace(LAYER, str(layer))
-        for pattern in row.folder
-        for name in _each(pattern, dims, most)
-    )
-    gguf = tuple(name.replace(LAYER, str(layer)) for name in row.gguf)
-    shapes = tuple(dims.shape(axes) for axes in row.axes)
-    sources = row.change.sources(shapes, len(folder), dims)
-    return Match(row, dims, folder, gguf, tuple(sources), shapes)
-
-
-def _each(name: str, dims: Dims, most: int) -> list[str]:
-    """Return the names of all experts, or heads, where a name stands for several."""
-    for part, key in COUNTS.items():
-        if part in name:
-            return [name.replace(part, str(one)) for one in range(_bounded(dims, key, most))]
-    return [name]
-
-
-def _layers(dims: Dims, most: int) -> int:
-    """Return how many layers there are; a decoder beside an encoder has a number of its own."""
-    decoder = "decoder_block_count"
-    layers = _bounded(dims, "block_count", most)
-    return max(layers, _bounded(dims, decoder, most)) if decoder in dims.keys else layers
-
-
-def _held(architecture: Architecture, layers: int) -> set[str]:
+def _numbered(architecture: Architecture, layers: int) -> set[str]:
     return {
-        one.folder.replace(LAYER, str(layer))
-        for one in architecture.held
+        one.folder.replace(ANY_LAYER, str(layer))
+        for one in architecture.layer_numbers
         for layer in range(layers)
     }
-
-
-def _rest(match: Match) -> tuple[tuple[str, ...], tuple[Shape, ...], tuple[Shape, ...]]:
-    return match.gguf, match.folder_shapes, match.gguf_shapes
-
-
-def _bounded(dims: Dims, key: str, most: int) -> int:
-    """Return a count; one above the number of tensors cannot be true."""
-    count = dims.key(key)
-    if count > most:
-        raise FormatError(f"is {count}, the model has {counted(most, 'tensor')}", field=key)
-    return count
 
 
 def _error(fault: Fault, architecture: Architecture, said: str) -> FormatError:

@@ -62,9 +62,9 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
     found: list[Recognized] = []
     errors: list[FormatError] = []
     for one in known:
-        dims = one.sizes(metadata, vocab)
+        dims = one.sizes(metadata, vocab).among(shapes)
         try:
-            if one.told is None or one.told(dims):
+            if one.fits is None or one.fits(dims):
                 found.append(Recognized(one, dims, match_gguf(one, dims, shapes)))
         except FormatError as error:
             errors.append(error)
@@ -77,7 +77,7 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
 
 def _faults(one: Recognized) -> tuple[int, bool]:
     count = sum(len(fault.names) for fault in one.matched.faults)
-    return count, one.architecture.told is None
+    return count, one.architecture.fits is None
 
 
 def _vocab(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:

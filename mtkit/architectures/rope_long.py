@@ -21,6 +21,12 @@ LONG, SHORT = "long_factor", "short_factor"
 
 
 def _factors(field: str) -> Callable[[Config, Dims], Any]:
+    """Return what gives the factors of a field, float32; None where the model does not scale so.
+
+    Raises:
+        FormatError: By what is returned: they are not a number for each two of a head.
+    """
+
     def values(config: Config, dims: Dims) -> Any:
         import numpy as np
 

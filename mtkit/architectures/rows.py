@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from mtkit.architectures.changes import SAME
-from mtkit.architectures.table import joined, row
+from mtkit.architectures.table import block, joined, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtkit.architectures.changes import Change
+    from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Rows
 
+IN_LAYER = "model.layers.{i}."
+"""Stands in front of what a layer has."""
 EMBEDDINGS = joined(
     row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
     row("model.norm", "output_norm", "embd"),
@@ -39,6 +42,16 @@ UP_AND_DOWN = FEED_FORWARD[2:]
 """A feed-forward part without a gate."""
 
 
+def decoder(*layer: Rows, head: Rows = OUTPUT) -> Rows:
+    """Return the rows of a decoder.
+
+    Args:
+        layer: Those of a layer, without ``IN_LAYER``.
+        head: Those of what predicts tokens.
+    """
+    return joined(EMBEDDINGS, head, block(IN_LAYER, *layer))
+
+
 def attention(prefix: str = "self_attn.", q: Change = SAME, k: Change = SAME) -> Rows:
     """Return the four projections of attention."""
     return joined(
@@ -59,3 +72,22 @@ def experts(
         row(f"{folder}.{up}", "ffn_up_exps", "expert ff_exp embd", bias=False),
         row(f"{folder}.{down}", "ffn_down_exps", "expert embd ff_exp", bias=False),
     )
+
+
+def shared_expert(folder: str, *, bias: bool | None = False) -> Rows:
+    """Return the feed-forward part that every token goes through besides its experts."""
+    return joined(
+        row(f"{folder}.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=bias),
+        row(f"{folder}.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=bias),
+        row(f"{folder}.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=bias),
+    )
+
+
+def is_dense(dims: Dims) -> bool:
+    """Tell whether a layer is one of the first, which have no experts."""
+    return dims.layer < dims.key("leading_dense_block_count")
+
+
+def is_sparse(dims: Dims) -> bool:
+    """Tell whether a layer has experts, behind the first that have none."""
+    return not is_dense(dims)

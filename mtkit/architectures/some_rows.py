@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mtkit.architectures.matching import listed, match_of
-from mtkit.architectures.table import EXPERT, LAYER
+from mtkit.architectures.in_layers import match_of
+from mtkit.architectures.matching import listed
+from mtkit.architectures.table import ANY_EXPERT, ANY_LAYER
 from mtkit.base.record import replace
 from mtkit.errors import FormatError
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mtkit.architectures.dims import Dims
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.architectures.table import Architecture, Row
 
 _DIGITS = 9
@@ -57,6 +58,6 @@ def _form(name: str) -> tuple[str, int]:
     parts = name.split(".")
     at = [place for place, part in enumerate(parts) if part.isascii() and part.isdigit()]
     layer = int(parts[at[0]][:_DIGITS]) if at else 0
-    for place, stands in zip(at, (LAYER, EXPERT), strict=False):
+    for place, stands in zip(at, (ANY_LAYER, ANY_EXPERT), strict=False):
         parts[place] = stands
     return ".".join(parts), layer

@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Axes
     from mtkit.architectures.keys import KeyRow
 
+    Check = Callable[[Config], None]
+    """Refuses a config that llama.cpp cannot run."""
+    Writer = Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]]
+    """Gives fields of config.json by the sizes and by a function from a name to a tensor's float32
+    values, None where there is no such tensor."""
+
 WEIGHT, BIAS = ".weight", ".bias"
-LAYER, EXPERT = "{i}", "{e}"
+ANY_LAYER, ANY_EXPERT = "{i}", "{e}"
 """Stand in a name for the number of a layer, of an expert."""
 COUNTS = {
-    EXPERT: "expert_count",
+    ANY_EXPERT: "expert_count",
     "{h}": "attention.head_count",
     "{k}": "attention.head_count_kv",
 }
-"""What stands in a name for each of several tensors that are one in a GGUF -> the key of their
-number."""
+"""Placeholder in a folder's name -> the key that counts the tensors merged into one."""
 
 
 class Row(Record):
@@ -69,7 +74,7 @@ class Generated(Record):
     values: Callable[[Config, Dims], Any]
 
 
-class Held(Record):
+class LayerNumber(Record):
     """A number of each layer: a tensor in the folder, one array of all of them in the metadata.
 
     Attributes:
@@ -92,21 +97,22 @@ class Architecture(Record):
         model_type: Of config.json.
         keys: What its metadata say.
         rows: Its tensors.
+        defaults: Fields that a config.json need not have, as transformers fills them in.
+        checks: What else config.json must say, or must not.
         packed: Those of a folder with weights of 4 bits, which its quantization_config calls mxfp4;
             empty: there are no such folders.
         prefix: Stands in front of most names in the folder, and may be missing there.
-        defaults: Fields that a config.json need not have, as transformers fills them in.
-        drops: Ends of names in the folder that no GGUF has.
         skips: Whether a tensor of the folder stays out of the GGUF, by its name and the config.
-        told: Whether metadata are of this class, where one behind it has the same tensors.
+        fits: Whether a GGUF is of this class; asked where several classes share a name.
         dims: Name of an axis -> its size, besides the usual ones.
         generated: Tensors that are computed from config.json.
-        held: Tensors whose values the metadata have.
+        layer_numbers: Tensors whose values the metadata have.
         renamed: From a name in a folder to the one that the rows have: what older files call it.
+        copies: Names in a folder of one tensor, which the rows have by the first; of several that
+            are there the first counts.
         zeros: Ends of names in the folder that no GGUF has, as they hold zeros.
         adds_eos: Whether EOS ends every text where the tokenizer's files do not say so.
-        config: Fields of config.json that no row of ``keys`` gives back: of the metadata, and of
-            tensors, which a function gives by name (None where there is none).
+        config: Gives the fields of config.json that no row of ``keys`` gives back.
     """
 
     name: str
@@ -114,19 +120,20 @@ class Architecture(Record):
     model_type: str
     keys: tuple[KeyRow, ...]
     rows: Rows
+    defaults: Callable[[Config], Mapping[str, Any]]
+    checks: tuple[Check, ...] = ()
     packed: Rows = ()
     prefix: str = "model."
-    defaults: Callable[[Config], Mapping[str, Any]] | None = None
-    drops: tuple[str, ...] = ()
     skips: Callable[[str, Config], bool] | None = None
-    told: Callable[[Dims], bool] | None = None
+    fits: Callable[[Dims], bool] | None = None
     dims: Mapping[str, Callable[[Dims], int]] = {}
     generated: tuple[Generated, ...] = ()
-    held: tuple[Held, ...] = ()
+    layer_numbers: tuple[LayerNumber, ...] = ()
     renamed: Callable[[str], str] | None = None
+    copies: tuple[str, ...] = ()
     zeros: tuple[str, ...] = ()
     adds_eos: bool = False
-    config: Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]] | None = None
+    config: Writer | None = None
 
     def filled(self, config: Config) -> Config:
         """Return a config with what transformers takes where it is silent.
@@ -134,7 +141,7 @@ class Architecture(Record):
         Raises:
             FormatError: A field is not what it should be.
         """
-        return config if self.defaults is None else config.with_defaults(self.defaults(config))
+        return config.with_defaults(self.defaults(config))
 
     def sizes(self, metadata: Mapping[str, Any], vocab: int) -> Dims:
         """Return the sizes that the metadata of a GGUF say; ``vocab`` is the number of tokens."""

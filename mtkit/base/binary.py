@@ -250,14 +250,20 @@ def pieces(data: memoryview, size: int) -> Iterator[memoryview]:
     Pages of a mapped file that were read go back to the system, which can read them again: else
     they count as memory of the process, and a model seems to fill it.
     """
-    mapped, end, given = data.obj, len(data), 0
+    end, given = len(data), 0
     for start in range(0, end, size):
         yield data[start : start + size]
         read = min(start + size, end)
         if read - given >= (_LEAST_BYTES if read == end else _HELD_BYTES):
             given = read
-            if isinstance(mapped, MappedFile) and hasattr(mmap, "MADV_DONTNEED"):
-                mapped.madvise(mmap.MADV_DONTNEED)
+            give_back(data)
+
+
+def give_back(data: memoryview) -> None:
+    """Give the pages of the mapped file of which this is a part back to the system."""
+    mapped = data.obj
+    if isinstance(mapped, MappedFile) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _read(file: BinaryIO, name: str) -> bytes:

@@ -29,7 +29,7 @@ from mtkit.sources.locate import TOKENIZER, in_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.keys import KeyRow
@@ -100,7 +100,7 @@ def findings(survey: Survey) -> Iterator[Finding]:
         yield Finding(ARCHITECTURE, error.field, error.what, None, error.hint, source)
         return
     config, errors = _config(survey, architecture, source)
-    rows, more = _sound(architecture.keys, config)
+    rows, more = _sound(architecture, config)
     yield from {str(error): _of_config(error) for error in (*errors, *more)}.values()
     if any(finding.rule is QUANTIZED for finding in survey.findings) or not survey.files:
         return
@@ -129,10 +129,18 @@ def _config(
     return config, errors
 
 
-def _sound(rows: Iterable[KeyRow], config: Config) -> tuple[tuple[KeyRow, ...], list[MtkitError]]:
-    """Return the rows of metadata that a config gives, and why the others are not given."""
-    sound, errors = [], []
-    for row in rows:
+def _sound(
+    architecture: Architecture, config: Config
+) -> tuple[tuple[KeyRow, ...], list[MtkitError]]:
+    """Return the rows of metadata that a config gives; why the others, and checks, do not hold."""
+    sound: list[KeyRow] = []
+    errors: list[MtkitError] = []
+    for check in architecture.checks:
+        try:
+            check(config)
+        except MtkitError as error:
+            errors.append(error)
+    for row in architecture.keys:
         try:
             row.value(config)
         except MtkitError as error:

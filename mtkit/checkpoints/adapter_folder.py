@@ -138,7 +138,10 @@ def _pairs(path: str) -> dict[str, Pair]:
                 what = f"has {quoted(name)}, which is no part of plain LoRA"
             raise UnsupportedError(what, source=path, hint=_HINT)
         layer = name.removeprefix(_PREFIX).removesuffix(end) + ".weight"
-        halves.setdefault(layer, [None, None])[_ENDS[end]] = stored
+        pair = halves.setdefault(layer, [None, None])
+        if pair[_ENDS[end]] is not None:
+            raise FormatError(f"has {quoted(layer)} twice", source=path)
+        pair[_ENDS[end]] = stored
     if not halves:
         raise FormatError("holds no adapter", source=path)
     found = {}
@@ -159,7 +162,10 @@ def _pairs(path: str) -> dict[str, Pair]:
 def _alpha(config: Mapping[str, Any], pairs: Mapping[str, Pair], source: str) -> float:
     """Return alpha as llama.cpp divides it: by the rank, where rsLoRA has the rank's root."""
     said = config.get("lora_alpha")
-    alpha = float(said) if type(said) is int or type(said) is float else 0.0
+    try:
+        alpha = float(said) if type(said) is int or type(said) is float else 0.0
+    except OverflowError:
+        alpha = 0.0
     if not 0 < abs(alpha) < _GREATEST:  # 0 is a scale of 1 in llama.cpp
         raise FormatError("is not a number other than 0", source=source, field="lora_alpha")
     if not config.get("use_rslora"):

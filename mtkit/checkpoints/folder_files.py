@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.checkpoints.safetensors import Header, Weight
 
 CONFIG = "config.json"
+GENERATION = "generation_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = WEIGHTS + ".index.json"
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")

@@ -126,8 +126,13 @@ def read(source: Source, *, strict: bool = True) -> Header:
     found, reader = Findings(strict=strict), Reader(source.data)
     length = reader.u64(LENGTH.field)
     if length > MOST_HEADER_BYTES:
-        what = f"is {length}, at most {MOST_HEADER_BYTES} are allowed"
-        raise BrokenRule(Finding(LENGTH, LENGTH.field, what, 0))
+        from mtkit.gguf.magic import HEAD_BYTES, other_kind
+
+        what, hint = f"is {length}, at most {MOST_HEADER_BYTES} are allowed", ""
+        other = other_kind(bytes(source.data[:HEAD_BYTES]))
+        if other is not None:  # a Git LFS pointer, an error page
+            what, hint = f"is none: {other[0]}", other[1]
+        raise BrokenRule(Finding(LENGTH, LENGTH.field, what, 0, hint))
     entries = _json(reader.take(length, "header"), found)
     if length % ALIGNED_BYTES:
         what = f"is {length}, so the data begins at no multiple of {ALIGNED_BYTES}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from mtkit.base.binary import Source
+from mtkit.base.escape import is_utf8
 from mtkit.checkpoints.folder_files import read_json
 from mtkit.errors import FormatError
 
@@ -38,11 +39,16 @@ def of_folder(path: str) -> str | None:
     for module in _modules(file):
         kind, place = module.get("type"), module.get("path")
         if isinstance(kind, str) and kind.endswith("Pooling"):
-            if not isinstance(place, str) or os.path.isabs(place) or ".." in place.split("/"):
+            if not isinstance(place, str) or not _is_beside(place):
                 raise FormatError("is not a folder beside it", source=file, field="path")
             said = read_json(os.path.join(path, place, "config.json"))
             return next((MODES[one] for one in MODES if said.get(one)), _named(said))
     return None
+
+
+def _is_beside(place: str) -> bool:
+    leaves = os.path.isabs(place) or ".." in place.split("/")
+    return not leaves and is_utf8(place) and "\0" not in place
 
 
 def _named(said: dict[str, Any]) -> str:

@@ -38,9 +38,18 @@ def open_named(name: str | None, *, download: bool = False, most: int | None = N
 
 def model_named(name: str | None, *, quiet: bool = False) -> str:
     """Return the path of the model that a name stands for; as ``locate_named``."""
+    from mtkit.errors import UsageError
     from mtkit.sources.locate import MODEL, locate
 
-    path = locate(name, MODEL)
+    try:
+        path = locate(name, MODEL)
+    except UsageError:
+        if folder_named(name) is None:
+            raise
+        from shlex import quote
+
+        hint = f"mtkit convert {quote(str(name))} --to gguf makes a GGUF of it"
+        raise UsageError("is a HuggingFace model folder", source=str(name), hint=hint) from None
     if not quiet:
         _say_which(name, path, MODEL.key)
     return path

@@ -146,7 +146,8 @@ def _divergence(texts: Texts, settings: TextSettings, base: str, *, as_json: boo
     with _open(settings) as runner:
         size = runner.n_ctx
         context = replace(settings.context, n_ctx=size)
-        with _open(replace(settings, model=base, context=context)) as other:
+        # What --lora adds is part of what is compared, not of the base.
+        with _open(replace(settings, model=base, lora=(), context=context)) as other:
             check_same_vocabulary(runner, other)
             ids = []
             for name, text in texts:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures import Architecture
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.adapter_folder import AdapterFolder
     from mtkit.gguf.types import TensorType
@@ -164,7 +164,7 @@ def _base(folder: AdapterFolder, given: str | None) -> str:
     if name is None:
         what = "does not say what its base model is"
         raise UsageError(what, source=folder.path, hint="--base names its folder")
-    name = os.path.expanduser(name)
+    name = os.path.expanduser(name) if "\0" not in name else name
     found = name if os.path.isdir(name) else hub.find(name)
     if found is not None:
         return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.writer import NewTensor

@@ -11,9 +11,11 @@ import os
 
 from mtkit.base.counted import Counted
 from mtkit.checkpoints import safetensors_writer
+from mtkit.checkpoints.folder_files import CONFIG, GENERATION, INDEX, WEIGHTS
 from mtkit.conversion.convert import Conversion, Model, write
 from mtkit.conversion.to_folder import config_of, new_weights, plan_folder
 from mtkit.conversion.verify import verify
+from mtkit.errors import FormatError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import refuse_part, refuse_unfinished
 from mtkit.tokenizer.load import load
@@ -32,7 +34,6 @@ NAME = "hf-model"
 """What ``--to`` calls it."""
 MOST_BYTES = 5 * 10**9
 """Of the tensors of a file, as ``save_pretrained`` of transformers 4 has it."""
-_GENERATION = "generation_config.json"
 
 
 def convert_to_folder(
@@ -81,8 +82,8 @@ def convert_to_folder(
     tokenizer, assumptions, written = write(load(path), hf, options or WriteOptions(), allow_loss)
     verified = verify(tokenizer, hf, written, allow_loss)
     config = config_of(plan)
-    texts = {**written.files, "config.json": _json(config)}
-    texts.setdefault(_GENERATION, _json(_ends(config)))
+    texts = {**written.files, CONFIG: _json(config)}
+    texts.setdefault(GENERATION, _json(_ends(config)))
     files: dict[str, bytes | Iterator[Buffer]] = {**texts, **_weight_files(weights, max_bytes)}
     with folder_for(folder):
         write_files({os.path.join(folder, name): files[name] for name in files}, force=force)
@@ -114,17 +115,21 @@ def _weight_files(
         groups[-1].append(one)
         used += one.n_bytes
     if len(groups) == 1:
-        return {"model.safetensors": safetensors_writer.chunks(weights)}
+        return {WEIGHTS: safetensors_writer.chunks(weights)}
     count = len(groups)
     names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
     where = {one.name: name for name, group in zip(names, groups, strict=True) for one in group}
     index = {"metadata": {"total_size": sum(one.n_bytes for one in weights)}, "weight_map": where}
     shards = zip(names, map(safetensors_writer.chunks, groups), strict=True)
-    return {**dict(shards), "model.safetensors.index.json": _json(index)}
+    return {**dict(shards), INDEX: _json(index)}
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    try:
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise FormatError("holds a number that is not finite", field="metadata") from None
+    return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def _ends(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from mtkit.architectures.matching import of_folder
 from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints import folder_files, model_folder, sentence_pooling
-from mtkit.conversion import held, model_keys
+from mtkit.conversion import layer_numbers, model_keys
 from mtkit.conversion.model_tensors import (
     FILE_TYPES,
     PACKED_FILE_TYPES,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mtkit.architectures import Architecture
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.checkpoints.folder_files import Stored
     from mtkit.checkpoints.model_folder import ModelFolder
     from mtkit.gguf.writer import Key
@@ -98,7 +98,7 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
         for match in matches:
             known = ("U8",) if match.row.change.stores else DTYPES
             _refuse_types((folder.tensors[name] for name in match.folder), known)
-        keys = (*held.keys(architecture, dims, folder.tensors), *keys)
+        keys = (*layer_numbers.keys(architecture, dims, folder.tensors), *keys)
         _refuse_nonzero(architecture, folder)
     except MtkitError as error:
         raise error.located(source) from None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 
 from mtkit.architectures.keys import keys_of
+from mtkit.checkpoints import model_card
+from mtkit.checkpoints.folder_files import CONFIG, GENERATION, read_json
+from mtkit.errors import MtkitError
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from mtkit.architectures import Architecture
@@ -18,6 +21,14 @@ if TYPE_CHECKING:
 
 QUANTIZATION_VERSION = 2
 """Source: ggml.h (``GGML_QNT_VERSION``)."""
+_SAMPLING: Mapping[str, tuple[type, ...]] = {
+    "sequence": (str,), "top_k": (int,), "top_p": (int, float), "min_p": (int, float),
+    "xtc_probability": (int, float), "xtc_threshold": (int, float), "temperature": (int, float),
+    "penalty_last_n": (int,), "penalty_repeat": (int, float), "mirostat": (int,),
+    "mirostat_tau": (int, float), "mirostat_eta": (int, float),
+}  # fmt: skip
+"""Fields of generation_config.json that a GGUF has -> what they may be."""
+_SPELLED = {"temperature": "temp"}
 _TYPES = {"STRING": "string", "UINT32": "u32", "INT32": "i32", "FLOAT32": "f32", "BOOL": "bool"}
 
 
@@ -38,9 +49,14 @@ def about(
 
     total, shared, expert, experts = _parameters(tensors)
     path = Path(os.path.abspath(folder))
-    signed = -total if is_adapter else total  # as the names of the card are read by gguf
-    found = gguf.Metadata.load(model_path=path, model_name=name, total_params=signed)
-    found.name = found.name or path.name
+    signed = -total if is_adapter else total  # gguf takes a negative count for an adapter's
+    card, hub_name = model_card.read(folder), _fields(folder, CONFIG).get("_name_or_path")
+    known = {"_name_or_path": hub_name} if isinstance(hub_name, str) else {}
+    found = gguf.Metadata.apply_metadata_heuristic(gguf.Metadata(), card, known, path, signed)
+    for field, value in _fields(folder, GENERATION).items():
+        if type(value) in _SAMPLING.get(field, ()):
+            setattr(found, f"sampling_{_SPELLED.get(field, field)}", value)
+    found.name = name or found.name or path.name
     if not is_adapter:
         found.size_label = found.size_label or gguf.size_label(total, shared, expert, experts)
     writer = gguf.GGUFWriter(None, "")
@@ -51,6 +67,14 @@ def about(
         for name, value in writer.kv_data[0].items()
         if name != "general.architecture"
     ]
+
+
+def _fields(folder: str, name: str) -> Mapping[str, Any]:
+    """Return an object beside the weights; empty where it is missing or damaged."""
+    try:
+        return read_json(os.path.join(folder, name))
+    except MtkitError:
+        return {}
 
 
 def _type(value: Any) -> str:
@@ -81,7 +105,10 @@ def of_model(architecture: Architecture, config: Config, file_type: int) -> list
 
     Raises:
         FormatError: A field of the config is missing or not what it should be.
+        UnsupportedError: It asks for what llama.cpp does not have in this architecture.
     """
+    for check in architecture.checks:
+        check(config)
     return [
         *keys_of(architecture.name, architecture.keys, config),
         Key("general.file_type", "u32", file_type),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from mtkit.base.binary import give_back
 from mtkit.base.record import Record
 from mtkit.gguf.values import BF16, DTYPES, F16, F32, MXFP4, Q8_0, converted, decoded
 from mtkit.gguf.writer import Made, NewTensor
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.architectures.changes import Change, Shape
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.base.binary import Buffer
     from mtkit.checkpoints.folder_files import Stored
     from mtkit.gguf.types import TensorType
@@ -143,8 +144,11 @@ def made_of(
             return
         arrays = [array_of(one, floating=change.computes) for one in sources]
         dtype = "F32" if arrays[0].dtype == "<f4" else change.stores or sources[0].type
-        array = turned(arrays)[number]
-        yield from converted(bytes_of(array), dtype, kind)
+        data = bytes_of(turned(arrays)[number])
+        del arrays
+        yield from converted(data, dtype, kind)
+        for one in sources:
+            give_back(one.data)
 
     def made() -> Iterator[Buffer]:
         for piece in parts():
@@ -167,4 +171,4 @@ def bytes_of(array: Any) -> memoryview:
     """Return the bytes of an array."""
     import numpy as np
 
-    return memoryview(np.ascontiguousarray(array).data).cast("B")
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -12,7 +12,7 @@ from mtkit.architectures.matching import refuse_faults
 from mtkit.architectures.recognition import recognized
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
-from mtkit.conversion import held
+from mtkit.conversion import layer_numbers
 from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
 from mtkit.errors import FormatError, MtkitError
 from mtkit.gguf.values import BF16, F32, decoded, encoded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mtkit.architectures import Architecture
     from mtkit.architectures.dims import Dims
-    from mtkit.architectures.matching import Match
+    from mtkit.architectures.in_layers import Match
     from mtkit.gguf.file import GgufFile
     from mtkit.gguf.types import TensorType
 
@@ -97,10 +97,10 @@ def config_of(plan: FolderPlan) -> dict[str, Any]:
         "architectures": [architecture.classes[0]],
         "model_type": architecture.model_type,
     }
-    for row in architecture.keys:
+    for row in {row.name: row for row in architecture.keys}.values():  # as ``keys_of`` has it
         value = plan.dims.keys.get(row.name)
         if value is not None:
-            if row.back is not None and not _is(value, row.type):
+            if row.back and not _is(value, row.type):
                 what = f"is not of the type {row.type}"
                 raise FormatError(what, source=plan.file.name, field=row.name)
             _merge(found, row.fields(_short(value)))
@@ -161,7 +161,7 @@ def new_weights(
         FormatError: A key that has numbers of tensors is missing, or has another number of them.
     """
     wanted = TYPES[plan.type]
-    yield from held.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
+    yield from layer_numbers.weights(plan.architecture, plan.dims, plan.file.metadata, plan.type)
     for match in plan.matches:
         found = (plan.file.names[name] for name in match.gguf)
         sources = [

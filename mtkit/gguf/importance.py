@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 _DATASETS, _CHUNKS, _SIZE = "imatrix.datasets", "imatrix.chunk_count", "imatrix.chunk_size"
 
+_MOST_COUNTED = 2.0**62
+_MOST_CHUNKS = 1 << 31
+"""What is above it was not counted."""
+
 
 class Importance(Record):
     """An importance matrix.
@@ -63,8 +67,8 @@ def read_importance(path: str) -> Importance:
         total = np.frombuffer(file.tensor_data(sums), "<f4")
         if not len(of_each) or len(total) % len(of_each):
             raise FormatError("does not go with its counts", source=path, field=sums.label)
-        if not np.isfinite(of_each).all():
-            raise FormatError("is not finite", source=path, field=counts.label)
+        if not np.all((of_each >= 0) & (of_each < _MOST_COUNTED)):  # NaN is neither
+            raise FormatError("is no number of tokens", source=path, field=counts.label)
         entries[stem] = total.reshape(len(of_each), -1), of_each.astype(np.int64)
     known = file.metadata
     chunks, size = (known.get(key) for key in (_CHUNKS, _SIZE))
@@ -74,8 +78,8 @@ def read_importance(path: str) -> Importance:
     return Importance(
         entries,
         tuple(datasets),
-        chunks if type(chunks) is int else 0,
-        size if type(size) is int else 0,
+        chunks if type(chunks) is int and 0 <= chunks < _MOST_CHUNKS else 0,
+        size if type(size) is int and 0 <= size < _MOST_CHUNKS else 0,
     )
 
 

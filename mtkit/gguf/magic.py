@@ -10,9 +10,7 @@ MAGIC = b"GGUF"
 HEAD_BYTES = 128
 """Enough to tell what a file is."""
 
-_WEIGHTS = (
-    "the tokenizer lies beside it: name the folder; llama.cpp's convert_hf_to_gguf.py makes a GGUF"
-)
+_WEIGHTS = "name its folder: mtkit convert FOLDER --to gguf makes a GGUF of the model"
 _PICKLE = "is a Python pickle, as PyTorch writes them"
 # Beginnings that people meet in files called .gguf -> what it is, what to do.
 _OTHERS = (

@@ -39,7 +39,7 @@ def floats(bits: Any, dtype: str) -> Any:
 
     if dtype == "BF16":
         return (bits.astype(np.uint32) << 16).view(np.float32)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return bits.astype(np.float32, copy=False)
 
 
@@ -107,10 +107,12 @@ def decoded(data: Any, dtype: str) -> Any:
     if dtype in DTYPES:
         return floats(data.view(DTYPES[dtype]), dtype)
     import gguf
+    import numpy as np
 
     try:
         kind = gguf.GGMLQuantizationType[dtype]
-        return gguf.dequantize(data.reshape(-1, _block_bytes(dtype)), kind).reshape(-1)
+        with np.errstate(all="ignore"):  # damaged scales are not numbers
+            return gguf.dequantize(data.reshape(-1, _block_bytes(dtype)), kind).reshape(-1)
     except (KeyError, NotImplementedError):
         raise UnsupportedError(f"{dtype} cannot be turned into floats") from None
 

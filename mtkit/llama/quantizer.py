@@ -12,7 +12,7 @@ import json
 import os
 import re
 
-from mtkit.errors import MtkitError, ResourceError, UnsupportedError
+from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError
 from mtkit.gguf.importance import read_importance
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.trial import die_with_parent, leave
@@ -34,17 +34,18 @@ def main(job: str) -> None:
     """Quantise a model and end the process.
 
     Args:
-        job: A JSON object: source, target, type (a number), pure, requantize, threads, imatrix (a
-            path or null), imatrix_name (what the new file calls it, or null), dry_run.
+        job: A JSON object: source, name (of it, for messages), target, type (a number), pure,
+            requantize, threads, imatrix (a path or null), imatrix_name (what the new file calls it,
+            or null), dry_run.
     """
     die_with_parent()
     wanted = json.loads(job)
     try:
         _quantize(wanted)
     except MtkitError as error:
-        leave(error.located(wanted["source"]))
+        leave(error.located(wanted["name"]))
     except MemoryError:
-        leave(ResourceError("out of memory", source=wanted["source"]))
+        leave(ResourceError("out of memory", source=wanted["name"]))
     os._exit(0)
 
 
@@ -67,6 +68,12 @@ def _quantize(job: dict[str, Any]) -> None:
     said = log.errors()
     if "iostream" in said:
         raise ResourceError("cannot be written: the disk does not take it", source=job["path"])
+    if "requires an importance matrix" in said:
+        hint = "--imatrix FILE, or --imatrix-from TEXT makes one"
+        raise UnsupportedError("this type needs an importance matrix", hint=hint)
+    if "imatrix size" in said:
+        what = f"is the importance matrix of another model: {said.rpartition('imatrix ')[2]}"
+        raise FormatError(what, source=job["imatrix_name"] or job["imatrix"])
     raise UnsupportedError(f"llama.cpp does not quantise it: {said}" if said else "llama.cpp fails")
 
 

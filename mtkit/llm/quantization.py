@@ -64,6 +64,7 @@ def quantize(
     force: bool = False,
     progress: Callable[[float], object] = lambda _: None,
     imatrix_progress: Callable[[float], None] = lambda _: None,
+    name: str = "",
 ) -> None:
     """Write a quantised model; it appears whole or not at all.
 
@@ -80,6 +81,7 @@ def quantize(
         force: Replace a file that exists.
         progress: Is told how much is done, 0 to 1.
         imatrix_progress: The same of the importance matrix.
+        name: What messages call the model; empty: its path.
 
     Raises:
         UsageError: The model is quantised already or one of several files, an edit of it was cut
@@ -93,9 +95,10 @@ def quantize(
     if imatrix is not None:
         open_gguf(imatrix)
     job = {
-        "source": source, "target": target, "path": target, "type": kind, "pure": pure,
-        "imatrix": imatrix, "imatrix_name": imatrix, "requantize": allow_requantize,
-        "dry_run": dry_run, "threads": threads or os.cpu_count() or 1,
+        "source": source, "name": name or source, "target": target, "path": target,
+        "type": kind, "pure": pure, "imatrix": imatrix, "imatrix_name": imatrix,
+        "requantize": allow_requantize, "dry_run": dry_run,
+        "threads": threads or os.cpu_count() or 1,
     }  # fmt: skip
     with ExitStack() as stack:
         new = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import hf_models
@@ -15,6 +16,8 @@ from mtkit.architectures.config import class_named
 from mtkit.checkpoints import model_folder
 from mtkit.conversion.folder_writer import convert_to_folder
 from mtkit.conversion.whole_model import convert_model
+from mtkit.gguf import open_gguf
+from mtkit.gguf.digests import digests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +35,8 @@ _LATENT = {"q_lora_rank": 24, "kv_lora_rank": 32, "num_hidden_layers": 3}
 CASES: dict[str, dict[str, Any]] = {
     "DeepseekV2ForCausalLM": _LATENT,
     "DeepseekV3ForCausalLM": _LATENT,
+    "Glm4ForCausalLM": {"head_dim": 32, "eos_token_id": [5, 7, 9]},
+    "InternLM2ForCausalLM": {"bias": False},
     "Lfm2MoeForCausalLM": {**_LFM2, "moe_intermediate_size": 32, "num_dense_layers": 1},
     "OlmoeForCausalLM": {"num_key_value_heads": 4},
     "Lfm2ForCausalLM": _LFM2,
@@ -48,12 +53,19 @@ HEAD = "lm_head.weight"
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "BertForSequenceClassification": (".bias", "pooler"),
     "DistilBertModel": (".bias",),
+    "Glm4ForCausalLM": (HEAD, "_proj.bias"),
     "Lfm2MoeForCausalLM": ("expert_bias",),
     "PhiMoEForCausalLM": (HEAD, ".bias"),
     "RobertaForSequenceClassification": (".bias", "pooler"),
     "RobertaModel": (".bias",),
 }
 """Class -> parts of names of tensors that its rows call optional and a model of it has."""
+CONVERTED = {
+    "Glm4ForCausalLM": "18e189f7a9b60fc642738559d3b896cd5071a051abda5e01a4bfa0180ceb2146",
+    "InternLM2ForCausalLM": "292be42a3e554e8dd8c4809fff646c09e760ded0542bd34646768979d9242db2",
+}
+"""Class that no case of hf-models has -> SHA-256 of the lines NAME SHA-256, sorted, of the tensors
+that llama.cpp's converter makes of the folder."""
 LOSSES = ("ids", "ids-possible")
 """Of the fixtures' tokenizer, which is no model's."""
 PREFIXES = ("roberta.", "bert.")
@@ -80,6 +92,26 @@ def test_a_class_goes_and_comes_back(name: str, tmp_path: Path) -> None:
     if named != name:  # a GGUF does not tell these classes apart, which differ in names
         wanted, found = (dict(enumerate(sorted(one.values()))) for one in (wanted, found))
     assert found == wanted
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_tensors_are_the_converters(name: str, tmp_path: Path) -> None:
+    """What moves a row to a wrong place and back again is seen here alone."""
+    folder = write_folder(
+        tmp_path / "model", name, config=CASES.get(name), optional=OPTIONAL.get(name, (HEAD,))
+    )
+    done = convert_model(folder, tmp_path / "model.gguf", allow_loss=LOSSES)
+    found = digests([open_gguf(done.path)], ["sha256"])
+    lines = sorted(f"{tensor} {digest}\n" for _, digest, tensor in found if tensor)
+    assert sha256("".join(lines).encode()).hexdigest() == CONVERTED[name]
+
+
+def test_the_second_id_that_ends_a_text_ends_a_turn(tmp_path: Path) -> None:
+    """llama.cpp does not know the one of GLM-4 by its spelling, and would not stop there."""
+    name = "Glm4ForCausalLM"
+    folder = write_folder(tmp_path / "model", name, config=CASES[name])
+    done = convert_model(folder, tmp_path / "model.gguf", allow_loss=LOSSES)
+    assert open_gguf(done.path).metadata["tokenizer.ggml.eot_token_id"] == 7
 
 
 def _data(folder: model_folder.ModelFolder, class_name: str) -> dict[Any, tuple[str, bytes]]:

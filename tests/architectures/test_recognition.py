@@ -63,7 +63,7 @@ def test_what_is_of_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         found(changed(path, Key("llama.block_count", "string", "two")))
 
     def none_fits(name: str) -> list[Architecture]:
-        return [replace(one, told=lambda _: False) for one in of_name(name)]
+        return [replace(one, fits=lambda _: False) for one in of_name(name)]
 
     monkeypatch.setattr(recognition, "of_name", none_fits)
     with pytest.raises(UnsupportedError, match="none of the llama models that mtkit knows"):

@@ -10,7 +10,8 @@ from hf_models import folder
 from model_folders import write_folder
 from support import reference
 
-from mtkit.architectures.changes import SAME, Computed, Permuted
+from mtkit.architectures.changes import SAME, Computed
+from mtkit.architectures.head_changes import Permuted
 from mtkit.base.record import replace
 from mtkit.conversion.whole_model import convert_model, prepare
 from mtkit.errors import AnswerNo, UnsupportedError

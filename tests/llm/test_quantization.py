@@ -131,7 +131,12 @@ def test_an_importance_matrix_counts(mtkit: Run, tmp_path: Path, model: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("bent", "said"), [("width", "imatrix size"), ("counts", "no counts"), ("model", "holds no")]
+    ("bent", "said"),
+    [
+        ("width", "importance matrix of another model"),
+        ("counts", "no counts"),
+        ("model", "holds no"),
+    ],
 )
 def test_an_importance_matrix_that_does_not_fit(
     mtkit: Run, tmp_path: Path, model: Path, bent: str, said: str

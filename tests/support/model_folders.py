@@ -12,9 +12,9 @@ from support import FIXTURES
 
 import mtkit
 from mtkit.architectures import described, of_class
+from mtkit.architectures.in_layers import every_match
 from mtkit.architectures.keys import keys_of
-from mtkit.architectures.matching import every_match
-from mtkit.architectures.table import EXPERT
+from mtkit.architectures.table import ANY_EXPERT
 from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
 from mtkit.checkpoints.safetensors_writer import NewWeight, chunks
 from mtkit.gguf.types import TENSOR_TYPES
@@ -60,12 +60,12 @@ def tensors_of(config: Mapping[str, Any], wanted: Sequence[str] = ("lm_head.weig
     keys = keys_of(architecture.name, architecture.keys, known)
     metadata = {key.name: key.value for key in keys}
     dims = architecture.sizes(metadata, known.count("vocab_size"))
-    held = {
+    numbers = {
         one.folder.replace("{i}", str(layer)): dims.shape(one.axes)
-        for one in architecture.held
+        for one in architecture.layer_numbers
         for layer in range(dims.key("block_count"))
     }
-    return held | {
+    return numbers | {
         name: shape
         for match in every_match(architecture, dims)
         if not match.row.optional or any(part in match.folder[0] for part in wanted)
@@ -124,7 +124,7 @@ def write_folder(
             if (FIXTURES / tokenizer / name).exists():
                 shutil.copyfile(FIXTURES / tokenizer / name, path / name)
     rows = of_class(architecture).rows
-    experts = EXPERTS if any(EXPERT in name for row in rows for name in row.folder) else {}
+    experts = EXPERTS if any(ANY_EXPERT in name for row in rows for name in row.folder) else {}
     sizes = {"vocab_size": vocab, **SIZES, **experts, **OWN.get(architecture, {})}
     fields = {"architectures": [architecture], **sizes, **(config or {})}
     (path / CONFIG).write_text(json.dumps(fields, indent=2))

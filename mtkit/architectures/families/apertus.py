@@ -6,8 +6,9 @@ Source: llama.cpp, conversion/llama.py (``ApertusModel``); transformers, models/
 from __future__ import annotations
 
 from mtkit.architectures.families import llama
-from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, UP_AND_DOWN, attention
-from mtkit.architectures.table import Architecture, Held, block, joined, row
+from mtkit.architectures.fields import silent
+from mtkit.architectures.rows import HEAD_NORMS, IN_LAYER, UP_AND_DOWN, attention, decoder
+from mtkit.architectures.table import Architecture, LayerNumber, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +23,10 @@ _SHAPES = {"alpha_n": "1", "alpha_p": "1", "beta": "", "eps": ""}
 
 def defaults(config: Config) -> Mapping[str, Any]:
     """Return what transformers takes where a config.json does not say it."""
-    silent = not {"rope_scaling", "rope_parameters"} & config.fields.keys()
+    is_unsaid = not {"rope_scaling", "rope_parameters"} & config.fields.keys()
     scaling = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
-    return {
-        **llama.defaults(config),
-        "max_position_embeddings": 65536,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 12000000.0,
-        **({"rope_scaling": scaling} if silent else {}),
-    }
+    usual = silent(65536, rms_norm_eps=1e-5, rope_theta=12000000.0)(config)
+    return {**usual, **({"rope_scaling": scaling} if is_unsaid else {})}
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -45,23 +41,17 @@ APERTUS = Architecture(
     ("ApertusForCausalLM",),
     "apertus",
     llama.KEYS,
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            row("attention_layernorm", "attn_norm", "embd", bias=False),
-            attention(),
-            row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
-            row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
-            row("feedforward_layernorm", "ffn_norm", "embd", bias=False),
-            UP_AND_DOWN,
-        ),
+    decoder(
+        row("attention_layernorm", "attn_norm", "embd", bias=False),
+        attention(),
+        HEAD_NORMS,
+        row("feedforward_layernorm", "ffn_norm", "embd", bias=False),
+        UP_AND_DOWN,
     ),
     defaults=defaults,
     generated=(llama.LLAMA_3,),
-    held=tuple(
-        Held(f"xielu.{name}", f"model.layers.{{i}}.mlp.act_fn.{name}", axes)
+    layer_numbers=tuple(
+        LayerNumber(f"xielu.{name}", f"{IN_LAYER}mlp.act_fn.{name}", axes)
         for name, axes in _SHAPES.items()
     ),
     config=config,

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from mtkit.architectures.common_keys import POOLING
 from mtkit.architectures.families import llama
+from mtkit.architectures.fields import silent
 from mtkit.architectures.keys import head_dim
-from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, UP_AND_DOWN
-from mtkit.architectures.table import Architecture, block, joined
+from mtkit.architectures.rows import NORMS, UP_AND_DOWN, decoder
+from mtkit.architectures.table import Architecture
 
 ARCEE = Architecture(
     "arcee",
     ("ArceeForCausalLM",),
     "arcee",
     (*llama.KEYS, POOLING),
-    joined(EMBEDDINGS, OUTPUT, block(llama.LAYER, NORMS, llama.ATTENTION, UP_AND_DOWN)),
-    defaults=lambda config: {
-        **llama.defaults(config),
-        "max_position_embeddings": 4096,
-        "rms_norm_eps": 1e-5,
-        "head_dim": head_dim(config),
-    },
+    decoder(NORMS, llama.ATTENTION, UP_AND_DOWN),
+    defaults=silent(4096, rms_norm_eps=1e-5, head_dim=head_dim),
     generated=(llama.LLAMA_3,),
     config=lambda dims, tensor: {**llama.config(dims, tensor), "hidden_act": "relu2"},
 )

@@ -1,26 +1,19 @@
-"""BERT, RoBERTa, XLM-RoBERTa, DistilBERT: encoders for embeddings, and with a classifier on top.
+"""BERT and DistilBERT: encoders for embeddings, and with a classifier on top.
 
-A GGUF has no head that predicts tokens, and a pooler only below a classifier, where it is what
-llama.cpp calls ``cls``; the converter leaves it out there, too, and the names of two classes that
-have none of their own. RoBERTa's first two positions stand for padding and stay out: they come
-back as zeros.
+A GGUF has no token-prediction head, and the pooler (``cls``) only below a classifier. llama.cpp's
+converter omits that pooler, and label names if they are the default two; mtkit writes the pooler.
 
-Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert, models/roberta.
+Source: llama.cpp, conversion/bert.py (``BertModel`` …); transformers, models/bert,
+models/distilbert.
 """
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import SAME, Behind
+from mtkit.architectures.changes import SAME
 from mtkit.architectures.common_keys import POOLING, only
-from mtkit.architectures.keys import (
-    DECODER,
-    always,
-    computed,
-    named,
-    replaced,
-    u32,
-    without,
-)
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import written
+from mtkit.architectures.keys import always, computed, named, replaced, u32, without
 from mtkit.architectures.table import Architecture, block, joined, row
 from mtkit.errors import UnsupportedError
 
@@ -34,8 +27,6 @@ if TYPE_CHECKING:
     from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Rows
 
-PADDING = 2
-"""Positions of RoBERTa begin behind the id of padding, which is 1."""
 LABELS = "classifier.output_labels"
 TYPES = "tokenizer.ggml.token_type_count"
 MODEL = "tokenizer.ggml.model"
@@ -51,15 +42,17 @@ def _renamed_norm(name: str) -> str:
     return name
 
 
-def _renamed(name: str) -> str:
+def renamed(name: str) -> str:
+    """Return a name as the rows have it."""
     name = _renamed_norm(name)
     for start in ("bert.", "roberta.", "distilbert."):
         name = name.removeprefix(start)
     return name
 
 
-def _skips(name: str, config: Config) -> bool:
-    name = _renamed(name)
+def skips(name: str, config: Config) -> bool:
+    """Tell whether a tensor is one of a head, or of positions that are computed anyway."""
+    name = renamed(name)
     return name.startswith(_HEADS) or name == "embeddings.position_ids"
 
 
@@ -83,7 +76,8 @@ def _of_labels(names: list[str]) -> dict[str, Any]:
     }
 
 
-def _embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
+def embeddings(change: Change = SAME, *, types: bool = True) -> Rows:
+    """Return the rows of the embeddings; those of positions are changed."""
     kinds = row("embeddings.token_type_embeddings", "token_types", "types embd", bias=False)
     return joined(
         row("embeddings.word_embeddings", "token_embd", "vocab embd", bias=False),
@@ -103,27 +97,16 @@ LAYER = joined(
     row("output.dense", "ffn_down", "embd ff"),
     row("output.LayerNorm", "layer_output_norm", "embd"),
 )
-BODY = joined(_embeddings(), block("encoder.layer.{i}.", LAYER))
-ROBERTA_BODY = joined(_embeddings(Behind(PADDING)), block("encoder.layer.{i}.", LAYER))
+BODY = joined(embeddings(), block("encoder.layer.{i}.", LAYER))
 DIMS = {"types": lambda dims: dims.key(TYPES)}
 KEYS = replaced(
     DECODER,
     always("attention.causal", "bool", value=False),
     computed(LABELS, "string[]", _labels, _of_labels),
     u32(TYPES, "type_vocab_size"),
-    only("position_embedding_type", "absolute"),
-    only("lora_adaptations"),
     POOLING,
 )
-ROBERTA_KEYS = replaced(
-    (*KEYS, only("pad_token_id", PADDING - 1)),
-    computed(
-        "context_length",
-        "u32",
-        lambda config: config.count("max_position_embeddings") - PADDING,
-        lambda value: {"max_position_embeddings": value + PADDING},
-    ),
-)
+CHECKS = (only("position_embedding_type", "absolute"), only("lora_adaptations"))
 
 
 def defaults(config: Config) -> Mapping[str, Any]:
@@ -135,24 +118,16 @@ def _count(names: object) -> int:
     return len(names) if isinstance(names, list) else 0
 
 
-def _is_roberta(dims: Dims) -> bool:
+def is_roberta(dims: Dims) -> bool:
+    """Tell by its tokenizer a GGUF of RoBERTa, whose tensors are BERT's."""
     return dims.keys.get(MODEL) in ("gpt2", "t5")
-
-
-def _roberta(kind: str) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]]:
-    def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-        if dims.keys.get(MODEL) != "t5":
-            return ACTIVATION
-        return {**ACTIVATION, "architectures": [f"XLMRoberta{kind}"], "model_type": "xlm-roberta"}
-
-    return config
 
 
 ACTIVATION = {"hidden_act": "gelu"}
 
 
 def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    if tensor("cls.weight") is None:
+    if not dims.has("cls.weight"):
         what = (
             "is missing: the converter left out the pooler, without which the classifier is wrong"
         )
@@ -163,37 +138,6 @@ def _with_pooler(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 TWO = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
 """What transformers takes where a config.json does not say it."""
 LABELED = {"labels": lambda dims: _count(dims.keys.get(LABELS))}
-ROBERTA_CLASSIFIER = Architecture(
-    "bert",
-    ("RobertaForSequenceClassification", "XLMRobertaForSequenceClassification"),
-    "roberta",
-    ROBERTA_KEYS,
-    joined(
-        block("roberta.", ROBERTA_BODY, gguf=""),
-        row("classifier.dense", "cls", "embd embd"),
-        row("classifier.out_proj", "cls.output", "labels embd"),
-    ),
-    prefix="roberta.",
-    defaults=lambda config: {**defaults(config), **TWO},
-    skips=_skips,
-    told=_is_roberta,
-    dims={**DIMS, **LABELED},
-    config=_roberta("ForSequenceClassification"),
-)
-ROBERTA = Architecture(
-    "bert",
-    ("RobertaModel", "XLMRobertaModel"),
-    "roberta",
-    ROBERTA_KEYS,
-    ROBERTA_BODY,
-    prefix="",
-    defaults=defaults,
-    skips=_skips,
-    told=_is_roberta,
-    dims=DIMS,
-    renamed=_renamed,
-    config=_roberta("Model"),
-)
 BERT_CLASSIFIER = Architecture(
     "bert",
     ("BertForSequenceClassification",),
@@ -203,9 +147,11 @@ BERT_CLASSIFIER = Architecture(
         block("bert.", BODY, row("pooler.dense", "cls", "embd embd", optional=True), gguf=""),
         row("classifier", "cls.output", "labels embd"),
     ),
+    checks=CHECKS,
     prefix="bert.",
     defaults=lambda config: {**defaults(config), **TWO},
-    skips=lambda name, config: not name.startswith("bert.pooler.") and _skips(name, config),
+    skips=lambda name, config: not name.startswith("bert.pooler.") and skips(name, config),
+    fits=lambda dims: not is_roberta(dims),
     dims={**DIMS, **LABELED},
     renamed=_renamed_norm,
     config=_with_pooler,
@@ -216,12 +162,14 @@ BERT = Architecture(
     "bert",
     KEYS,
     BODY,
+    checks=CHECKS,
     prefix="",
     defaults=defaults,
-    skips=_skips,
+    skips=skips,
+    fits=lambda dims: not is_roberta(dims),
     dims=DIMS,
-    renamed=_renamed,
-    config=lambda dims, tensor: ACTIVATION,
+    renamed=renamed,
+    config=written(**ACTIVATION),
 )
 DISTILBERT = Architecture(
     "bert",
@@ -239,7 +187,7 @@ DISTILBERT = Architecture(
         always(TYPES, "u32", 1),
     ),
     joined(
-        _embeddings(types=False),
+        embeddings(types=False),
         block(
             "transformer.layer.{i}.",
             row("attention.q_lin", "attn_q", "q embd"),
@@ -252,9 +200,11 @@ DISTILBERT = Architecture(
             row("output_layer_norm", "layer_output_norm", "embd"),
         ),
     ),
+    checks=CHECKS,
     prefix="",
     defaults=lambda config: {"max_position_embeddings": 512},
-    skips=_skips,
-    renamed=_renamed,
-    config=lambda dims, tensor: {"activation": "gelu"},
+    skips=skips,
+    fits=lambda dims: not is_roberta(dims),
+    renamed=renamed,
+    config=written(activation="gelu"),
 )

@@ -5,14 +5,14 @@ Source: llama.cpp, conversion/bloom.py (``BloomModel``); transformers, models/bl
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import GroupedQkv
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import DECODER, computed, named, u32, without
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.head_changes import GroupedQkv
+from mtkit.architectures.keys import computed, named, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
 KEYS = (
-    only("apply_residual_connection_post_layernorm", False),
     *named(
         without(DECODER, "context_length", "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -46,6 +46,7 @@ BLOOM = Architecture(
             row("mlp.dense_4h_to_h", "ffn_down", "embd ff"),
         ),
     ),
+    checks=(only("apply_residual_connection_post_layernorm", False),),
     prefix="transformer.",
     defaults=lambda config: {"layer_norm_epsilon": 1e-5},
 )

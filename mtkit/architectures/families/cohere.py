@@ -6,11 +6,12 @@ models/cohere, models/cohere2.
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import SLIDING_WINDOW, only
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, always, computed, f32, replaced, rotary_dim, u32
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, attention
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.common_keys import SLIDING_WINDOW, VOCAB_SIZE, only
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, has, rotary_part, silent, written
+from mtkit.architectures.keys import always, computed, f32, replaced, rotary_dim, u32
+from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,25 +20,15 @@ if TYPE_CHECKING:
 
     from mtkit.architectures.dims import Dims
 
-LAYER = "model.layers.{i}."
 NORM = row("input_layernorm", "attn_norm", "embd")
 KEYS = replaced(
     DECODER,
     f32("logit_scale", "logit_scale"),
     always("rope.scaling.type", "string", "none"),
 )
-SILENT = {"logit_scale": 0.0625, "layer_norm_eps": 1e-5, "rms_norm_eps": None}
+SILENT = {"logit_scale": 0.0625, "layer_norm_eps": 1e-5}
 PERIOD = 4
 """The last of so many layers attends to everything, in every Cohere2 that llama.cpp runs."""
-
-
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields of Cohere that the metadata of a GGUF do not have."""
-    return {
-        "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "use_qk_norm": tensor("blk.0.attn_q_norm.weight") is not None,
-    }
 
 
 def config_2(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -47,7 +38,7 @@ def config_2(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
         "attention_bias": False,
-        "rotary_pct": dims["rope"] / max(dims["key"], 1),
+        "rotary_pct": rotary_part(dims),
         "_sliding_window_pattern": PERIOD,
         "layer_types": [kinds[min(layer % PERIOD, 1)] for layer in layers],
     }
@@ -66,19 +57,20 @@ COHERE = Architecture(
             written="max_position_embeddings",
         ),
     ),
-    joined(
-        EMBEDDINGS,
-        block(
-            LAYER,
-            NORM,
-            attention(),
-            row("self_attn.q_norm", "attn_q_norm", "head key", bias=False, optional=True),
-            row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False, optional=True),
-            FEED_FORWARD,
-        ),
+    decoder(
+        NORM,
+        attention(),
+        row("self_attn.q_norm", "attn_q_norm", "head key", bias=False, optional=True),
+        row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False, optional=True),
+        FEED_FORWARD,
+        head=(),
     ),
     defaults=silent(8192, **SILENT),
-    config=config,
+    config=written(
+        hidden_act="silu",
+        attention_bias=ATTENTION_BIAS,
+        use_qk_norm=has("blk.0.attn_q_norm.weight"),
+    ),
 )
 COHERE_2 = Architecture(
     "cohere2",
@@ -86,13 +78,12 @@ COHERE_2 = Architecture(
     "cohere2",
     (
         *KEYS,
-        only("_sliding_window_pattern", PERIOD),
-        only("sliding_window_pattern", PERIOD),
         SLIDING_WINDOW,
-        u32("vocab_size", "vocab_size"),
+        VOCAB_SIZE,
         computed("rope.dimension_count", "u32", rotary_dim(1.0)),
     ),
-    joined(EMBEDDINGS, block(LAYER, NORM, attention(), FEED_FORWARD)),
+    decoder(NORM, attention(), FEED_FORWARD, head=()),
+    checks=(only("_sliding_window_pattern", PERIOD), only("sliding_window_pattern", PERIOD)),
     defaults=silent(8192, sliding_window=4096, **SILENT),
     zeros=(".bias",),
     config=config_2,

@@ -8,11 +8,21 @@ models/deepseek_v3.
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Widening
-from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, only
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, KeyRow, computed, f32, replaced, u32
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, experts
+from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD, VOCAB_SIZE, only
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import silent
+from mtkit.architectures.head_changes import Widening
+from mtkit.architectures.keys import always, computed, f32, replaced, u32
+from mtkit.architectures.rows import (
+    FEED_FORWARD,
+    IN_LAYER,
+    NORMS,
+    decoder,
+    experts,
+    is_dense,
+    is_sparse,
+    shared_expert,
+)
 from mtkit.architectures.table import (
     Architecture,
     beyond_layers,
@@ -50,26 +60,26 @@ def _mscale_fields(value: float) -> dict[str, Any]:
 _KEYS = (
     *replaced(
         DECODER,
-        computed("attention.head_count_kv", "u32", lambda config: 1),
+        always("attention.head_count_kv", "u32", 1),
         computed("attention.key_length", "u32", _sum("kv_lora_rank", "qk_rope_head_dim")),
         computed("attention.value_length", "u32", lambda config: config.count("kv_lora_rank")),
         u32("expert_count", "n_routed_experts", "num_local_experts", "num_experts"),
         EXPERT_FEED_FORWARD,
     ),
     u32("leading_dense_block_count", "first_k_dense_replace"),
-    u32("vocab_size", "vocab_size"),
+    VOCAB_SIZE,
     u32("attention.q_lora_rank", "q_lora_rank"),
     u32("attention.kv_lora_rank", "kv_lora_rank"),
     computed("attention.key_length_mla", "u32", _sum("qk_nope_head_dim", "qk_rope_head_dim")),
     u32("attention.value_length_mla", "v_head_dim"),
-    KeyRow(
+    computed(
         "expert_shared_count",
         "u32",
         lambda config: config.whole("n_shared_experts") or 0,
         "n_shared_experts",
     ),
     f32("expert_weights_scale", "routed_scaling_factor"),
-    KeyRow(
+    computed(
         "expert_weights_norm",
         "bool",
         lambda config: config.flag("norm_topk_prob") or None,
@@ -77,7 +87,6 @@ _KEYS = (
     ),
     u32("rope.dimension_count", "qk_rope_head_dim"),
     computed("rope.scaling.yarn_log_multiplier", "f32", _mscale, _mscale_fields),
-    only("moe_layer_freq", 1),
 )
 _DIMS: Mapping[str, Callable[[Dims], int]] = {
     "q_rank": lambda dims: dims.key("attention.q_lora_rank"),
@@ -90,62 +99,48 @@ _DIMS: Mapping[str, Callable[[Dims], int]] = {
 }
 
 
-def _is_dense(dims: Dims) -> bool:
-    return dims.layer < dims.key("leading_dense_block_count")
-
-
 def _compresses_queries(dims: Dims) -> bool:
     return dims.key("attention.q_lora_rank", 0) > 0
 
 
 def _shares(dims: Dims) -> bool:
-    return not _is_dense(dims) and dims.key("expert_shared_count") > 0
+    return is_sparse(dims) and dims.key("expert_shared_count") > 0
 
 
-_ROWS = joined(
-    EMBEDDINGS,
-    OUTPUT,
-    block(
-        "model.layers.{i}.",
-        NORMS,
-        where(
-            _compresses_queries,
-            row("self_attn.q_a_proj", "attn_q_a", "q_rank embd"),
-            row("self_attn.q_a_layernorm", "attn_q_a_norm", "q_rank", bias=False),
-            row("self_attn.q_b_proj", "attn_q_b", "q_mla q_rank", bias=False),
-        ),
-        where(
-            lambda dims: not _compresses_queries(dims),
-            row("self_attn.q_proj", "attn_q", "q_mla embd", bias=False),
-        ),
-        row("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", "key embd"),
-        row("self_attn.kv_a_layernorm", "attn_kv_a_norm", "kv_rank", bias=False),
-        row(
-            "self_attn.kv_b_proj",
-            "attn_k_b attn_v_b",
-            "head kv_rank nope, head value_mla kv_rank",
-            Widening(),
-            bias=False,
-        ),
-        row("self_attn.o_proj", "attn_output", "embd out_mla"),
-        where(_is_dense, FEED_FORWARD),
-        where(
-            lambda dims: not _is_dense(dims),
-            row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
-            experts("mlp.experts.{e}"),
-        ),
-        where(
-            _shares,
-            row("mlp.shared_experts.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=False),
-            row("mlp.shared_experts.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=False),
-            row("mlp.shared_experts.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=False),
-        ),
+_ROWS = decoder(
+    NORMS,
+    where(
+        _compresses_queries,
+        row("self_attn.q_a_proj", "attn_q_a", "q_rank embd"),
+        row("self_attn.q_a_layernorm", "attn_q_a_norm", "q_rank", bias=False),
+        row("self_attn.q_b_proj", "attn_q_b", "q_mla q_rank", bias=False),
     ),
+    where(
+        lambda dims: not _compresses_queries(dims),
+        row("self_attn.q_proj", "attn_q", "q_mla embd", bias=False),
+    ),
+    row("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", "key embd"),
+    row("self_attn.kv_a_layernorm", "attn_kv_a_norm", "kv_rank", bias=False),
+    row(
+        "self_attn.kv_b_proj",
+        "attn_k_b attn_v_b",
+        "head kv_rank nope, head value_mla kv_rank",
+        Widening(),
+        bias=False,
+    ),
+    row("self_attn.o_proj", "attn_output", "embd out_mla"),
+    where(is_dense, FEED_FORWARD),
+    where(
+        is_sparse,
+        row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
+        experts("mlp.experts.{e}"),
+    ),
+    where(_shares, shared_expert("mlp.shared_experts")),
 )
 _CORRECTION = block(
-    "model.layers.{i}.",
+    IN_LAYER,
     where(
-        lambda dims: not _is_dense(dims),
+        is_sparse,
         plain("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", "expert"),
     ),
 )
@@ -161,7 +156,7 @@ _SCORING = {1: "softmax", 2: "sigmoid"}
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     found = {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_output.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_output.bias"),
         "num_key_value_heads": dims["head"],
         "qk_nope_head_dim": dims["nope"],
         "norm_topk_prob": bool(dims.keys.get("expert_weights_norm")),
@@ -186,8 +181,10 @@ DEEPSEEK_2 = Architecture(
     "deepseek_v2",
     _KEYS,
     _ROWS,
+    checks=(only("moe_layer_freq", 1),),
     defaults=silent(
         2048,
+        rms_norm_eps=1e-6,
         first_k_dense_replace=0,
         kv_lora_rank=512,
         moe_intermediate_size=1407,
@@ -208,8 +205,10 @@ DEEPSEEK_3 = Architecture(
     "deepseek_v3",
     _KEYS,
     joined(_ROWS, _CORRECTION),
+    checks=(only("moe_layer_freq", 1),),
     defaults=silent(
         4096,
+        rms_norm_eps=1e-6,
         first_k_dense_replace=3,
         kv_lora_rank=512,
         moe_intermediate_size=2048,

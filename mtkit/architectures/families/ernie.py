@@ -7,43 +7,35 @@ src/models/ernie4-5-moe.cpp; transformers, models/ernie4_5, models/ernie4_5_moe.
 from __future__ import annotations
 
 from mtkit.architectures.common_keys import EXPERT_FEED_FORWARD
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, computed, replaced, u32
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.keys import computed, replaced, u32
 from mtkit.architectures.rows import (
-    EMBEDDINGS,
     FEED_FORWARD,
     NORMS,
-    OUTPUT,
     attention,
+    decoder,
     experts,
+    is_sparse,
+    shared_expert,
 )
-from mtkit.architectures.table import Architecture, block, joined, plain, row, where
+from mtkit.architectures.table import Architecture, plain, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
-
-LAYER = "model.layers.{i}."
-
-
-def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    return {"hidden_act": "silu", "use_bias": tensor("blk.0.attn_q.bias") is not None}
-
 
 ERNIE_4_5 = Architecture(
     "ernie4_5",
     ("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"),
     "ernie4_5",
     DECODER,
-    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), FEED_FORWARD)),
+    decoder(NORMS, attention(), FEED_FORWARD),
     defaults=silent(
         131072, head_dim=128, num_key_value_heads=2, rms_norm_eps=1e-5, rope_theta=500000.0
     ),
-    config=_config,
+    config=written(hidden_act="silu", use_bias=ATTENTION_BIAS),
 )
 
 
@@ -54,10 +46,10 @@ def _shared_width(config: Config) -> int | None:
     return config.count("intermediate_size") // config.count("num_key_value_heads")
 
 
-def _is_sparse(dims: Dims) -> bool:
+def _has_experts(dims: Dims) -> bool:
     step = dims.key("interleave_moe_layer_step", 1)
     is_step = step > 0 and (dims.layer + 1) % step == 0
-    return is_step and dims.layer >= dims.key("leading_dense_block_count")
+    return is_step and is_sparse(dims)
 
 
 ERNIE_4_5_MOE = Architecture(
@@ -76,26 +68,19 @@ ERNIE_4_5_MOE = Architecture(
         u32("expert_shared_count", "moe_num_shared_experts"),
         computed("expert_shared_feed_forward_length", "u32", _shared_width),
     ),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            LAYER,
-            NORMS,
-            attention(),
-            where(lambda dims: not _is_sparse(dims), FEED_FORWARD),
-            where(
-                _is_sparse,
-                row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
-                plain("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", "1 expert"),
-                experts("mlp.experts.{e}"),
-            ),
-            where(
-                lambda dims: _is_sparse(dims) and dims.key("expert_shared_count", 0) > 0,
-                row("mlp.shared_experts.gate_proj", "ffn_gate_shexp", "ff_shexp embd"),
-                row("mlp.shared_experts.up_proj", "ffn_up_shexp", "ff_shexp embd"),
-                row("mlp.shared_experts.down_proj", "ffn_down_shexp", "embd ff_shexp"),
-            ),
+    decoder(
+        NORMS,
+        attention(),
+        where(lambda dims: not _has_experts(dims), FEED_FORWARD),
+        where(
+            _has_experts,
+            row("mlp.gate", "ffn_gate_inp", "expert embd", bias=False),
+            plain("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", "1 expert"),
+            experts("mlp.experts.{e}"),
+        ),
+        where(
+            lambda dims: _has_experts(dims) and dims.key("expert_shared_count", 0) > 0,
+            shared_expert("mlp.shared_experts", bias=None),
         ),
     ),
     defaults=silent(
@@ -112,5 +97,5 @@ ERNIE_4_5_MOE = Architecture(
     ),
     # Layers that predict further tokens.
     skips=lambda name, config: name.startswith("model.mtp_"),
-    config=lambda dims, tensor: {**_config(dims, tensor), "moe_layer_end_index": -1},
+    config=written(hidden_act="silu", use_bias=ATTENTION_BIAS, moe_layer_end_index=-1),
 )

@@ -5,13 +5,14 @@ Source: llama.cpp, conversion/exaone.py (``Exaone4Model``); transformers, models
 
 from __future__ import annotations
 
-from mtkit.architectures.common_keys import SLIDING_WINDOW, layer_types
-from mtkit.architectures.config import silent
-from mtkit.architectures.families.llama import LLAMA_3, VOCAB_SIZE
-from mtkit.architectures.keys import DECODER, KeyRow
+from mtkit.architectures.common_keys import SLIDING_WINDOW, VOCAB_SIZE, layer_types
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.families.llama import LLAMA_3
+from mtkit.architectures.fields import silent
+from mtkit.architectures.keys import computed
 from mtkit.architectures.rope import llama_3_scaling
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.rows import FEED_FORWARD, HEAD_NORMS, attention, decoder
+from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,20 +65,14 @@ EXAONE_4 = Architecture(
         *DECODER,
         VOCAB_SIZE,
         SLIDING_WINDOW,
-        KeyRow(PATTERN, "bool[]", _sliding, back=layer_types(bool).back),
+        computed(PATTERN, "bool[]", _sliding, back=layer_types(bool).back),
     ),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            attention(),
-            row("self_attn.q_norm", "attn_q_norm", "key", bias=False),
-            row("self_attn.k_norm", "attn_k_norm", "key", bias=False),
-            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
-            FEED_FORWARD,
-            row("post_feedforward_layernorm", "post_ffw_norm", "embd", bias=False),
-        ),
+    decoder(
+        attention(),
+        HEAD_NORMS,
+        row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+        FEED_FORWARD,
+        row("post_feedforward_layernorm", "post_ffw_norm", "embd", bias=False),
     ),
     defaults=defaults,
     generated=(LLAMA_3,),

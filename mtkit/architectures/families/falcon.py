@@ -9,9 +9,10 @@ Source: llama.cpp, conversion/falcon.py (``FalconModel``); transformers, models/
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import GroupedQkv
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import DECODER, always, computed, named, rope_base_unless, without
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.head_changes import GroupedQkv
+from mtkit.architectures.keys import always, computed, named, rope_base_unless, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
@@ -48,7 +49,7 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    two, groups = tensor("blk.0.attn_norm_2.weight") is not None, dims["head_kv"]
+    two, groups = _two_norms(dims), dims["head_kv"]
     new = two or 1 < groups < dims["head"]
     return {
         "activation": "gelu",
@@ -57,7 +58,6 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
         "parallel_attn": True,
         "new_decoder_architecture": new,
         "multi_query": new or groups == 1,
-        "num_kv_heads": groups,
         **({"num_ln_in_parallel_attn": 1 + two} if new else {}),
     }
 
@@ -71,16 +71,14 @@ FALCON = Architecture(
             without(DECODER, "feed_forward_length", "rope.freq_base"),
             attention__layer_norm_epsilon="layer_norm_epsilon",
         ),
-        only("alibi", False),
-        only("parallel_attn", True),
         always("tensor_data_layout", "string", "jploski"),
         computed(
             "feed_forward_length",
             "u32",
             lambda config: config.count("ffn_hidden_size"),
-            lambda value: {"ffn_hidden_size": value},
+            "ffn_hidden_size",
         ),
-        computed("attention.head_count_kv", "u32", _heads_kv),
+        computed("attention.head_count_kv", "u32", _heads_kv, "num_kv_heads"),
         rope_base_unless(10000.0),
     ),
     joined(
@@ -101,6 +99,7 @@ FALCON = Architecture(
             row("mlp.dense_4h_to_h", "ffn_down", "embd ff", bias=False),
         ),
     ),
+    checks=(only("alibi", False), only("parallel_attn", True)),
     prefix="transformer.",
     defaults=defaults,
     config=config,

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
 from mtkit.architectures.common_keys import POOLING, SLIDING_WINDOW, only
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, KeyRow, f32
-from mtkit.architectures.rows import FEED_FORWARD, OUTPUT, attention
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.keys import computed, f32
+from mtkit.architectures.rows import FEED_FORWARD, IN_LAYER, OUTPUT, attention
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
+    from mtkit.architectures.table import Writer
 
-LAYER = "model.layers.{i}."
 # Rotary positions of the first two are not in their GGUF: llama.cpp takes a base of 10000.
 _KEYS = tuple(one for one in DECODER if not one.name.startswith("rope."))
 _SOFTCAPS = (
@@ -47,6 +47,11 @@ _HEAD_NORMS = joined(
 )
 
 
+def _is_head(name: str, config: Config) -> bool:
+    # It is the embedding once more, whatever config.json says.
+    return name == "lm_head.weight"
+
+
 def _softcap(config: Config) -> float | None:
     return config.number("final_logit_softcapping") or None
 
@@ -56,18 +61,23 @@ def _window(config: Config) -> int | None:
     return None if config.get("sliding_window_pattern") == 1 else config.count("sliding_window")
 
 
-def _config(layers_of_27b: int) -> Callable[[Dims, Callable[[str], Any]], Mapping[str, Any]]:
-    def found(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-        width = dims["key"]
-        if dims.key("block_count") == layers_of_27b and dims["head"]:
-            width = dims["embd"] // dims["head"]
-        return {
-            "hidden_activation": "gelu_pytorch_tanh",
-            "query_pre_attn_scalar": width,
-            "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        }
+def _pattern(dims: Dims) -> int:
+    return 6 if dims.key("attention.sliding_window", 0) else 1
 
-    return found
+
+def _config(layers_of_27b: int = 0, **more: Any) -> Writer:
+    """Return what writes config.json; the widest model scales attention by another width."""
+
+    def scale(dims: Dims) -> int:
+        is_27b = dims.key("block_count") == layers_of_27b and dims["head"]
+        return dims["embd"] // dims["head"] if is_27b else dims["key"]
+
+    return written(
+        hidden_activation="gelu_pytorch_tanh",
+        query_pre_attn_scalar=scale,
+        attention_bias=ATTENTION_BIAS,
+        **more,
+    )
 
 
 GEMMA = Architecture(
@@ -78,36 +88,37 @@ GEMMA = Architecture(
     joined(
         _EMBEDDINGS,
         block(
-            LAYER,
+            IN_LAYER,
             row("input_layernorm", "attn_norm", "embd", PLUS_ONE, bias=False),
             row("post_attention_layernorm", "ffn_norm", "embd", PLUS_ONE, bias=False),
             attention(),
             FEED_FORWARD,
         ),
     ),
-    defaults=silent(8192, head_dim=256),
-    drops=("lm_head.weight",),
-    config=lambda dims, tensor: {
-        "hidden_act": "gelu_pytorch_tanh",
-        "hidden_activation": "gelu_pytorch_tanh",
-        "rope_theta": 10000.0,
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-    },
+    defaults=silent(8192, rms_norm_eps=1e-6, head_dim=256),
+    skips=_is_head,
+    config=written(
+        hidden_act="gelu_pytorch_tanh",
+        hidden_activation="gelu_pytorch_tanh",
+        rope_theta=10000.0,
+        attention_bias=ATTENTION_BIAS,
+    ),
 )
 GEMMA_2 = Architecture(
     "gemma2",
     ("Gemma2ForCausalLM",),
     "gemma2",
     (*_KEYS, *_SOFTCAPS, SLIDING_WINDOW),
-    joined(_EMBEDDINGS, block(LAYER, _NORMS, attention(), FEED_FORWARD)),
+    joined(_EMBEDDINGS, block(IN_LAYER, _NORMS, attention(), FEED_FORWARD)),
     defaults=silent(
         8192,
+        rms_norm_eps=1e-6,
         head_dim=256,
         sliding_window=4096,
         attn_logit_softcapping=50.0,
         final_logit_softcapping=30.0,
     ),
-    drops=("lm_head.weight",),
+    skips=_is_head,
     config=_config(46),
 )
 GEMMA_3 = Architecture(
@@ -116,13 +127,14 @@ GEMMA_3 = Architecture(
     "gemma3_text",
     (
         *DECODER,
-        KeyRow("final_logit_softcapping", "f32", _softcap, "final_logit_softcapping"),
-        KeyRow("attention.sliding_window", "u32", _window, "sliding_window"),
-        only("attn_logit_softcapping"),
+        computed("final_logit_softcapping", "f32", _softcap, "final_logit_softcapping"),
+        computed("attention.sliding_window", "u32", _window, "sliding_window"),
     ),
-    joined(_EMBEDDINGS, OUTPUT, block(LAYER, _NORMS, _HEAD_NORMS, attention(), FEED_FORWARD)),
+    joined(_EMBEDDINGS, OUTPUT, block(IN_LAYER, _NORMS, _HEAD_NORMS, attention(), FEED_FORWARD)),
+    checks=(only("attn_logit_softcapping"),),
     defaults=silent(
         131072,
+        rms_norm_eps=1e-6,
         num_attention_heads=8,
         num_key_value_heads=4,
         head_dim=256,
@@ -130,10 +142,7 @@ GEMMA_3 = Architecture(
         rope_theta=1000000.0,
         rope_local_base_freq=10000.0,
     ),
-    config=lambda dims, tensor: {
-        **_config(62)(dims, tensor),
-        "sliding_window_pattern": 6 if dims.key("attention.sliding_window", 0) else 1,
-    },
+    config=_config(62, sliding_window_pattern=_pattern),
 )
 EMBEDDING_GEMMA = Architecture(
     "gemma-embedding",
@@ -141,9 +150,7 @@ EMBEDDING_GEMMA = Architecture(
     "gemma3_text",
     (*GEMMA_3.keys, SLIDING_WINDOW, POOLING),
     GEMMA_3.rows,
+    checks=GEMMA_3.checks,
     defaults=GEMMA_3.defaults,
-    config=lambda dims, tensor: {
-        **_config(0)(dims, tensor),
-        "use_bidirectional_attention": True,
-    },
+    config=_config(use_bidirectional_attention=True),
 )

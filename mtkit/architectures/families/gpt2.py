@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import SAME, Transposed
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import DECODER, always, computed, named, without
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import written
+from mtkit.architectures.keys import always, computed, named, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
@@ -53,7 +55,6 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 
 KEYS = (
-    only("scale_attn_by_inverse_layer_idx", False),
     *named(
         without(DECODER, "feed_forward_length", "attention.head_count_kv"),
         block_count="n_layer",
@@ -66,28 +67,29 @@ KEYS = (
         "feed_forward_length",
         "u32",
         lambda config: config.whole("n_inner") or 4 * config.count("hidden_size", "n_embd"),
-        lambda value: {"n_inner": value},
+        "n_inner",
     ),
 )
+CHECKS = (only("scale_attn_by_inverse_layer_idx", False),)
 GPT2 = Architecture(
     "gpt2",
     ("GPT2LMHeadModel",),
     "gpt2",
     KEYS,
     rows(Transposed()),
+    checks=CHECKS,
     prefix="transformer.",
     defaults=defaults,
-    drops=(".attn.bias", ".attn.masked_bias"),
-    config=lambda dims, tensor: {"activation_function": "gelu_new", "n_ctx": dims["ctx"]},
+    config=written(activation_function="gelu_new", n_ctx=lambda dims: dims["ctx"]),
 )
 GPT_BIGCODE = Architecture(
     "starcoder",
     ("GPTBigCodeForCausalLM",),
     "gpt_bigcode",
-    (*KEYS, only("multi_query", True), always("attention.head_count_kv", "u32", 1)),
+    (*KEYS, always("attention.head_count_kv", "u32", 1)),
     rows(SAME),
+    checks=(*CHECKS, only("multi_query", True)),
     prefix="transformer.",
     defaults=defaults,
-    drops=GPT2.drops,
-    config=lambda dims, tensor: {"activation_function": "gelu_pytorch_tanh", "multi_query": True},
+    config=written(activation_function="gelu_pytorch_tanh", multi_query=True),
 )

@@ -5,12 +5,14 @@ Source: llama.cpp, conversion/gpt_oss.py (``GptOssModel``); transformers, models
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Interleaved, Mxfp4, Transposed
+from mtkit.architectures.changes import Transposed
 from mtkit.architectures.common_keys import SLIDING_WINDOW
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, computed, replaced, u32
-from mtkit.architectures.rows import EMBEDDINGS, OUTPUT, attention
-from mtkit.architectures.table import Architecture, block, joined, plain, row
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.keys import computed, replaced, u32
+from mtkit.architectures.mxfp4 import Interleaved, Mxfp4
+from mtkit.architectures.rows import attention, decoder
+from mtkit.architectures.table import Architecture, joined, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,25 +52,20 @@ _PACKED_EXPERTS = joined(
 
 
 def _rows(experts: Rows) -> Rows:
-    return joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            row("input_layernorm", "attn_norm", "embd", bias=False),
-            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
-            attention(),
-            plain("self_attn.sinks", "attn_sinks.weight", "head"),
-            row("mlp.router", "ffn_gate_inp", "expert embd", bias=True),
-            experts,
-            plain(
-                "mlp.experts.gate_up_proj_bias",
-                "ffn_gate_exps.bias ffn_up_exps.bias",
-                "expert ff_exp, expert ff_exp",
-                Interleaved(),
-            ),
-            plain("mlp.experts.down_proj_bias", "ffn_down_exps.bias", "expert embd"),
+    return decoder(
+        row("input_layernorm", "attn_norm", "embd", bias=False),
+        row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+        attention(),
+        plain("self_attn.sinks", "attn_sinks.weight", "head"),
+        row("mlp.router", "ffn_gate_inp", "expert embd", bias=True),
+        experts,
+        plain(
+            "mlp.experts.gate_up_proj_bias",
+            "ffn_gate_exps.bias ffn_up_exps.bias",
+            "expert ff_exp, expert ff_exp",
+            Interleaved(),
         ),
+        plain("mlp.experts.down_proj_bias", "ffn_down_exps.bias", "expert embd"),
     )
 
 
@@ -96,9 +93,7 @@ GPT_OSS = Architecture(
         rope_theta=150000.0,
         rope_scaling=_ROPE,
     ),
-    config=lambda dims, tensor: {
-        "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "rope_scaling": {"truncate": False},
-    },
+    config=written(
+        hidden_act="silu", attention_bias=ATTENTION_BIAS, rope_scaling={"truncate": False}
+    ),
 )

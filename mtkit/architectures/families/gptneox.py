@@ -8,35 +8,11 @@ Source: llama.cpp, conversion/gptneox.py (``GPTNeoXModel``); transformers, model
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import GroupedQkv
-from mtkit.architectures.keys import (
-    DECODER,
-    computed,
-    flag,
-    rope_base_unless,
-    rotary_dim,
-    without,
-)
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import has, rotary_part, written
+from mtkit.architectures.head_changes import GroupedQkv
+from mtkit.architectures.keys import computed, flag, rope_base_unless, rotary_dim, without
 from mtkit.architectures.table import Architecture, block, joined, row
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from mtkit.architectures.dims import Dims
-
-
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields that the metadata of a GGUF do not have."""
-    part = dims["rope"] / max(dims["key"], 1)
-    return {
-        "hidden_act": "gelu",
-        "attention_bias": tensor("blk.0.attn_qkv.bias") is not None,
-        "rotary_pct": part,
-        "partial_rotary_factor": part,
-    }
-
 
 GPT_NEOX = Architecture(
     "gptneox",
@@ -69,5 +45,10 @@ GPT_NEOX = Architecture(
         "use_parallel_residual": True,
         "rope_theta": 10000.0,
     },
-    config=config,
+    config=written(
+        hidden_act="gelu",
+        attention_bias=has("blk.0.attn_qkv.bias"),
+        rotary_pct=rotary_part,
+        partial_rotary_factor=rotary_part,
+    ),
 )

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from mtkit.architectures.changes import Split
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.config import silent
-from mtkit.architectures.families.llama import ATTENTION, KEYS, LAYER, LLAMA, LLAMA_3, config
+from mtkit.architectures.families.llama import ATTENTION, KEYS, LLAMA, LLAMA_3, config
+from mtkit.architectures.fields import silent
 from mtkit.architectures.keys import KeyRow, computed, replaced, without
-from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT
+from mtkit.architectures.rows import IN_LAYER, NORMS, decoder
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _scale(key: str, field: str) -> KeyRow:
-    return KeyRow(key, "f32", lambda config: config.number(field) or None, field)
+    return computed(key, "f32", lambda config: config.number(field) or None, field)
 
 
 def _head_dim(config: Config) -> int:
@@ -52,14 +52,15 @@ _SILENT = {
     "logits_scaling": 1.0,
 }
 _MOE_SILENT = {**_SILENT, "num_local_experts": 8, "num_experts_per_tok": 2}
-_ROPE = only("position_embedding_type", "rope")
+_CHECKS = (only("position_embedding_type", "rope"),)
 GRANITE = Architecture(
     "granite",
     ("GraniteForCausalLM",),
     "granite",
-    (*_KEYS, _ROPE),
+    _KEYS,
     LLAMA.rows,
-    defaults=silent(2048, **_SILENT),
+    checks=_CHECKS,
+    defaults=silent(2048, rms_norm_eps=1e-6, **_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )
@@ -67,31 +68,27 @@ GRANITE_MOE = Architecture(
     "granitemoe",
     ("GraniteMoeForCausalLM",),
     "granitemoe",
-    (*_KEYS, _ROPE),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            LAYER,
-            NORMS,
-            ATTENTION,
-            row("block_sparse_moe.router.layer", "ffn_gate_inp", "expert embd", bias=False),
-            row(
-                "block_sparse_moe.input_linear",
-                "ffn_gate_exps ffn_up_exps",
-                "expert ff_exp embd, expert ff_exp embd",
-                Split(-2),
-                bias=False,
-            ),
-            row(
-                "block_sparse_moe.output_linear",
-                "ffn_down_exps",
-                "expert embd ff_exp",
-                bias=False,
-            ),
+    _KEYS,
+    decoder(
+        NORMS,
+        ATTENTION,
+        row("block_sparse_moe.router.layer", "ffn_gate_inp", "expert embd", bias=False),
+        row(
+            "block_sparse_moe.input_linear",
+            "ffn_gate_exps ffn_up_exps",
+            "expert ff_exp embd, expert ff_exp embd",
+            Split(-2),
+            bias=False,
+        ),
+        row(
+            "block_sparse_moe.output_linear",
+            "ffn_down_exps",
+            "expert embd ff_exp",
+            bias=False,
         ),
     ),
-    defaults=silent(2048, **_MOE_SILENT),
+    checks=_CHECKS,
+    defaults=silent(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )
@@ -101,7 +98,7 @@ GRANITE_MOE_SHARED = Architecture(
     "granitemoeshared",
     (
         *GRANITE_MOE.keys,
-        KeyRow(
+        computed(
             "expert_shared_feed_forward_length",
             "u32",
             lambda config: config.whole("shared_intermediate_size") or None,
@@ -111,7 +108,7 @@ GRANITE_MOE_SHARED = Architecture(
     joined(
         GRANITE_MOE.rows,
         block(
-            LAYER,
+            IN_LAYER,
             where(
                 _shares,
                 row(
@@ -125,7 +122,8 @@ GRANITE_MOE_SHARED = Architecture(
             ),
         ),
     ),
-    defaults=silent(2048, **_MOE_SILENT),
+    checks=_CHECKS,
+    defaults=silent(2048, rms_norm_eps=1e-6, **_MOE_SILENT),
     generated=(LLAMA_3,),
     config=config,
 )

@@ -5,10 +5,11 @@ Source: llama.cpp, conversion/hunyuan.py (``HunYuanModel``); transformers, model
 
 from __future__ import annotations
 
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, KeyRow, computed, replaced, without
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, attention
-from mtkit.architectures.table import Architecture, block, joined, row, tied_head
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.keys import KeyRow, computed, replaced, without
+from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder
+from mtkit.architectures.table import Architecture, row, tied_head
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
@@ -68,28 +69,20 @@ HUNYUAN = Architecture(
             "expert_count",
             *(row.name for row in DECODER if row.name.startswith("rope.scaling.yarn_")),
         ),
-        KeyRow("context_length", "u32", _context, "max_position_embeddings"),
-        KeyRow("rope.freq_base", "f32", _base, "rope_theta"),
+        computed("context_length", "u32", _context, "max_position_embeddings"),
+        computed("rope.freq_base", "f32", _base, "rope_theta"),
         _if_scaled("rope.scaling.type", "string", "none"),
         _if_scaled("rope.scaling.factor", "f32", 1.0),
         _if_scaled("rope.scaling.original_context_length", "u32", _CONTEXT),
     ),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            NORMS,
-            attention(),
-            row("self_attn.query_layernorm", "attn_q_norm", "key", bias=False),
-            row("self_attn.key_layernorm", "attn_k_norm", "key", bias=False),
-            FEED_FORWARD,
-        ),
+    decoder(
+        NORMS,
+        attention(),
+        row("self_attn.query_layernorm", "attn_q_norm", "key", bias=False),
+        row("self_attn.key_layernorm", "attn_k_norm", "key", bias=False),
+        FEED_FORWARD,
     ),
     defaults=silent(2048, rms_norm_eps=1e-5),
     skips=tied_head,
-    config=lambda dims, tensor: {
-        "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-    },
+    config=written(hidden_act="silu", attention_bias=ATTENTION_BIAS),
 )

@@ -7,9 +7,10 @@ models/lfm2_moe.
 from __future__ import annotations
 
 from mtkit.architectures.changes import Reshaped
-from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, only
-from mtkit.architectures.keys import DECODER, always, computed, named, replaced, u32, without
-from mtkit.architectures.rows import OUTPUT, experts
+from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, VOCAB_SIZE, only
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.keys import always, computed, named, replaced, u32, without
+from mtkit.architectures.rows import IN_LAYER, OUTPUT, experts, is_dense, is_sparse
 from mtkit.architectures.table import Architecture, block, joined, plain, row, where
 
 TYPE_CHECKING = False
@@ -76,7 +77,7 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 KEYS = (
     *named(without(DECODER, "feed_forward_length"), attention__layer_norm_rms_epsilon="norm_eps"),
     computed("attention.head_count_kv", "i32[]", heads_kv),
-    u32("vocab_size", "vocab_size"),
+    VOCAB_SIZE,
     u32("shortconv.l_cache", "conv_L_cache"),
 )
 LAYER = joined(
@@ -119,25 +120,19 @@ LFM2 = Architecture(
     "lfm2",
     (
         *KEYS,
-        computed(
-            "feed_forward_length", "u32", _feed_forward, lambda value: {"intermediate_size": value}
-        ),
+        computed("feed_forward_length", "u32", _feed_forward, "intermediate_size"),
     ),
-    joined(WHOLE, OUTPUT, block("model.layers.{i}.", LAYER, DENSE)),
+    joined(WHOLE, OUTPUT, block(IN_LAYER, LAYER, DENSE)),
     defaults=defaults,
     dims=DIMS,
     config=config,
 )
 
 
-def _is_dense(dims: Dims) -> bool:
-    return dims.layer < dims.key("leading_dense_block_count")
-
-
 def config_moe(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a mixture of experts do not have."""
     layer = dims.key("leading_dense_block_count")
-    biased = tensor(f"blk.{layer}.exp_probs_b.bias") is not None
+    biased = dims.has(f"blk.{layer}.exp_probs_b.bias")
     return {**config(dims, tensor), "use_expert_bias": biased, "norm_topk_prob": True}
 
 
@@ -150,22 +145,21 @@ LFM2_MOE = Architecture(
         EXPERT_FEED_FORWARD,
         u32("leading_dense_block_count", "num_dense_layers"),
         always("expert_gating_func", "u32", SIGMOID),
-        only("norm_topk_prob", True),
-        only("routed_scaling_factor", 1.0, 1),
     ),
     joined(
         WHOLE,
-        block("model.layers.{i}.", LAYER, where(_is_dense, DENSE)),
+        block(IN_LAYER, LAYER, where(is_dense, DENSE)),
         block(
             "model.layers.{i}.feed_forward.",
             where(
-                lambda dims: not _is_dense(dims),
+                is_sparse,
                 row("gate", "ffn_gate_inp", "expert embd", bias=False),
                 plain("expert_bias", "exp_probs_b.bias", "expert", optional=True),
                 experts("experts.{e}", ("w1", "w3", "w2")),
             ),
         ),
     ),
+    checks=(only("norm_topk_prob", True), only("routed_scaling_factor", 1.0, 1)),
     defaults=lambda config: {**defaults(config), "num_dense_layers": 2},
     dims=DIMS,
     config=config_moe,

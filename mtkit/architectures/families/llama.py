@@ -5,43 +5,34 @@ Source: llama.cpp, conversion/llama.py (``LlamaModel``); transformers, models/ll
 
 from __future__ import annotations
 
-from mtkit.architectures.changes import Permuted
-from mtkit.architectures.keys import DECODER, computed, head_dim, u32
+from mtkit.architectures.common_keys import VOCAB_SIZE
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import silent
+from mtkit.architectures.head_changes import Permuted
+from mtkit.architectures.keys import computed, head_dim
 from mtkit.architectures.rope import llama_3_factors, llama_3_scaling
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, attention, experts
-from mtkit.architectures.table import Architecture, Generated, block, joined, row
+from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder, experts
+from mtkit.architectures.table import Architecture, Generated, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mtkit.architectures.config import Config
     from mtkit.architectures.dims import Dims
 
 LLAMA_3 = Generated("rope_freqs.weight", "rope/2", llama_3_factors)
-VOCAB_SIZE = u32("vocab_size", "vocab_size")
 KEYS = (*DECODER, VOCAB_SIZE, computed("rope.dimension_count", "u32", head_dim))
 ATTENTION = attention(q=Permuted("head"), k=Permuted("head_kv"))
-LAYER = "model.layers.{i}."
-
-
-def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
-    return {
-        "rope_theta": 10000.0,
-        "rms_norm_eps": 1e-6,
-        "max_position_embeddings": 2048,
-        "num_key_value_heads": config.get("num_attention_heads"),
-    }
+DEFAULTS = silent(2048, rms_norm_eps=1e-6)
 
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
     return {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "mlp_bias": dims.has("blk.0.ffn_up.bias"),
         **llama_3_scaling(dims, tensor("rope_freqs.weight")),
     }
 
@@ -51,30 +42,24 @@ LLAMA = Architecture(
     ("LlamaForCausalLM", "LLaMAForCausalLM"),
     "llama",
     KEYS,
-    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, ATTENTION, FEED_FORWARD)),
-    defaults=lambda config: {**defaults(config), "head_dim": head_dim(config)},
-    drops=(".rotary_emb.inv_freq",),
+    decoder(NORMS, ATTENTION, FEED_FORWARD),
+    defaults=silent(2048, rms_norm_eps=1e-6, head_dim=head_dim),
     generated=(LLAMA_3,),
     config=config,
 )
 MISTRAL = Architecture(
-    "llama", ("MistralForCausalLM",), "mistral", KEYS, LLAMA.rows, defaults=defaults
+    "llama", ("MistralForCausalLM",), "mistral", KEYS, LLAMA.rows, defaults=DEFAULTS
 )
 MIXTRAL = Architecture(
     "llama",
     ("MixtralForCausalLM",),
     "mixtral",
     KEYS,
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            LAYER,
-            NORMS,
-            ATTENTION,
-            row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd"),
-            experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
-        ),
+    decoder(
+        NORMS,
+        ATTENTION,
+        row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd"),
+        experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
     ),
-    defaults=defaults,
+    defaults=DEFAULTS,
 )

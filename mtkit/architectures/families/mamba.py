@@ -71,8 +71,8 @@ def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
         "expand": 2,
-        "use_bias": tensor("blk.0.ssm_in.bias") is not None,
-        "use_conv_bias": tensor("blk.0.ssm_conv1d.bias") is not None,
+        "use_bias": dims.has("blk.0.ssm_in.bias"),
+        "use_conv_bias": dims.has("blk.0.ssm_conv1d.bias"),
         **(FALCON if dims.keys.get(NORMED) else {}),
     }
 
@@ -88,9 +88,9 @@ MAMBA = Architecture(
         always("attention.head_count", "u32", 0),
         u32("block_count", "num_hidden_layers", "n_layer"),
         u32("ssm.conv_kernel", "conv_kernel"),
-        computed("ssm.inner_size", "u32", _inner, lambda value: {"intermediate_size": value}),
+        computed("ssm.inner_size", "u32", _inner, "intermediate_size"),
         u32("ssm.state_size", "state_size"),
-        computed("ssm.time_step_rank", "u32", _rank, lambda value: {"time_step_rank": value}),
+        computed("ssm.time_step_rank", "u32", _rank, "time_step_rank"),
         f32("attention.layer_norm_rms_epsilon", "layer_norm_epsilon", "rms_norm_eps"),
         computed(NORMED, "bool", lambda config: config.get("model_type") == "falcon_mamba"),
     ),

@@ -5,17 +5,16 @@ Source: llama.cpp, conversion/mpt.py (``MPTModel``); transformers, models/mpt.
 
 from __future__ import annotations
 
+from mtkit.architectures.fields import written
 from mtkit.architectures.keys import always, computed, u32
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
 
 
 def _alibi(config: Config) -> float | None:
@@ -26,17 +25,6 @@ def _alibi(config: Config) -> float | None:
 def _of_alibi(value: float) -> dict[str, Any]:
     most = {"alibi_bias_max": int(value) if value % 1 == 0 else value} if value else {}
     return {"attn_config": {"alibi": bool(value), **most}, "learned_pos_emb": True}
-
-
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields that the metadata of a GGUF do not have."""
-    normed = tensor("blk.0.attn_q_norm.weight") is not None
-    return {
-        "attn_config": {"qk_ln": normed},
-        "no_bias": tensor("output_norm.bias") is None,
-        "expansion_ratio": dims["ff"] // max(dims["embd"], 1),
-        "norm_type": "low_precision_layernorm",
-    }
 
 
 MPT = Architecture(
@@ -88,5 +76,10 @@ MPT = Architecture(
         "n_heads": 16,
         "n_layers": 24,
     },
-    config=config,
+    config=written(
+        attn_config=lambda dims: {"qk_ln": dims.has("blk.0.attn_q_norm.weight")},
+        no_bias=lambda dims: not dims.has("output_norm.bias"),
+        expansion_ratio=lambda dims: dims["ff"] // max(dims["embd"], 1),
+        norm_type="low_precision_layernorm",
+    ),
 )

@@ -6,17 +6,18 @@ Source: llama.cpp, conversion/nemotron.py (``NemotronModel``); transformers, mod
 from __future__ import annotations
 
 from mtkit.architectures.changes import PLUS_ONE
-from mtkit.architectures.keys import DECODER, KeyRow, computed, f32, u32, without
-from mtkit.architectures.rows import OUTPUT, UP_AND_DOWN, attention
+from mtkit.architectures.common_keys import VOCAB_SIZE
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, FEED_FORWARD_BIAS, silent, written
+from mtkit.architectures.keys import computed, f32, rotary_dim, without
+from mtkit.architectures.rows import IN_LAYER, OUTPUT, UP_AND_DOWN, attention
 from mtkit.architectures.table import Architecture, block, joined, plain, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
     from mtkit.architectures.table import Rows
 
 
@@ -31,35 +32,13 @@ def _factor(config: Config) -> float | None:
     return config.number("factor") or config.rope().number("factor")
 
 
-def _rotary(config: Config) -> int:
-    part = config.rope().number("partial_rotary_factor")
-    if part is None or not 0 <= part <= 1:
-        raise config.wrong(f"is {part}, not from 0 to 1", "partial_rotary_factor")
-    return int(part * config.count("hidden_size")) // config.count("num_attention_heads")
+def _head_dim(config: Config) -> int:
+    return config.count("hidden_size") // config.count("num_attention_heads")
 
 
-def defaults(config: Config) -> Mapping[str, Any]:
-    """Return what transformers takes where a config.json does not say it."""
-    heads = config.count("num_attention_heads")
+def _part(config: Config) -> Any:
     part = config.rope().get("partial_rotary_factor")
-    return {
-        "max_position_embeddings": 4096,
-        "num_key_value_heads": heads,
-        "head_dim": config.count("hidden_size") // heads,
-        "norm_eps": 1e-5,
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": 0.5 if part is None else part,
-    }
-
-
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields that the metadata of a GGUF do not have."""
-    return {
-        "hidden_act": "relu2",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
-        "partial_rotary_factor": dims["rope"] * dims["head"] / max(dims["embd"], 1),
-    }
+    return 0.5 if part is None else part
 
 
 _OWN = ("attention.layer_norm_epsilon", "rope.scaling.type", "rope.scaling.factor")
@@ -69,7 +48,9 @@ NEMOTRON = Architecture(
     "nemotron",
     (
         *without(DECODER, "attention.layer_norm_rms_epsilon", *_OWN),
-        KeyRow("attention.layer_norm_rms_epsilon", "f32", lambda config: config.number("norm_eps")),
+        computed(
+            "attention.layer_norm_rms_epsilon", "f32", lambda config: config.number("norm_eps")
+        ),
         f32(
             "attention.layer_norm_epsilon",
             "norm_eps",
@@ -77,8 +58,8 @@ NEMOTRON = Architecture(
             "layer_norm_epsilon",
             "norm_epsilon",
         ),
-        u32("vocab_size", "vocab_size"),
-        computed("rope.dimension_count", "u32", _rotary),
+        VOCAB_SIZE,
+        computed("rope.dimension_count", "u32", rotary_dim(0.5, of_all_heads=True)),
         computed(
             "rope.scaling.type",
             "string",
@@ -96,13 +77,18 @@ NEMOTRON = Architecture(
         _norm("model.norm", "output_norm"),
         OUTPUT,
         block(
-            "model.layers.{i}.",
+            IN_LAYER,
             _norm("input_layernorm", "attn_norm"),
             attention(),
             _norm("post_attention_layernorm", "ffn_norm"),
             UP_AND_DOWN,
         ),
     ),
-    defaults=defaults,
-    config=config,
+    defaults=silent(4096, head_dim=_head_dim, norm_eps=1e-5, partial_rotary_factor=_part),
+    config=written(
+        hidden_act="relu2",
+        attention_bias=ATTENTION_BIAS,
+        mlp_bias=FEED_FORWARD_BIAS,
+        partial_rotary_factor=lambda dims: dims["rope"] * dims["head"] / max(dims["embd"], 1),
+    ),
 )

@@ -6,34 +6,16 @@ Source: llama.cpp, conversion/phi.py (``Phi2Model``); transformers, models/phi.
 from __future__ import annotations
 
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, computed, picked, u32
-from mtkit.architectures.rows import OUTPUT
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import rotary_part, silent, written
+from mtkit.architectures.keys import computed, picked, rotary_dim, u32
+from mtkit.architectures.rows import IN_LAYER, OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
 
 CONTEXT = u32(
     "context_length", "n_positions", "max_position_embeddings", written="max_position_embeddings"
 )
-
-
-def rotary(config: Config) -> int:
-    """Return how many elements of a head turn."""
-    share = config.rope().number("partial_rotary_factor")
-    width = config.count("hidden_size", "n_embd")
-    wide = int(width if share is None else share * width)
-    return max(wide, 0) // config.count("num_attention_heads", "n_head")
-
-
-def part(dims: Dims) -> float:
-    """Return how much of a head turns."""
-    return dims["rope"] / max(dims["key"], 1)
-
-
+ROTARY = rotary_dim(1.0, of_all_heads=True)
 PHI_2 = Architecture(
     "phi2",
     ("PhiForCausalLM",),
@@ -46,23 +28,22 @@ PHI_2 = Architecture(
             "feed_forward_length",
             "u32",
             lambda config: 4 * config.count("hidden_size"),
-            lambda value: {"intermediate_size": value},
+            "intermediate_size",
         ),
         computed(
             "attention.head_count_kv",
             "u32",
             lambda config: config.count("num_attention_heads"),
-            lambda value: {"num_key_value_heads": value},
+            "num_key_value_heads",
         ),
-        computed("rope.dimension_count", "u32", rotary),
-        only("qk_layernorm", False),
+        computed("rope.dimension_count", "u32", ROTARY),
     ),
     joined(
         row("model.embed_tokens", "token_embd", "vocab embd", bias=False),
         row("model.final_layernorm", "output_norm", "embd"),
         OUTPUT,
         block(
-            "model.layers.{i}.",
+            IN_LAYER,
             row("input_layernorm", "attn_norm", "embd"),
             row("self_attn.q_proj", "attn_q", "q embd"),
             row("self_attn.k_proj", "attn_k", "k embd"),
@@ -72,11 +53,12 @@ PHI_2 = Architecture(
             row("mlp.fc2", "ffn_down", "embd ff"),
         ),
     ),
+    checks=(only("qk_layernorm", False),),
     defaults=silent(2048, partial_rotary_factor=0.5, layer_norm_eps=1e-5),
-    config=lambda dims, tensor: {
-        "hidden_act": "gelu_new",
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": part(dims),
-        "qk_layernorm": False,
-    },
+    config=written(
+        hidden_act="gelu_new",
+        rope_theta=10000.0,
+        partial_rotary_factor=rotary_part,
+        qk_layernorm=False,
+    ),
 )

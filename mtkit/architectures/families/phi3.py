@@ -8,12 +8,13 @@ models/phi3, models/phimoe.
 
 from __future__ import annotations
 
-from mtkit.architectures.config import silent
-from mtkit.architectures.families.phi2 import CONTEXT, part, rotary
-from mtkit.architectures.keys import DECODER, computed, replaced, without
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.families.phi2 import CONTEXT, ROTARY
+from mtkit.architectures.fields import rotary_part, silent
+from mtkit.architectures.keys import computed, replaced, without
 from mtkit.architectures.rope_long import ATTENTION_FACTOR, LONG_ROPE, long_rope_scaling
-from mtkit.architectures.rows import EMBEDDINGS, NORMS, OUTPUT, attention, experts
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.rows import NORMS, attention, decoder, experts
+from mtkit.architectures.table import Architecture, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,13 +34,12 @@ _DROPPED = (
     "attention.value_length",
 )
 """Keys that Phi 3 does not have: llama.cpp sees by the factors how positions are scaled."""
-LAYER = "model.layers.{i}."
 
 
 def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     return {
         "hidden_act": "silu",
-        "partial_rotary_factor": part(dims),
+        "partial_rotary_factor": rotary_part(dims),
         # None stands in the metadata as 0.
         "sliding_window": dims.key("attention.sliding_window", 0) or None,
         **long_rope_scaling(tensor),
@@ -49,8 +49,8 @@ def _config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
 def _moe_config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     found = {
         "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "lm_head_bias": tensor("output.bias") is not None,
+        "attention_bias": dims.has("blk.0.attn_q.bias"),
+        "lm_head_bias": dims.has("output.bias"),
         "sliding_window": dims.key("attention.sliding_window", 0) or None,
     }
     scaling = long_rope_scaling(tensor).get("rope_scaling")
@@ -69,9 +69,9 @@ _KEYS = replaced(
         "rope.scaling.original_context_length",
         "u32",
         lambda config: config.rope().count("original_max_position_embeddings"),
-        lambda value: {"original_max_position_embeddings": value},
+        "original_max_position_embeddings",
     ),
-    computed("rope.dimension_count", "u32", rotary),
+    computed("rope.dimension_count", "u32", ROTARY),
     computed("attention.sliding_window", "u32", lambda config: config.whole("sliding_window") or 0),
     ATTENTION_FACTOR,
 )
@@ -80,20 +80,14 @@ PHI_3 = Architecture(
     ("Phi3ForCausalLM",),
     "phi3",
     _KEYS,
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            LAYER,
-            NORMS,
-            row("self_attn.qkv_proj", "attn_qkv", "qkv embd"),
-            row("self_attn.o_proj", "attn_output", "embd out"),
-            row("mlp.gate_up_proj", "ffn_up", "ff*2 embd"),
-            row("mlp.down_proj", "ffn_down", "embd ff"),
-        ),
+    decoder(
+        NORMS,
+        row("self_attn.qkv_proj", "attn_qkv", "qkv embd"),
+        row("self_attn.o_proj", "attn_output", "embd out"),
+        row("mlp.gate_up_proj", "ffn_up", "ff*2 embd"),
+        row("mlp.down_proj", "ffn_down", "embd ff"),
     ),
     defaults=silent(4096, original_max_position_embeddings=4096, rms_norm_eps=1e-5),
-    dims={"ff*2": lambda dims: 2 * dims["ff"]},
     generated=LONG_ROPE,
     config=_config,
 )
@@ -102,16 +96,11 @@ PHI_MOE = Architecture(
     ("PhiMoEForCausalLM",),
     "phimoe",
     _KEYS,
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            LAYER,
-            NORMS,
-            attention(),
-            row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
-            experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
-        ),
+    decoder(
+        NORMS,
+        attention(),
+        row("block_sparse_moe.gate", "ffn_gate_inp", "expert embd", bias=False),
+        experts("block_sparse_moe.experts.{e}", ("w1", "w3", "w2")),
     ),
     defaults=silent(
         131072,

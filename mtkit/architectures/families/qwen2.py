@@ -7,16 +7,14 @@ models/qwen2, models/qwen2_moe.
 from __future__ import annotations
 
 from mtkit.architectures.common_keys import EXPERT_COUNT, EXPERT_FEED_FORWARD, POOLING, only
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER, replaced, u32
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, NORMS, OUTPUT, attention, experts
-from mtkit.architectures.table import Architecture, block, joined, row
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, silent, written
+from mtkit.architectures.keys import replaced, u32
+from mtkit.architectures.rows import FEED_FORWARD, NORMS, attention, decoder, experts, shared_expert
+from mtkit.architectures.table import Architecture, joined, row
 
-LAYER = "model.layers.{i}."
 SHARED_EXPERT = joined(
-    row("mlp.shared_expert.gate_proj", "ffn_gate_shexp", "ff_shexp embd", bias=False),
-    row("mlp.shared_expert.up_proj", "ffn_up_shexp", "ff_shexp embd", bias=False),
-    row("mlp.shared_expert.down_proj", "ffn_down_shexp", "embd ff_shexp", bias=False),
+    shared_expert("mlp.shared_expert"),
     row("mlp.shared_expert_gate", "ffn_gate_inp_shexp", "1 embd", bias=False),
 )
 EXPERTS = joined(
@@ -24,16 +22,16 @@ EXPERTS = joined(
 )
 ALL_SPARSE = (only("mlp_only_layers", []), only("decoder_sparse_step", 1))
 """Every layer has experts."""
-MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD, *ALL_SPARSE)
+MOE_KEYS = (*replaced(DECODER, EXPERT_COUNT), EXPERT_FEED_FORWARD)
 
 QWEN2 = Architecture(
     "qwen2",
     ("Qwen2ForCausalLM", "Qwen2Model"),
     "qwen2",
     (*DECODER, POOLING),
-    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), FEED_FORWARD)),
-    defaults=silent(32768),
-    config=lambda dims, tensor: {"hidden_act": "silu"},
+    decoder(NORMS, attention(), FEED_FORWARD),
+    defaults=silent(32768, rms_norm_eps=1e-6),
+    config=written(hidden_act="silu"),
 )
 QWEN2_MOE = Architecture(
     "qwen2moe",
@@ -43,17 +41,15 @@ QWEN2_MOE = Architecture(
         *MOE_KEYS,
         u32("expert_shared_feed_forward_length", "shared_expert_intermediate_size"),
     ),
-    joined(EMBEDDINGS, OUTPUT, block(LAYER, NORMS, attention(), EXPERTS, SHARED_EXPERT)),
+    decoder(NORMS, attention(), EXPERTS, SHARED_EXPERT),
+    checks=ALL_SPARSE,
     defaults=silent(
         32768,
+        rms_norm_eps=1e-6,
         num_experts=60,
         num_experts_per_tok=4,
         moe_intermediate_size=1408,
         shared_expert_intermediate_size=5632,
     ),
-    config=lambda dims, tensor: {
-        "hidden_act": "silu",
-        "norm_topk_prob": False,
-        "qkv_bias": tensor("blk.0.attn_q.bias") is not None,
-    },
+    config=written(hidden_act="silu", norm_topk_prob=False, qkv_bias=ATTENTION_BIAS),
 )

@@ -5,45 +5,27 @@ Source: llama.cpp, conversion/olmo.py (``SeedOssModel``); transformers, models/s
 
 from __future__ import annotations
 
-from mtkit.architectures.config import silent
-from mtkit.architectures.keys import DECODER
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
-from mtkit.architectures.table import Architecture, block, joined, row
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from mtkit.architectures.dims import Dims
-
-
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields that the metadata of a GGUF do not have."""
-    return {
-        "hidden_act": "silu",
-        "attention_bias": tensor("blk.0.attn_q.bias") is not None,
-        "attention_out_bias": tensor("blk.0.attn_output.bias") is not None,
-        "mlp_bias": tensor("blk.0.ffn_up.bias") is not None,
-    }
-
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, FEED_FORWARD_BIAS, has, silent, written
+from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.table import Architecture, row
 
 SEED_OSS = Architecture(
     "seed_oss",
     ("SeedOssForCausalLM",),
     "seed_oss",
     DECODER,
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            row("input_layernorm", "attn_norm", "embd", bias=False),
-            attention(),
-            row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
-            FEED_FORWARD,
-        ),
+    decoder(
+        row("input_layernorm", "attn_norm", "embd", bias=False),
+        attention(),
+        row("post_attention_layernorm", "post_attention_norm", "embd", bias=False),
+        FEED_FORWARD,
     ),
-    defaults=silent(524288, num_key_value_heads=8, head_dim=128),
-    config=config,
+    defaults=silent(524288, rms_norm_eps=1e-6, num_key_value_heads=8, head_dim=128),
+    config=written(
+        hidden_act="silu",
+        attention_bias=ATTENTION_BIAS,
+        attention_out_bias=has("blk.0.attn_output.bias"),
+        mlp_bias=FEED_FORWARD_BIAS,
+    ),
 )

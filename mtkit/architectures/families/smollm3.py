@@ -7,9 +7,8 @@ models/smollm3.
 from __future__ import annotations
 
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.config import silent
 from mtkit.architectures.families.llama import KEYS, LLAMA, LLAMA_3, config
-from mtkit.architectures.keys import computed
+from mtkit.architectures.fields import silent
 from mtkit.architectures.table import Architecture
 from mtkit.errors import UnsupportedError
 
@@ -29,9 +28,10 @@ SMOLLM_3 = Architecture(
     "smollm3",
     ("SmolLM3ForCausalLM",),
     "smollm3",
-    (*KEYS, only("no_rope_layer_interval", 4), computed("", "", _turning)),
+    KEYS,
     LLAMA.rows,
-    defaults=silent(32768, num_key_value_heads=4, rope_theta=2000000.0),
+    checks=(only("no_rope_layer_interval", 4), _turning),
+    defaults=silent(32768, rms_norm_eps=1e-6, num_key_value_heads=4, rope_theta=2000000.0),
     generated=(LLAMA_3,),
     config=lambda dims, tensor: {**config(dims, tensor), "no_rope_layer_interval": 4},
 )

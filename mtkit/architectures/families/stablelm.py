@@ -1,4 +1,4 @@
-"""StableLM: the 3B of old, StableLM 2.
+"""StableLM 3B (2023), StableLM 2.
 
 The base of rotary positions, which the converter does not write, is there where it is not 10000.
 
@@ -7,25 +7,18 @@ Source: llama.cpp, conversion/stablelm.py (``StableLMModel``); transformers, mod
 
 from __future__ import annotations
 
-from mtkit.architectures.keys import (
-    DECODER,
-    computed,
-    f32,
-    flag,
-    rope_base_unless,
-    rotary_dim,
-    without,
-)
-from mtkit.architectures.rows import EMBEDDINGS, FEED_FORWARD, OUTPUT, attention
-from mtkit.architectures.table import Architecture, block, joined, row, where
+from mtkit.architectures.decoder_keys import DECODER
+from mtkit.architectures.fields import ATTENTION_BIAS, has, rotary_part, written
+from mtkit.architectures.keys import computed, f32, flag, rope_base_unless, rotary_dim, without
+from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
+from mtkit.architectures.table import Architecture, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from mtkit.architectures.config import Config
-    from mtkit.architectures.dims import Dims
 
 PARALLEL = "use_parallel_residual"
 
@@ -42,16 +35,6 @@ def defaults(config: Config) -> Mapping[str, Any]:
     }
 
 
-def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
-    """Return the fields that the metadata of a GGUF do not have."""
-    return {
-        "hidden_act": "silu",
-        "partial_rotary_factor": dims["rope"] / max(dims["key"], 1),
-        "use_qkv_bias": tensor("blk.0.attn_q.bias") is not None,
-        "qk_layernorm": tensor("blk.0.attn_q_norm.weight") is not None,
-    }
-
-
 STABLELM = Architecture(
     "stablelm",
     ("StableLmForCausalLM", "StableLMEpochForCausalLM"),
@@ -63,34 +46,34 @@ STABLELM = Architecture(
         computed("rope.dimension_count", "u32", rotary_dim(0.25)),
         flag(PARALLEL, PARALLEL),
     ),
-    joined(
-        EMBEDDINGS,
-        OUTPUT,
-        block(
-            "model.layers.{i}.",
-            row("input_layernorm", "attn_norm", "embd"),
-            attention(),
-            row(
-                "self_attn.q_layernorm.norms.{h}",
-                "attn_q_norm",
-                "head key",
-                bias=False,
-                optional=True,
-            ),
-            row(
-                "self_attn.k_layernorm.norms.{k}",
-                "attn_k_norm",
-                "head_kv key",
-                bias=False,
-                optional=True,
-            ),
-            where(
-                lambda dims: not dims.key(PARALLEL, 0),
-                row("post_attention_layernorm", "ffn_norm", "embd"),
-            ),
-            FEED_FORWARD,
+    decoder(
+        row("input_layernorm", "attn_norm", "embd"),
+        attention(),
+        row(
+            "self_attn.q_layernorm.norms.{h}",
+            "attn_q_norm",
+            "head key",
+            bias=False,
+            optional=True,
         ),
+        row(
+            "self_attn.k_layernorm.norms.{k}",
+            "attn_k_norm",
+            "head_kv key",
+            bias=False,
+            optional=True,
+        ),
+        where(
+            lambda dims: not dims.key(PARALLEL, 0),
+            row("post_attention_layernorm", "ffn_norm", "embd"),
+        ),
+        FEED_FORWARD,
     ),
     defaults=defaults,
-    config=config,
+    config=written(
+        hidden_act="silu",
+        partial_rotary_factor=rotary_part,
+        use_qkv_bias=ATTENTION_BIAS,
+        qk_layernorm=has("blk.0.attn_q_norm.weight"),
+    ),
 )

@@ -7,7 +7,7 @@ models/mt5, models/umt5.
 from __future__ import annotations
 
 from mtkit.architectures.common_keys import only
-from mtkit.architectures.keys import KeyRow, f32, u32, without
+from mtkit.architectures.keys import f32, u32, without
 from mtkit.architectures.rows import OUTPUT
 from mtkit.architectures.table import Architecture, block, joined, row, where
 
@@ -79,9 +79,11 @@ def _stack(name: str, gguf: str, count: str, feed_forward: int, *more: Rows) -> 
     )
 
 
-KEYS: tuple[KeyRow, ...] = (
+CHECKS = (
     only("feed_forward_proj", "relu", "gated-gelu"),
     only("relative_attention_max_distance", 128),
+)
+KEYS = (
     u32("context_length", "n_positions"),
     u32("embedding_length", "d_model"),
     u32("feed_forward_length", "d_ff"),
@@ -111,9 +113,9 @@ def defaults(config: Config) -> Mapping[str, Any]:
 
 def config(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
     """Return the fields that the metadata of a GGUF do not have."""
-    gated = tensor("enc.blk.0.ffn_gate.weight") is not None
+    gated = dims.has("enc.blk.0.ffn_gate.weight")
     both = "decoder_block_count" in dims.keys
-    every = both and tensor("enc.blk.1.attn_rel_b.weight") is not None
+    every = both and dims.has("enc.blk.1.attn_rel_b.weight")
     umt5 = {"architectures": ["UMT5ForConditionalGeneration"], "model_type": "umt5"}
     return {
         "feed_forward_proj": "gated-gelu" if gated else "relu",
@@ -160,11 +162,11 @@ T5 = Architecture(
             ),
         ),
     ),
+    checks=CHECKS,
     prefix="",
     defaults=defaults,
-    drops=SHARED,
+    copies=SHARED,
     dims=DIMS,
-    renamed=lambda name: SHARED[0] if name in SHARED else name,
     adds_eos=True,
     config=config,
 )
@@ -174,11 +176,11 @@ T5_ENCODER = Architecture(
     "t5",
     without(KEYS, "decoder_block_count", "decoder_start_token_id"),
     ENCODER,
+    checks=CHECKS,
     prefix="",
     defaults=defaults,
-    drops=SHARED,
+    copies=SHARED,
     dims=DIMS,
-    renamed=T5.renamed,
     adds_eos=True,
     config=config,
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.commands.convert.model import Asked
+from mtkit.commands.convert.model import Asked, default_format
 from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     ALLOW_LOSS,
@@ -22,8 +22,10 @@ from mtkit.commands.options import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mtkit.conversion.convert import Conversion
-    from mtkit.formats.contract import WriteOptions
+    from mtkit.tokenizer.tokenizer import Tokenizer
 
 app = application()
 
@@ -63,11 +65,11 @@ def convert(
             "--type",
             metavar="NAME",
             autocompletion=_types,
-            help="Of a model's matrices: auto, f32, f16, bf16, q8_0, or as mtkit quantize.",
+            help="Of a model's matrices: auto, f32, f16, bf16, q8_0, or as quantize.",
         ),
     ] = "auto",
     vocab_only: Annotated[
-        bool, typer.Option("--vocab-only", help="Of a model folder the tokenizer alone.")
+        bool, typer.Option("--vocab-only", help="Write only the tokenizer of a model folder.")
     ] = False,
     split_max_size: Annotated[
         str | None,
@@ -77,19 +79,21 @@ def convert(
     ] = None,
     imatrix: Annotated[
         str | None,
-        typer.Option("--imatrix", metavar="FILE", help="Importance matrix, to quantize with."),
+        typer.Option("--imatrix", metavar="FILE", help="Importance matrix to quantize with."),
     ] = None,
     imatrix_from: Annotated[
         list[str] | None,
-        typer.Option("--imatrix-from", metavar="TEXT", help="Make one of a text. Repeatable."),
+        typer.Option("--imatrix-from", metavar="FILE", help="Compute one from a text. Repeatable."),
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Let llama.cpp run the model, beside plain numpy."),
+        typer.Option("--verify", help="Run the result in llama.cpp and compare its logits."),
     ] = False,
     base: Annotated[
         str | None,
-        typer.Option("--base", metavar="FOLDER", help="SRC is a LoRA adapter; its base model."),
+        typer.Option(
+            "--base", metavar="FOLDER", help="Base model's folder, where SRC is a LoRA adapter."
+        ),
     ] = None,
     tokenizer: Annotated[
         str | None,
@@ -162,7 +166,6 @@ def convert(
     """
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
-    from mtkit.formats import FORMATS
     from mtkit.formats.contract import WriteOptions
 
     allowed = loss_codes(allow_loss)
@@ -172,9 +175,9 @@ def convert(
     if target in ("", "-"):
         what = "-o is empty" if not target else "-o -: files are written whole, not into a pipe"
         raise UsageError(what, hint="name a file, or a folder that ends in /")
-    to = to.lower() or format_of(target)
+    to = to.lower() or format_of(target) or default_format(source)
     if not to:
-        raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(FORMATS))}")
+        raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(_written()))}")
     if (tables is not None or no_extension or seed_corpus) and to != "mtok":
         raise UsageError(
             "--tables, --no-tables, --seed-corpus and --no-extension go with --to mtok"
@@ -193,14 +196,23 @@ def convert(
     )
     most = None if split_max_size is None else n_bytes(split_max_size, "--split-max-size")
     asked = Asked(
-        target, kind, allowed, options, most, imatrix, tuple(imatrix_from or ()), base, verify,
-        force,
-    )  # fmt: skip
-    is_vocabulary = vocab_only or tokenizer is not None
-    done = _model(source, to, asked, download=download, vocab_only=is_vocabulary) or _run(
-        source, tokenizer, target, to, allowed, options, encoding=encoding, force=force,
-        download=download,
-    )  # fmt: skip
+        target=target,
+        kind=kind,
+        allow_loss=allowed,
+        options=options,
+        max_bytes=most,
+        imatrix=imatrix,
+        imatrix_from=tuple(imatrix_from or ()),
+        base=base,
+        verify=verify,
+        vocab_only=vocab_only,
+        force=force,
+    )
+    done = None
+    if tokenizer is None:
+        done = _model(source, to, asked, download=download)
+    if done is None:
+        done = _run(source, tokenizer, to, asked, encoding=encoding, download=download)
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
@@ -215,9 +227,7 @@ def convert(
         output.write("".join(f"{line}\n" for line in lines))
 
 
-def _model(
-    source: str | None, to: str, asked: Asked, *, download: bool, vocab_only: bool
-) -> Conversion | None:
+def _model(source: str | None, to: str, asked: Asked, *, download: bool) -> Conversion | None:
     """Convert a whole model; None where what is named is a tokenizer."""
     from mtkit.commands.convert import model
     from mtkit.errors import UsageError
@@ -225,38 +235,30 @@ def _model(
     if to == "hf-model":
         from mtkit.commands.named import model_named
 
+        asked.refuse("does not go with --to hf-model", ("--type", "--split-max-size"))
         return model.to_folder(model_named(source), asked)
     folder = None
-    if to == "gguf" and source not in (None, "-") and not vocab_only:
+    if to == "gguf" and source not in (None, "-") and not asked.vocab_only:
         folder = model.folder_named(str(source), download=download)
     if folder is not None:
         return model.to_gguf(folder, asked)
-    given = {
-        "--type": asked.kind != "auto",
-        "--split-max-size": asked.max_bytes is not None,
-        "--imatrix": asked.imatrix is not None,
-        "--imatrix-from": bool(asked.imatrix_from),
-        "--base": asked.base is not None,
-        "--verify": asked.verify,
-    }
-    for option in (name for name, is_given in given.items() if is_given):
-        if source is not None and not os.path.exists(source):
-            hint = "--download fetches ORG/NAME"
-            raise UsageError("no such folder", source=source, hint=hint)
-        raise UsageError("is for a model folder that becomes a GGUF", field=option)
+    if asked.given() and source is not None and not os.path.exists(source):
+        raise UsageError("no such folder", source=source, hint="--download fetches ORG/NAME")
+    asked.refuse(
+        "does not go with --vocab-only" if asked.vocab_only else "is for a model folder",
+        ("--vocab-only",),
+        hint="" if asked.vocab_only else "mtkit quantize changes the type of a GGUF",
+    )
     return None
 
 
 def _run(
     source: str | None,
     vocabulary: str | None,
-    target: str | None,
     to: str,
-    allow_loss: tuple[str, ...],
-    options: WriteOptions,
+    asked: Asked,
     *,
     encoding: str | None,
-    force: bool,
     download: bool,
 ) -> Conversion:
     """Convert a tokenizer, or a checkpoint with its tokenizer."""
@@ -265,6 +267,9 @@ def _run(
     from mtkit.conversion.convert import convert as run
     from mtkit.errors import LossError, UsageError
 
+    choices: dict[str, Any] = {
+        "allow_loss": asked.allow_loss, "options": asked.options, "force": asked.force,
+    }  # fmt: skip
     if vocabulary is None:
         is_file = source not in (None, "-") and os.path.isfile(str(source))
         if source is not None and is_file and checkpoints.sniff(Source.open(source)):
@@ -274,15 +279,14 @@ def _run(
                 hint="--tokenizer tokenizer.bin names it",
             )
         tokenizer = load_named(source, encoding=encoding, download=download)
+        _warn_of_weights(tokenizer, to)
         try:
-            return run(
-                tokenizer, target, to=to, allow_loss=allow_loss, options=options, force=force
-            )
+            return run(tokenizer, asked.target, to=to, **choices)
         except LossError as error:
             if sys.stderr.isatty():
                 from mtkit.commands.convert.screen import show_refusal
 
-                show_refusal(error, tokenizer, to, options)
+                show_refusal(error, tokenizer, to, asked.options)
                 raise typer.Exit(error.exit_code) from None
             raise
     if source is None or to != "gguf":
@@ -290,6 +294,14 @@ def _run(
     from mtkit.conversion.checkpoint import convert_checkpoint
 
     tokenizer = load_named(vocabulary, encoding=encoding, download=download)
-    return convert_checkpoint(
-        source, tokenizer, target, allow_loss=allow_loss, options=options, force=force
-    )
+    return convert_checkpoint(source, tokenizer, asked.target, **choices)
+
+
+def _warn_of_weights(tokenizer: Tokenizer, to: str) -> None:
+    """Say that the weights of a GGUF do not get into one of its tokenizer."""
+    from mtkit.commands.output import warn
+    from mtkit.gguf import open_gguf
+
+    if to == "gguf" and tokenizer.format_name == "gguf" and open_gguf(tokenizer.source).tensors:
+        text = "only its tokenizer is converted, not its weights; mtkit quantize changes their type"
+        warn(tokenizer.source, [text])

@@ -27,6 +27,7 @@ class Asked(Record):
         imatrix_from: Text files of which one is made.
         base: Folder of an adapter's base model.
         verify: Whether llama.cpp runs the result.
+        vocab_only: Whether a folder's tokenizer is meant.
         force: Whether files are replaced.
     """
 
@@ -39,7 +40,41 @@ class Asked(Record):
     imatrix_from: tuple[str, ...] = ()
     base: str | None = None
     verify: bool = False
+    vocab_only: bool = False
     force: bool = False
+
+    def given(self) -> list[str]:
+        """Return the options of whole models that are set."""
+        set_ = {
+            "--type": self.kind.lower() != "auto",
+            "--split-max-size": self.max_bytes is not None,
+            "--imatrix": self.imatrix is not None,
+            "--imatrix-from": bool(self.imatrix_from),
+            "--base": self.base is not None,
+            "--verify": self.verify,
+            "--vocab-only": self.vocab_only,
+        }
+        return [name for name, is_set in set_.items() if is_set]
+
+    def refuse(self, why: str, known: tuple[str, ...], hint: str = "") -> None:
+        """Refuse options that mean nothing here.
+
+        Raises:
+            UsageError: One is set that is not among the known ones.
+        """
+        from mtkit.errors import UsageError
+
+        unknown = [name for name in self.given() if name not in known]
+        if unknown:
+            raise UsageError(f"{unknown[0]} {why}", hint=hint)
+
+
+def default_format(source: str | None) -> str:
+    """Return the format that a whole model becomes where none is named; else an empty text."""
+    from mtkit.checkpoints import adapter_folder, model_folder
+
+    is_folder = source is not None and (model_folder.sniff(source) or adapter_folder.sniff(source))
+    return "gguf" if is_folder else ""
 
 
 def folder_named(name: str, *, download: bool) -> str | None:
@@ -56,8 +91,28 @@ def folder_named(name: str, *, download: bool) -> str | None:
     if not os.path.exists(name):
         is_wanted = download and hub.parse(name) is not None
         folder = hub.download(name, weights=True) if is_wanted else hub.find(name)
-    is_ours = folder is not None and (model_folder.sniff(folder) or adapter_folder.sniff(folder))
-    return folder if is_ours else None
+    if folder is None or model_folder.sniff(folder) or adapter_folder.sniff(folder):
+        return folder
+    _refuse_half(folder)
+    return None
+
+
+def _refuse_half(folder: str) -> None:
+    """Refuse a folder of which a part is missing: it would pass for a tokenizer's.
+
+    Raises:
+        UsageError: There is a config.json without weights, or weights without one.
+    """
+    from mtkit.checkpoints import folder_files
+    from mtkit.errors import UsageError
+
+    if not os.path.isdir(folder):
+        return
+    hint = "download the folder again, or --vocab-only for its tokenizer alone"
+    if os.path.isfile(os.path.join(folder, folder_files.CONFIG)):
+        raise UsageError("has a config.json and no weights", source=folder, hint=hint)
+    if any(map(folder_files.is_weights, os.listdir(folder))):
+        raise UsageError("has weights and no config.json", source=folder, hint=hint)
 
 
 def to_gguf(folder: str, asked: Asked) -> Conversion:
@@ -74,19 +129,23 @@ def to_gguf(folder: str, asked: Asked) -> Conversion:
     kind = asked.kind.lower()
     is_plain = kind in ("auto", *TYPES)
     if is_plain and (asked.imatrix or asked.imatrix_from):
-        raise UsageError(f"--type {asked.kind} takes no importance matrix", hint="as --type IQ4_XS")
+        hint = "choose a type that quantizes, such as --type IQ4_XS"
+        raise UsageError(f"--type {asked.kind} uses no importance matrix", hint=hint)
+    if asked.imatrix and asked.imatrix_from:
+        raise UsageError("give one of --imatrix and --imatrix-from")
     if adapter_folder.sniff(folder):
         from mtkit.conversion.adapter import convert_adapter
 
-        if not is_plain or asked.verify or asked.max_bytes is not None:
-            what = f"an adapter has one of {', '.join(TYPES)}, in one file, and is not verified"
-            raise UsageError(what, source=folder)
+        asked.refuse("is not for an adapter", ("--type", "--base"))
+        if not is_plain:
+            raise UsageError(f"--type {asked.kind}: an adapter has one of {', '.join(TYPES)}")
         return convert_adapter(folder, asked.target, base=asked.base, kind=kind, force=asked.force)
     if asked.base is not None:
-        raise UsageError("is for a LoRA adapter", field="--base")
+        raise UsageError("--base is for a LoRA adapter", source=folder)
     if asked.max_bytes is not None and (asked.verify or not is_plain):
+        other = "--verify" if asked.verify else f"--type {asked.kind}"
         hint = "mtkit split cuts the file afterwards"
-        raise UsageError("--split-max-size does not go with these options", hint=hint)
+        raise UsageError(f"--split-max-size does not go with {other}", hint=hint)
     if is_plain and not asked.verify:
         return convert_model(
             folder, asked.target, kind=kind, max_bytes=asked.max_bytes,
@@ -116,14 +175,14 @@ def _in_steps(folder: str, asked: Asked, plain: str) -> Conversion:
     with WholeFiles([path], force=asked.force) as new:
         part = new.write(path if plain else f"{path}.whole", made.draft.chunks())
         progress(1, 1)
-        notes = tuple(_verified(folder, part, path, asked))
+        notes = _verified(folder, part, path, asked)
         if plain:
             new.appear()
         else:
-            _quantize(part, path, number, asked)
+            notes += _quantize(part, path, number, asked)
     done = made.conversion([path])
     assert done.model is not None
-    return replace(done, model=replace(done.model, type=kind.upper(), notes=notes))
+    return replace(done, model=replace(done.model, type=kind.upper(), notes=tuple(notes)))
 
 
 def _verified(folder: str, part: str, path: str, asked: Asked) -> list[str]:
@@ -133,20 +192,29 @@ def _verified(folder: str, part: str, path: str, asked: Asked) -> list[str]:
     from mtkit.llm.model_check import verify_model
 
     done = verify_model(folder, part, name=path)
-    said = f"llama.cpp computes what the folder says, on {done.prompts} prompts"
-    return [f"{said}: logits off by {done.deviation:.2%} of their deviation"]
+    said = f"llama.cpp's logits match the folder's on {done.prompts} prompts"
+    error = f"RMS error {done.deviation:.2%} of their standard deviation"
+    return [f"{said}: {error}, rounding explains {done.rounding:.2%}"]
 
 
-def _quantize(source: str, path: str, number: int, asked: Asked) -> None:
+def _quantize(source: str, path: str, number: int, asked: Asked) -> list[str]:
+    """Quantize the model that was written as a part; return what to say of it."""
+    from collections import Counter
+
     from mtkit.commands.progress import Progress
     from mtkit.commands.texts import whole_texts
+    from mtkit.gguf import open_gguf
     from mtkit.llm.quantization import quantize
 
     texts = whole_texts(None, asked.imatrix_from, "") if asked.imatrix_from else ()
     quantize(
         source, path, number, imatrix=asked.imatrix, imatrix_from=texts, force=asked.force,
         progress=Progress(f"quantize {asked.kind}").show, imatrix_progress=Progress("imatrix").show,
+        name=asked.target or path,
     )  # fmt: skip
+    matrices = (one.type.name for one in open_gguf(path).tensors if len(one.shape) > 1)
+    mix = Counter(matrices).most_common()
+    return [f"matrices: {', '.join(f'{number} {kind}' for kind, number in mix)}"]
 
 
 def to_folder(file: str, asked: Asked) -> Conversion:

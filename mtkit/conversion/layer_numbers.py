@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mtkit.architectures.table import LAYER
+from mtkit.architectures.table import ANY_LAYER
 from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion.model_tensors import TYPES
 from mtkit.errors import FormatError
@@ -29,10 +29,10 @@ def keys(architecture: Architecture, dims: Dims, tensors: Mapping[str, Stored]) 
     Raises:
         FormatError: One is not a single number.
     """
-    for one in architecture.held:
+    for one in architecture.layer_numbers:
         values = []
         for layer in range(dims.key("block_count")):
-            name = one.folder.replace(LAYER, str(layer))
+            name = one.folder.replace(ANY_LAYER, str(layer))
             found = tensors[name]
             value = found.floats()
             if value.size != 1:
@@ -58,7 +58,7 @@ def weights(
     """
     import numpy as np
 
-    for one in architecture.held:
+    for one in architecture.layer_numbers:
         found = metadata.get(one.key)
         numbers = []
         if isinstance(found, GgufArray) and found.element is BY_NAME["f32"]:
@@ -72,6 +72,6 @@ def weights(
             wanted = F32
         for layer, value in enumerate(values):
             data = bytes(encoded(value.reshape(1), wanted))
-            name = one.folder.replace(LAYER, str(layer))
+            name = one.folder.replace(ANY_LAYER, str(layer))
             shape = dims.shape(one.axes)
             yield NewWeight(name, wanted.name, shape, len(data), partial(iter, (data,)))

@@ -1,0 +1,160 @@
+"""Whole models: what a folder becomes, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from model_folders import write_folder
+
+from mtkit.checkpoints import model_card
+from mtkit.checkpoints.folder_files import CONFIG
+from mtkit.conversion.folder_writer import convert_to_folder
+from mtkit.conversion.whole_model import convert_model
+from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
+from mtkit.gguf import open_gguf
+
+if TYPE_CHECKING:
+    from conftest import Run
+
+LOSSES = ("ids", "ids-possible")
+Change = Callable[[Path], object]
+
+
+def change_config(folder: Path, **fields: Any) -> None:
+    path = folder / CONFIG
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def drop(*names: str) -> Change:
+    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
+
+
+def as_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def as_pointer(folder: Path) -> None:
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (folder / "model.safetensors").write_text(text)
+
+
+def cut(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def said(**fields: Any) -> Change:
+    return lambda folder: change_config(folder, **fields)
+
+
+REFUSED: dict[str, tuple[type[MtkitError], str, Change]] = {
+    "unknown": (
+        UnsupportedError,
+        "does not convert; the nearest that are known: Qwen3ForCausalLM",
+        said(architectures=["Qwen3NewForCausalLM"]),
+    ),
+    "none named": (FormatError, "architectures", said(architectures=[])),
+    "quantized": (UnsupportedError, "gptq", said(quantization_config={"quant_method": "gptq"})),
+    "pickle": (UnsupportedError, "is a pickle", as_pickle),
+    "pointer": (FormatError, "Git LFS pointer", as_pointer),
+    "cut": (FormatError, "data", cut),
+    "more layers": (FormatError, "'model.layers.2", said(num_hidden_layers=3)),
+    "fewer layers": (FormatError, "'model.layers.1", said(num_hidden_layers=1)),
+    "wider": (FormatError, "has the shape", said(hidden_size=128)),
+    "more ids": (FormatError, "has the shape", said(vocab_size=9000)),
+    "huge": (FormatError, "is 1000000000", said(num_hidden_layers=10**9)),
+    "text": (FormatError, "hidden_size", said(hidden_size="64")),
+    "odd heads": (FormatError, "even width", said(head_dim=15)),
+    "no tokenizer": (UsageError, "without a tokenizer", drop("tokenizer.model", "tokenizer.json")),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_anything_is_written(case: str, tmp_path: Path) -> None:
+    kind, what, change = REFUSED[case]
+    folder = write_folder(tmp_path / "model")
+    change(folder)
+    with pytest.raises(kind, match=what) as error:
+        convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
+    assert str(folder) in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model", files=2)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(MtkitError, match=r"model-00002-of-00002\.safetensors is missing"):
+        convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
+
+
+def test_half_a_folder_is_no_tokenizer(mtkit: Run, tmp_path: Path) -> None:
+    """It would become a vocabulary, with a tick."""
+    for name, said in (("model.safetensors", b"no weights"), (CONFIG, b"no config.json")):
+        folder = write_folder(tmp_path / name)
+        (folder / name).unlink()
+        done = mtkit("convert", folder, tmp_path / "x.gguf")
+        assert done.returncode == 2
+        assert said in done.stderr
+        only = mtkit("convert", folder, tmp_path / f"{name}.gguf", "--vocab-only")
+        assert only.returncode == 0, only.stderr
+
+
+def test_parts_are_written_at_once(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    done = convert_model(folder, tmp_path / "x.gguf", max_bytes=500_000, allow_loss=LOSSES)
+    assert len(done.paths) > 1
+    files = list(map(open_gguf, done.paths))
+    assert files[0].metadata["split.count"] == len(files)
+    whole = open_gguf(convert_model(folder, tmp_path / "w.gguf", allow_loss=LOSSES).path)
+    data = {one.name: bytes(file.tensor_data(one)) for file in files for one in file.tensors}
+    assert data == {one.name: bytes(whole.tensor_data(one)) for one in whole.tensors}
+
+
+CARDS = (
+    b"---\nlicense: \xff\n---\n", b"---\na: [\n---\n", b"---\n" + b"tags: " + b"[" * 20_000,
+    b'---\nname: !!python/object/apply:os.system ["x"]\n---\n',
+    b"---\nname: 5\nlicense: [1,2]\nbase_model: {a: 1}\ntags: 7\n---\n", b"---\n- a\n- b\n---\n",
+    b"---\n" + b"x: y\n" * 400_000 + b"---\n",
+    b"---\na: &a [x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\ntags: [*c,*c]\n---\n", b"no card",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(CARDS)))
+def test_no_card_stops_a_conversion(number: int, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model", config={"_name_or_path": 5})
+    (folder / model_card.CARD).write_bytes(CARDS[number])
+    assert convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES).model is not None
+
+
+def test_a_card_is_kept(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "A-Model-7B-v2")
+    text = "---\nlicense: mit\ntags:\n- a\n- b\nlanguage: en\nbase_model: Org/Base-7B\n---\n# A\n"
+    (folder / model_card.CARD).write_text(text)
+    (folder / "generation_config.json").write_text('{"temperature": 0.5, "top_k": "many"}')
+    done = convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
+    found = open_gguf(done.path).metadata
+    wanted = {
+        "general.name": "A Model 7B v2", "general.license": "mit", "general.tags": ["a", "b"],
+        "general.languages": ["en"], "general.base_model.0.name": "Base 7B",
+        "general.sampling.temp": 0.5,
+    }  # fmt: skip
+    for key, value in wanted.items():
+        assert (list(found[key]) if isinstance(value, list) else found[key]) == value, key
+    assert "general.sampling.top_k" not in found
+
+
+def test_numbers_that_are_none_do_not_get_into_a_config(tmp_path: Path) -> None:
+    done = convert_model(write_folder(tmp_path / "model"), tmp_path / "x.gguf", allow_loss=LOSSES)
+    path = tmp_path / "x.gguf"
+    raw = path.read_bytes()
+    key = b"llama.rope.freq_base" + struct.pack("<I", 6)
+    at = raw.index(key) + len(key)
+    path.write_bytes(raw[:at] + struct.pack("<f", float("nan")) + raw[at + 4 :])
+    with pytest.raises(FormatError):
+        convert_to_folder(done.path, tmp_path / "back", allow_loss=LOSSES)
+    assert not (tmp_path / "back").exists()
