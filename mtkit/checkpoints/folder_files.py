@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mtkit.base.binary import Source
 from mtkit.base.escape import shown
 from mtkit.base.record import Record
@@ -11,7 +13,7 @@ from mtkit.gguf.values import decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, KeysView
     from typing import Any
 
     from mtkit.checkpoints.safetensors import Header, Weight
@@ -43,6 +45,15 @@ class Stored(Record):
 
         raw = np.frombuffer(self.data, np.uint8)
         return decoded(raw, self.weight.type).reshape(self.weight.shape)
+
+
+def files_in(path: str) -> KeysView[str]:
+    """Return the names of the files in a folder, sorted.
+
+    Folders, pipes and links to nothing are left out: opening a pipe waits for a writer for ever.
+    """
+    names = (name for name in sorted(os.listdir(path)) if os.path.isfile(os.path.join(path, name)))
+    return dict.fromkeys(names).keys()
 
 
 def is_weights(name: str) -> bool:

@@ -21,6 +21,7 @@ from mtkit.checkpoints.folder_files import (
     PICKLES,
     WEIGHTS,
     Stored,
+    files_in,
     pickled,
     read_json,
     stored_in,
@@ -112,7 +113,7 @@ def survey(path: str, packed: Collection[str] = ()) -> Survey:
     """
     found = Findings(strict=False)
     config = _config(path, packed, found)
-    names = sorted(os.listdir(path))
+    names = files_in(path)
     index = _index(os.path.join(path, INDEX), found) if INDEX in names else None
     headers: dict[str, Header | None] = dict(index.files) if index else {}
     if not headers:
@@ -121,8 +122,7 @@ def survey(path: str, packed: Collection[str] = ()) -> Survey:
     files: dict[str, int | None] = {}
     tensors: dict[str, Stored] = {}
     for name, header in sorted(headers.items()):
-        is_there = name == os.path.basename(name) and name in names
-        source = Source.open(os.path.join(path, name)) if is_there else None
+        source = Source.open(os.path.join(path, name)) if name in names else None
         files[name] = None if source is None else len(source.data)
         if source is not None and header is not None:
             _keep(stored_in(source, header), tensors, found)
@@ -161,7 +161,7 @@ def _index(path: str, found: Findings) -> Index | None:
     return index
 
 
-def _without_index(path: str, names: list[str], found: Findings) -> Iterator[str]:
+def _without_index(path: str, names: Collection[str], found: Findings) -> Iterator[str]:
     if WEIGHTS in names:
         yield WEIGHTS
         return
@@ -202,7 +202,9 @@ def _keep(more: Iterable[Stored], tensors: dict[str, Stored], found: Findings) -
             tensors[name] = one
 
 
-def _beside(path: str, names: list[str], files: Mapping[str, object], found: Findings) -> None:
+def _beside(
+    path: str, names: Collection[str], files: Mapping[str, object], found: Findings
+) -> None:
     """Say what of the weights is not read: pickles, safetensors that nothing names."""
     pickles = [name for name in PICKLES if name in names]
     if not files and pickles:

@@ -10,7 +10,7 @@ import os
 
 from mtkit.base.record import Record
 from mtkit.checkpoints import folder_survey, safetensors_index
-from mtkit.checkpoints.folder_files import CONFIG, INDEX, is_weights
+from mtkit.checkpoints.folder_files import CONFIG, INDEX, files_in, is_weights
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ def sniff(path: str) -> bool:
     """Tell by a config.json with weights beside it."""
     if not os.path.isfile(os.path.join(path, CONFIG)):
         return False
-    return any(name == INDEX or is_weights(name) for name in os.listdir(path))
+    return any(name == INDEX or is_weights(name) for name in files_in(path))
 
 
 def read(path: str, packed: Collection[str] = ()) -> ModelFolder:

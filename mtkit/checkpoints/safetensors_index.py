@@ -83,8 +83,11 @@ def read(source: Source, *, strict: bool = True) -> Index:
             continue
         path = os.path.join(os.path.dirname(source.name), name)
         try:
-            shard = Source.open(path)
+            # a pipe of that name would be waited for
+            shard = Source.open(path) if os.path.isfile(path) else None
         except UsageError:
+            shard = None
+        if shard is None:
             what = f"{shown(name)} is missing, and {counted(counts[name], 'tensor')} with it"
             missing.append(Finding(FILE, FILE.field, what))
             continue

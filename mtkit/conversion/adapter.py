@@ -18,7 +18,7 @@ from mtkit.base.record import Record
 from mtkit.checkpoints import adapter_folder, folder_files
 from mtkit.conversion import model_keys
 from mtkit.conversion.convert import Conversion, Model
-from mtkit.conversion.model_tensors import FILE_TYPES, TYPES
+from mtkit.conversion.model_tensors import FILE_TYPES, TYPES, check_type
 from mtkit.conversion.targets import make_folder
 from mtkit.conversion.whole_model import target_of
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
@@ -130,10 +130,11 @@ def plan_adapter(path: str, base: str | None = None, kind: str = "auto") -> Adap
         kind: Type of its matrices: f32, f16, bf16, q8_0; auto: f32, which rounds nothing.
 
     Raises:
-        UsageError: A file is missing, or the base model.
+        UsageError: A file is missing, or the base model, or ``kind`` is none of these.
         FormatError: A file is damaged, or the adapter is none for this base model.
         UnsupportedError: It is not plain LoRA, or its base model is none that mtkit converts.
     """
+    check_type(kind)
     folder = adapter_folder.read(path)
     base = _base(folder, base)
     source = os.path.join(base, folder_files.CONFIG)

@@ -60,7 +60,7 @@ def convert_to_folder(
         progress: Is told how many bytes of how many are written.
 
     Raises:
-        UsageError: The model is one of several files, or a file is there already.
+        UsageError: The file holds no model, or a part of one; or a file is there already.
         FormatError: Metadata and tensors contradict each other.
         UnsupportedError: mtkit does not convert such a model.
         LossError: Ordinary text would get other ids and that is not allowed.

@@ -16,6 +16,7 @@ from mtkit.conversion.model_tensors import (
     FILE_TYPES,
     PACKED_FILE_TYPES,
     TYPES,
+    check_type,
     new_tensors,
     usual_type,
 )
@@ -73,10 +74,11 @@ def plan_gguf(path: str, kind: str = "auto") -> GgufPlan:
         kind: Type of matrices: f32, f16, bf16, q8_0, or auto for the one that they have.
 
     Raises:
-        UsageError: A file is missing.
+        UsageError: A file is missing, or ``kind`` is none of these.
         FormatError: A file is damaged, or config.json and weights contradict each other.
         UnsupportedError: mtkit does not convert such a model.
     """
+    check_type(kind)
     folder = model_folder.read(path, packed_classes())
     source = os.path.join(path, folder_files.CONFIG)
     pooling = sentence_pooling.of_folder(path)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from math import prod
 
 from mtkit.base.binary import give_back
+from mtkit.base.escape import shown
 from mtkit.base.record import Record
+from mtkit.errors import UsageError
 from mtkit.gguf.values import BF16, DTYPES, F16, F32, MXFP4, Q8_0, converted, decoded
 from mtkit.gguf.writer import Made, NewTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from mtkit.architectures.changes import Change, Shape
@@ -63,6 +65,16 @@ def type_of(name: str, shape: Shape, wanted: TensorType) -> TensorType:
         return F32
     # A row that no block fits stays whole.
     return F16 if shape[-1] % wanted.block else wanted
+
+
+def check_type(kind: str, types: Collection[str] = tuple(TYPES)) -> None:
+    """Refuse a type of matrices that mtkit does not write itself.
+
+    Raises:
+        UsageError: It is none of ``types``, nor auto.
+    """
+    if kind not in ("auto", *types):
+        raise UsageError(f"is {shown(kind)}", field="kind", hint=f"one of auto, {', '.join(types)}")
 
 
 def usual_type(shapes: Iterable[tuple[str, Sequence[int]]]) -> str:

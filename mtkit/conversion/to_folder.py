@@ -13,9 +13,10 @@ from mtkit.architectures.recognition import recognized
 from mtkit.base.record import Record
 from mtkit.checkpoints.safetensors_writer import NewWeight
 from mtkit.conversion import layer_numbers
-from mtkit.conversion.model_tensors import TYPES, Values, array_of, made_of, type_of
-from mtkit.errors import FormatError, MtkitError
+from mtkit.conversion.model_tensors import TYPES, Values, array_of, check_type, made_of, type_of
+from mtkit.errors import FormatError, MtkitError, UsageError
 from mtkit.gguf.values import BF16, F32, decoded, encoded
+from mtkit.inspection.kinds import NO_MODEL, content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +60,14 @@ def plan_folder(file: GgufFile, kind: str = "auto") -> FolderPlan:
         kind: f32, f16 or bf16; auto: as its matrices, bf16 for those that are quantized.
 
     Raises:
+        UsageError: The file holds no model, or ``kind`` is none of these.
         UnsupportedError: mtkit does not convert such a model.
         FormatError: Metadata and tensors contradict each other.
     """
+    check_type(kind, tuple(_DTYPES))
+    what = NO_MODEL.get(content(file.metadata, file.tensors).kind)
+    if what is not None:
+        raise UsageError(what, source=file.name)
     shapes = {tensor.name: tuple(reversed(tensor.shape)) for tensor in file.tensors}
     try:
         found = recognized(file.metadata, shapes)

@@ -11,11 +11,13 @@ import os
 
 from mtkit.base.counted import Counted
 from mtkit.base.record import Record, replace
+from mtkit.checkpoints.folder_files import files_in
 from mtkit.conversion import model_keys
 from mtkit.conversion.convert import Conversion, Model
 from mtkit.conversion.gguf_plan import plan_gguf
 from mtkit.conversion.model_vocabulary import model_vocabulary
-from mtkit.conversion.targets import make_folder
+from mtkit.conversion.targets import make_folder, same_file
+from mtkit.errors import UsageError
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.file import DEFAULT_ALIGNMENT
 from mtkit.gguf.in_place import write_ggufs
@@ -150,7 +152,11 @@ def convert_model(
 
 
 def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
-    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it."""
+    """Return the path of the GGUF of a folder: as ``dst`` says, else named like it, in it.
+
+    Raises:
+        UsageError: It is a file of the model itself, which would be lost.
+    """
     stem = os.path.basename(os.path.abspath(path))
     folder = path
     if hub.holds(path):
@@ -161,4 +167,8 @@ def target_of(path: str, kind: str, dst: str | os.PathLike[str] | None) -> str:
     target = os.fspath(dst)
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         return os.path.join(target, name)
+    own = (os.path.join(path, name) for name in files_in(path) if not name.endswith(".gguf"))
+    if any(same_file(target, name) for name in own):
+        hint = "-o names another file"
+        raise UsageError("is a file of the model itself", source=target, hint=hint)
     return target

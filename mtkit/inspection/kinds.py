@@ -34,6 +34,14 @@ TITLES: dict[Kind, str] = {
     "control-vector": "control vector",
     "unknown": "of no kind that is known",
 }
+NO_MODEL: dict[Kind, str] = {
+    "vocabulary": "holds a vocabulary and no weights",
+    "lora": "holds a LoRA adapter and no model",
+    "imatrix": "holds an importance matrix and no model",
+    "mmproj": "holds a multimodal projector and no language model",
+    "control-vector": "holds a control vector and no model",
+}
+"""What is wrong with such a file where a model is wanted."""
 DRAFTS = frozenset({"eagle3", "dflash", "gemma4-assistant"})
 """Architectures that take embeddings or hidden states of the model for which they draft."""
 _LORA_A, _LORA_B = ".lora_a", ".lora_b"

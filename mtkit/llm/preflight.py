@@ -9,6 +9,7 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.shards import shard_set
+from mtkit.inspection.kinds import NO_MODEL, content
 from mtkit.llm.adapters import adapters_of
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.gguf import GgufFile
     from mtkit.gguf.file import Tensor
+
+_INSTEAD: dict[str, str] = {
+    "vocabulary": "mtkit encode -t uses it",
+    "lora": "--lora adds it to its model",
+    "imatrix": "mtkit convert --imatrix quantizes a model with it",
+}
 
 
 class ModelHeader:
@@ -80,13 +87,15 @@ class ModelHeader:
 
 
 def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None:
-    architecture = file.metadata.get("general.architecture")
-    if not isinstance(architecture, str) or not architecture:
-        raise UnsupportedError("names no architecture: it is not a model", source=path)
-    if not tensors:
-        raise UnsupportedError(
-            "holds a vocabulary and no weights", source=path, hint="mtkit encode -t uses it"
-        )
+    kind = content(file.metadata, tensors).kind
+    if kind not in NO_MODEL:
+        architecture = file.metadata.get("general.architecture")
+        if not isinstance(architecture, str) or not architecture:
+            raise UnsupportedError("names no architecture: it is not a model", source=path)
+        if tensors:
+            return
+        kind = "vocabulary"
+    raise UnsupportedError(NO_MODEL[kind], source=path, hint=_INSTEAD.get(kind, ""))
 
 
 def _all_files(file: GgufFile) -> tuple[GgufFile, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,13 @@ def quantized(path: Path) -> None:
     (path / CONFIG).write_text(json.dumps(config))
 
 
+def as_pipes(path: Path) -> None:
+    """Whoever opens one waits for its writer."""
+    for weights in path.glob("*.safetensors"):
+        weights.unlink()
+        os.mkfifo(weights)
+
+
 def unlisted(path: Path) -> None:
     index = json.loads((path / INDEX).read_text())
     index["weight_map"].pop("model.norm.weight")
@@ -61,6 +69,12 @@ FAULTS: dict[str, tuple[Callable[[Path], None], type[MtkitError], str]] = {
         lambda path: without(path, SECOND),
         UsageError,
         f"{INDEX}: weight_map: {SECOND} is missing, and 10 tensors with it; download",
+    ),
+    "pipes": (as_pipes, UsageError, f"{INDEX}: weight_map: model-00001-of-00002.safetensors is"),
+    "pipes alone": (
+        lambda path: [as_pipes(path), without(path, INDEX)][0],
+        UsageError,
+        f"looked for {WEIGHTS} and {INDEX}",
     ),
     "numbers": (
         lambda path: without(path, INDEX, SECOND),

@@ -17,6 +17,9 @@ from mtkit.conversion.folder_writer import convert_to_folder
 from mtkit.conversion.whole_model import convert_model
 from mtkit.errors import FormatError, MtkitError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
+from mtkit.gguf.values import F32
+from mtkit.gguf.writer import Key, NewTensor, gguf_chunks
+from mtkit.llm.preflight import ModelHeader
 
 if TYPE_CHECKING:
     from conftest import Run
@@ -102,6 +105,35 @@ def test_half_a_folder_is_no_tokenizer(mtkit: Run, tmp_path: Path) -> None:
         assert said in done.stderr
         only = mtkit("convert", folder, tmp_path / f"{name}.gguf", "--vocab-only")
         assert only.returncode == 0, only.stderr
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", CONFIG, "tokenizer.json"])
+def test_a_model_does_not_become_a_file_of_itself(name: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    before = (folder / name).read_bytes()
+    with pytest.raises(UsageError, match="is a file of the model itself"):
+        convert_model(folder, folder / name, allow_loss=LOSSES, force=True)
+    assert (folder / name).read_bytes() == before
+
+
+def test_types_that_are_none_are_named(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    with pytest.raises(UsageError, match="one of auto, f32, f16, bf16, q8_0"):
+        convert_model(folder, tmp_path / "x.gguf", kind="Q4_K_M")
+    made = convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES).path
+    with pytest.raises(UsageError, match="one of auto, bf16, f16, f32"):
+        convert_to_folder(made, tmp_path / "back", kind="q8_0")
+
+
+@pytest.mark.parametrize("kind", ["adapter", "imatrix", "mmproj"])
+def test_what_is_no_model_says_what_it_is(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    keys = [Key("general.type", "string", kind), Key("general.architecture", "string", "llama")]
+    path.write_bytes(b"".join(gguf_chunks(keys, [NewTensor("a", (1,), F32, bytes(4))])))
+    with pytest.raises(UsageError, match=r"holds an? .* and no (language )?model"):
+        convert_to_folder(path, tmp_path / "back")
+    with pytest.raises(UnsupportedError, match=r"holds an? .* and no (language )?model"):
+        ModelHeader(str(path))
 
 
 def test_parts_are_written_at_once(tmp_path: Path) -> None:

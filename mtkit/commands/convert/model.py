@@ -111,7 +111,7 @@ def _refuse_half(folder: str) -> None:
     hint = "download the folder again, or --vocab-only for its tokenizer alone"
     if os.path.isfile(os.path.join(folder, folder_files.CONFIG)):
         raise UsageError("has a config.json and no weights", source=folder, hint=hint)
-    if any(map(folder_files.is_weights, os.listdir(folder))):
+    if any(map(folder_files.is_weights, folder_files.files_in(folder))):
         raise UsageError("has weights and no config.json", source=folder, hint=hint)
 
 
