@@ -18,7 +18,7 @@ from mtkit.base.escape import quoted, shown
 from mtkit.base.record import replace
 from mtkit.base.rules import Finding, Rule
 from mtkit.check.tensor_faults import faults_found
-from mtkit.checkpoints import folder_files, safetensors, sentence_pooling
+from mtkit.checkpoints import adapter_folder, folder_files, safetensors, sentence_pooling
 from mtkit.checkpoints.folder_survey import CONVERSION, QUANTIZED, TRANSFORMERS
 from mtkit.conversion.gguf_plan import shapes_of
 from mtkit.conversion.model_vocabulary import SENTENCEPIECE
@@ -75,12 +75,13 @@ class Watched(Source):
 
 
 def is_model(path: str) -> bool:
-    """Tell a folder of a model from one of tokenizers or of GGUF files."""
+    """Tell a folder of a model from one of tokenizers, of GGUF files, or of an adapter alone."""
     names = os.listdir(path) if os.path.isdir(path) else []
     has_weights = any(n.endswith(safetensors.SUFFIX) or folder_files.is_weights(n) for n in names)
     has_gguf = any(name.endswith(".gguf") for name in names)
     is_described = folder_files.CONFIG in names and not has_gguf
-    return has_weights or folder_files.INDEX in names or is_described
+    is_adapter = adapter_folder.CONFIG in names and folder_files.CONFIG not in names
+    return (has_weights or folder_files.INDEX in names or is_described) and not is_adapter
 
 
 def tokenizers_of(path: str) -> list[str]:

@@ -13,6 +13,7 @@ from mtkit.base.escape import quoted, shown
 from mtkit.base.record import Record
 from mtkit.checkpoints.folder_files import pickled, read_json, tensors_of
 from mtkit.errors import FormatError, UnsupportedError, UsageError
+from mtkit.sources import locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtkit.checkpoints.folder_files import Stored
 
-CONFIG = "adapter_config.json"
+CONFIG = locate.ADAPTER
 WEIGHTS = "adapter_model.safetensors"
 _PICKLE = "adapter_model.bin"
 _PREFIX = "base_model.model."

@@ -75,6 +75,8 @@ MODEL = Wanted(
     "name a .gguf file, a folder, or a repository in the hub's local cache",
     'the hub\'s own client fetches it: hf download {name} --include "*.gguf"',
 )
+ADAPTER = "adapter_config.json"
+"""What tells a LoRA adapter's folder."""
 _PROJECTOR = "mmproj"
 """How llama.cpp's converter names the image half of a model, which is not a model by itself."""
 
@@ -108,6 +110,9 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
         return name
     found = in_folder(name, wanted.files)
     if found is None:
+        if os.path.isfile(os.path.join(name, ADAPTER)):
+            hint = "mtkit convert FOLDER --to gguf --base MODEL makes a GGUF of it"
+            raise UsageError("is a folder of a LoRA adapter", source=name, hint=hint)
         raise UsageError(wanted.lacks, source=name, hint=f"looked for {', '.join(wanted.files)}")
     return found
 

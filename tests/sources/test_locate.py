@@ -8,7 +8,7 @@ import pytest
 from screens import screen
 
 from mtkit.errors import UsageError
-from mtkit.sources.locate import MODEL, TOKENIZER, Wanted, locate, shipped
+from mtkit.sources.locate import ADAPTER, MODEL, TOKENIZER, Wanted, locate, shipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +81,9 @@ def test_what_is_not_there_is_said(wanted: Wanted, tmp_path: Path) -> None:
         locate("Own/none", wanted)
     assert caught.value.hint == wanted.fetch.format(name="Own/none")
     with pytest.raises(UsageError, match=f"{wanted.lacks}; looked for .*gguf"):
+        locate(str(tmp_path), wanted)
+    (tmp_path / ADAPTER).touch()
+    with pytest.raises(UsageError, match="is a folder of a LoRA adapter; mtkit convert"):
         locate(str(tmp_path), wanted)
     with pytest.raises(UsageError, match=r"is an address, .*; download the file"):
         locate("https://example.org/model.gguf", wanted)
