@@ -7,6 +7,7 @@ lie beside it. Where bytes go to: ``whole_files``.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -228,7 +229,8 @@ def map_file(path: str) -> Buffer:
 
     Raises:
         UsageError: There is no such file, it is a folder or it cannot be read.
-        ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``.
+        ResourceError: It cannot be mapped and is longer than ``UNMAPPED_BYTES``; or there is no
+            memory for it.
     """
     try:
         with open(path, "rb") as file:
@@ -236,8 +238,11 @@ def map_file(path: str) -> Buffer:
                 mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped
                 return b""
-            except OSError:  # a pipe or a device cannot be mapped
-                return _read(file, path)
+            except OSError as error:
+                if error.errno == errno.ENOMEM:
+                    what = "cannot be mapped: this process may not have more memory"
+                    raise ResourceError(what, source=path) from None
+                return _read(file, path)  # a pipe or a device cannot be mapped
             mapped.path, mapped.status = path, os.fstat(file.fileno())
             return mapped
     except OSError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import gc
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -103,6 +105,7 @@ def use(made: Mutant, rng: Random) -> str:
         (used / name).write_bytes(data)
     model_folder.sniff(str(used))
     became = []
+    _unmap(str(used))
     with clear():
         plan = plan_gguf(str(used), rng.choice(("auto", *TYPES)))
         tensors = plan.tensors()
@@ -115,6 +118,12 @@ def use(made: Mutant, rng: Random) -> str:
     return next(iter(became), "refused")
 
 
+def _unmap(path: str) -> None:
+    """Let a large folder go: one of 38 MB that every reading maps anew fills a case's limit."""
+    if sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path)) > 1 << 24:
+        gc.collect()
+
+
 def _look(path: str, *, is_read: bool) -> None:
     """Check and show it: what conversion refuses is found, and shown with the reason."""
     found = check(path)
@@ -123,6 +132,7 @@ def _look(path: str, *, is_read: bool) -> None:
         assert severe or folder_survey.NO_WEIGHTS in {one.rule for one in found.findings}
     for one in found.findings:
         assert "\n" not in str(one), repr(str(one))
+    _unmap(path)
     if not model_folder.sniff(path):
         return
     with clear():  # the whole GGUF is mapped, which a limit of memory may not allow
