@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import importlib
 import mmap
 import os
@@ -159,6 +160,11 @@ class Fuzzer:
         sys.stderr.flush()
 
 
+def _address_space() -> int:
+    """Return how many bytes of it this process takes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+
+
 class Worker:
     """Runs cases in this process, with limits."""
 
@@ -170,14 +176,17 @@ class Worker:
         faulthandler.enable(crash)
         signal.signal(signal.SIGPROF, _too_long)
         sys.setrecursionlimit(1000)
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
-        resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, resource.RLIM_INFINITY))
+        self.size = _address_space()
+        limit = self.size + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     def run(self, first: int, stop: int) -> None:
         """Run cases from ``first`` to before ``stop``."""
         for number in range(first, stop):
             self.place[:] = _PLACE.pack(number, time.monotonic(), self.read)
+            if _address_space() > self.size + MEMORY_BYTES // 4:
+                gc.collect()  # errors of cases before keep their mapped files
             name = "not made"
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
             try:
