@@ -10,9 +10,9 @@ from contextlib import aclosing
 
 import msgspec
 
+from mtkit.chat.answer_parts import CallStart, CallText, Thought
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
-from mtkit.serve.calls import Thought
 from mtkit.serve.job import Terms
 from mtkit.serve.messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import as_json, body_of, event
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Call, Reading
+    from mtkit.serve.calls import Reading
     from mtkit.serve.served import Served
 
 _REASONS = {
@@ -78,7 +78,9 @@ async def messages(request: Request, served: Served) -> Response:
     return await reply(request, answers, chunks, lambda: _whole(asked, answers, reading, head))
 
 
-async def _parts(answers: Answers, reading: Reading) -> AsyncGenerator[list[str | Call], None]:
+async def _parts(
+    answers: Answers, reading: Reading
+) -> AsyncGenerator[list[str | CallStart | CallText], None]:
     """Yield what each token settles; reasoning is for those who ask for it, which is refused."""
     async with aclosing(answers.events()) as events:
         async for _, told in events:
@@ -93,12 +95,17 @@ async def _whole(
     async with aclosing(_parts(answers, reading)) as found:
         async for parts in found:
             for part in parts:
-                if not isinstance(part, str):
-                    content.append({**_block(part), "input": msgspec.json.decode(part.arguments)})
+                if isinstance(part, CallStart):
+                    content.append({**_block(part), "input": ""})
+                elif isinstance(part, CallText):
+                    content[-1]["input"] += part.text
                 elif content and content[-1]["type"] == "text":
                     content[-1]["text"] += part
                 else:
                     content.append({"type": "text", "text": part})
+    for block in content:
+        if block["type"] == "tool_use":
+            block["input"] = msgspec.json.decode(block["input"])
     content = content or [{"type": "text", "text": ""}]
     return {**head, "content": content, **_end(answers, reading), **_figures(answers, asked)}
 
@@ -132,16 +139,20 @@ class _Blocks:
 
     def __init__(self, named: Callable[..., bytes]) -> None:
         self._named = named
-        self._place, self._is_open = -1, False
+        self._place, self._open = -1, ""
 
-    def add(self, part: str | Call) -> bytes:
+    def add(self, part: str | CallStart | CallText) -> bytes:
         """Return the events of a part of the answer."""
-        if isinstance(part, str):
-            made = b"" if self._is_open else self._start({"type": "text", "text": ""})
-            return made + self._event("delta", delta={"type": "text_delta", "text": part})
-        delta = {"type": "input_json_delta", "partial_json": part.arguments}
-        made = self._close() + self._start({**_block(part), "input": {}})
-        return made + self._event("delta", delta=delta) + self._close()
+        if isinstance(part, CallStart):
+            return self._close() + self._start({**_block(part), "input": {}})
+        if isinstance(part, CallText):
+            return self._event(
+                "delta", delta={"type": "input_json_delta", "partial_json": part.text}
+            )
+        made = b""
+        if self._open != "text":
+            made = self._close() + self._start({"type": "text", "text": ""})
+        return made + self._event("delta", delta={"type": "text_delta", "text": part})
 
     def end(self) -> bytes:
         """Return the last events; an answer without any block has an empty text."""
@@ -150,18 +161,18 @@ class _Blocks:
         return self._close()
 
     def _start(self, block: dict[str, Any]) -> bytes:
-        self._place, self._is_open = self._place + 1, True
+        self._place, self._open = self._place + 1, block["type"]
         return self._event("start", content_block=block)
 
     def _close(self) -> bytes:
-        was_open, self._is_open = self._is_open, False
+        was_open, self._open = self._open, ""
         return self._event("stop") if was_open else b""
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return self._named(f"content_block_{kind}", index=self._place, **fields)
 
 
-def _block(call: Call) -> dict[str, Any]:
+def _block(call: CallStart) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 

@@ -6,43 +6,22 @@ import json
 import re
 import secrets
 
-from mtkit.base.record import Record
+from mtkit.chat.answer_parts import Call, CallStart, CallText
 from mtkit.serve.job import Done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any, TypeAlias
+    from typing import Any
 
+    from mtkit.chat.answer_parts import Part
     from mtkit.serve.call_forms import Form
     from mtkit.serve.job import Piece
-
-    Part: TypeAlias = "str | Thought | Call"
 
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 """What templates write of values that they do not bring into JSON."""
 _CLOSING = re.compile(r"<[^<>()]*>$")
 _NOTATION = re.compile(r'<\|"\|>(?P<text>.*?)<\|"\|>|(?<=[{,])(?P<key>[^{},:<]+)(?=:)', re.DOTALL)
-
-
-class Call(Record):
-    """A call of a tool.
-
-    Attributes:
-        name: The tool's.
-        arguments: A JSON object.
-        id: The model's, else nine letters and digits, which is what Mistral's templates take.
-    """
-
-    name: str
-    arguments: str
-    id: str
-
-
-class Thought(Record):
-    """A piece of a model's reasoning that is not for the user's eyes."""
-
-    text: str
 
 
 class Reading:
@@ -103,7 +82,8 @@ class Reading:
             stop = stop + len(form.closing) if stop >= 0 else len(self._rest)
             calls = self._calls(form, self._rest[at:stop], opening)
             kept = calls if self._several else calls[: 1 - self.called]
-            made += [self._rest[:at].rstrip(), *kept] if calls else [self._rest[:stop]]
+            told = [part for call in kept for part in parts_of(call)]
+            made += [self._rest[:at].rstrip(), *told] if calls else [self._rest[:stop]]
             self._rest = self._rest[stop:]
             self.called += len(kept)
         self._said = self._said or any(made)
@@ -239,4 +219,10 @@ def call_of(name: Any, arguments: Any, number: str | None = None) -> Call:
         raise TypeError
     written = json.dumps(arguments, ensure_ascii=False)
     written.encode()  # a half of a surrogate pair cannot be sent
-    return Call(name, written, number or secrets.token_hex(5)[:9])
+    # nine letters and digits are what Mistral's templates take
+    return Call(number or secrets.token_hex(5)[:9], name, written)
+
+
+def parts_of(call: Call) -> list[Part]:
+    """Return the parts that a call is told by."""
+    return [CallStart(call.id, call.name), CallText(call.arguments)]

@@ -14,15 +14,16 @@ from __future__ import annotations
 import json
 import re
 
-from mtkit.serve.calls import Reading, Thought, begun, call_of, first
+from mtkit.chat.answer_parts import Thought
+from mtkit.serve.calls import Reading, begun, call_of, first, parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mtkit.chat.answer_parts import Part
     from mtkit.serve.call_forms import Form
-    from mtkit.serve.calls import Part
 
 _HEADER = re.compile(
     r"\s{0,20}(?:<\|start\|>assistant)?(?: to=functions\.(?P<before>[^\s<]{1,100}))? ?"
@@ -48,13 +49,17 @@ class Channels(Reading):
         self._rest += text
         made: list[Part] = []
         while self._rest or (ends and self._header):
-            part = self._inside(self._header, ends) if self._header else self._between(ends)
-            if part is None:
+            if self._header:
+                parts = self._inside(self._header, ends)
+            else:
+                before = self._between(ends)
+                parts = None if before is None else [before]
+            if parts is None:
                 break
-            made.append(part)
+            made += parts
         return [part for part in made if part]
 
-    def _between(self, ends: bool) -> Part | None:
+    def _between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
         rest = self._rest
         self._header = _HEADER.search(rest)
@@ -72,7 +77,7 @@ class Channels(Reading):
         keep = len(window) - at if sign else begun(window, signs)
         return len(self._rest) - len(self._rest[: len(self._rest) - keep].rstrip())
 
-    def _inside(self, header: re.Match[str], ends: bool) -> Part | None:
+    def _inside(self, header: re.Match[str], ends: bool) -> list[Part] | None:
         """Return what can be said of a message; None where nothing can yet."""
         rest, signs = self._rest, self._ends
         at, sign = first(rest, signs)
@@ -90,21 +95,21 @@ class Channels(Reading):
         if name:
             return self._read_call(name, said, header[0] + said + sign)
         if header["channel"] == "analysis":
-            return Thought(said) if said else ""
+            return [Thought(said)] if said else []
         if said:
             before, self._shown = self._shown, header
-            return said if before in (None, header) else f"\n\n{said}"
-        return said
+            return [said] if before in (None, header) else ["\n\n", said]
+        return []
 
-    def _read_call(self, name: str, body: str, text: str) -> Part:
+    def _read_call(self, name: str, body: str, text: str) -> list[Part]:
         """Return a call; its whole text where it is none."""
         try:
             call = call_of(name, json.loads(body, strict=False))
         except (ValueError, TypeError, RecursionError):
-            return text
+            return [text]
         if not self._schemas:
-            return text
+            return [text]
         if self.called and not self._several:
-            return ""
+            return []
         self.called += 1
-        return call
+        return parts_of(call)

@@ -11,6 +11,15 @@ from collections import defaultdict
 from contextlib import aclosing
 
 from mtkit.base.record import replace
+from mtkit.chat.answer_parts import (
+    Call,
+    CallStart,
+    CallText,
+    Thought,
+    calls_in,
+    reasoning_in,
+    text_in,
+)
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies import (
     MOST_BODY,
@@ -21,7 +30,6 @@ from mtkit.serve.bodies import (
     read_with_sampler,
     schema_of,
 )
-from mtkit.serve.calls import Call, Thought
 from mtkit.serve.job import Done, Terms
 from mtkit.serve.messages import from_openai, tools_from_openai
 from mtkit.serve.replies import Problem, as_json, body_of, event
@@ -36,7 +44,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Part, Reading
+    from mtkit.chat.answer_parts import Part
+    from mtkit.serve.calls import Reading
     from mtkit.serve.job import Chances, Piece
     from mtkit.serve.served import Served
 
@@ -155,13 +164,17 @@ class _Messages:
             return {"delta": {"content": part}}
         if isinstance(part, Thought):
             return {"delta": {"reasoning_content": part.text}}
-        return {"delta": {"tool_calls": [{"index": place, **_call(part)}]}}
+        if isinstance(part, CallText):
+            told = {"index": place - 1, "function": {"arguments": part.text}}
+        else:
+            told = {"index": place, **_call(Call(part.id, part.name, ""))}
+        return {"delta": {"tool_calls": [told]}}
 
     def message(self, parts: list[Part]) -> dict[str, Any]:
-        calls = [_call(part) for part in parts if isinstance(part, Call)]
-        text = "".join(part for part in parts if isinstance(part, str))
+        calls = [_call(call) for call in calls_in(parts)]
+        text = text_in(parts)
         found: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if thoughts := "".join(part.text for part in parts if isinstance(part, Thought)):
+        if thoughts := reasoning_in(parts):
             found["reasoning_content"] = thoughts
         if calls:
             found |= {"content": text or None, "tool_calls": calls}
@@ -225,9 +238,7 @@ async def _whole(
             "index": index,
             **shape.message(parts[index]),
             "logprobs": shape.logprobs(index, pieces[index]) if pieces[index] else None,
-            "finish_reason": _reason(
-                answers.done[index], sum(isinstance(part, Call) for part in parts[index])
-            ),
+            "finish_reason": _reason(answers.done[index], len(calls_in(parts[index]))),
         }
         for index in range(answers.count)
     ]
@@ -254,7 +265,7 @@ async def _stream(
                 parts = parts or [""]
             for part in parts:
                 yield chunk(index, {**shape.chunk(part, calls[index]), **found})
-                calls[index] += isinstance(part, Call)
+                calls[index] += isinstance(part, CallStart)
                 found = {}
             if isinstance(told, Done):
                 yield chunk(index, shape.ending, _reason(told, calls[index]))

@@ -70,6 +70,7 @@ def drawn(chance: random.Random, *, texts_only: bool) -> dict[str, Any]:
 
 def read(form: Any, text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, list[Any]]:
     """Return the text and the calls of an answer that comes in pieces."""
+    from mtkit.chat.answer_parts import calls_in, text_in
     from mtkit.serve.tools import Tools
 
     reading = Tools(form, TOOLS, **options).reading()
@@ -77,9 +78,9 @@ def read(form: Any, text: str, cuts: Sequence[int] = (), **options: Any) -> tupl
     for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
         parts += reading.push(text[first:last])
     parts += reading.finish()
-    assert reading.called == sum(not isinstance(part, str) for part in parts)
-    calls = [(part.name, json.loads(part.arguments)) for part in parts if not isinstance(part, str)]
-    return "".join(part for part in parts if isinstance(part, str)), calls
+    calls = [(call.name, json.loads(call.arguments)) for call in calls_in(parts)]
+    assert reading.called == len(calls)
+    return text_in(parts), calls
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -368,6 +369,7 @@ def test_long_nonsense_is_read_in_time_that_grows_with_it(form: Any) -> None:
 
 
 def test_odd_definitions_of_tools() -> None:
+    from mtkit.chat.answer_parts import calls_in
     from mtkit.serve.call_forms import FORMS
     from mtkit.serve.tools import Tools
 
@@ -375,6 +377,5 @@ def test_odd_definitions_of_tools() -> None:
         tools = [{"function": {"name": "get_weather", "parameters": odd}}, {"function": 3}, {}]
         for form in FORMS:
             reading = Tools(form, tools).reading()
-            (call,) = [*reading.push(filled(form)), *reading.finish()]
-            assert not isinstance(call, str)
+            (call,) = calls_in([*reading.push(filled(form)), *reading.finish()])
             assert json.loads(call.arguments) == {"city": "Oslo"}

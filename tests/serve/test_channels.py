@@ -72,7 +72,7 @@ def harmony() -> Any:
 
 def read(text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, str, Any]:
     """Return reasoning, text and calls of an answer that comes in pieces."""
-    from mtkit.serve.calls import Call, Thought
+    from mtkit.chat.answer_parts import calls_in, reasoning_in, text_in
     from mtkit.serve.tools import Tools
 
     options = {"tools": TOOLS, **options}
@@ -82,10 +82,9 @@ def read(text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, str,
         parts += reading.push(text[first:last])
     parts += reading.finish()
     assert all(parts)
-    calls = [(one.name, json.loads(one.arguments)) for one in parts if isinstance(one, Call)]
+    calls = [(one.name, json.loads(one.arguments)) for one in calls_in(parts)]
     assert reading.called == len(calls)
-    thoughts = "".join(part.text for part in parts if isinstance(part, Thought))
-    return thoughts, "".join(part for part in parts if isinstance(part, str)), calls
+    return reasoning_in(parts), text_in(parts), calls
 
 
 @pytest.mark.parametrize("name", READ)
@@ -98,7 +97,7 @@ def test_an_answer_is_read_however_it_is_cut(name: str) -> None:
 
 
 def test_text_and_reasoning_are_told_as_they_come() -> None:
-    from mtkit.serve.calls import Thought
+    from mtkit.chat.answer_parts import Thought
     from mtkit.serve.tools import Tools
 
     reading = Tools(harmony(), []).reading()
@@ -186,7 +185,8 @@ def test_the_openai_client_gets_reasoning_text_and_calls(openai: Any, url: str) 
         calls += choice.delta.tool_calls or []
         ends.append(choice.finish_reason)
     assert (thoughts, said) == (THOUGHT, "I look.")
-    assert [one.function.arguments for one in calls] == [call.function.arguments]
+    assert [one.function.name for one in calls if one.id] == [call.function.name]
+    assert "".join(one.function.arguments for one in calls) == call.function.arguments
     assert ends[-1] == "tool_calls"
     answered = [
         *ASK,
