@@ -122,6 +122,7 @@ def names_of(ranks: Buffer) -> tuple[str, ...]:
 
 
 ENCODINGS: dict[str, Callable[[], Encoding]] = {
+    "gpt2": lambda: Encoding(_R50K, {END: 50256}),
     "r50k_base": lambda: Encoding(_R50K, {END: 50256}),
     "p50k_base": lambda: Encoding(_R50K, {END: 50256}),
     "p50k_edit": lambda: Encoding(_R50K, {END: 50256, **_numbered(50281, _FIM)}),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from support import reference
 
 from mtkit.errors import UsageError
-from mtkit.sources import tiktoken_cache
+from mtkit.sources import tiktoken_cache, tiktoken_models
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load, named_encoding
 
@@ -39,27 +40,35 @@ def test_tiktoken_itself_finds_the_same_file(
         return {}
 
     monkeypatch.setattr(registry, "load_tiktoken_bpe", load_tiktoken_bpe)
-    name = "r50k_base" if encoding == "gpt2" else encoding
-    getattr(registry, name)()
+    # GPT-2's are in two files of their own there; the ranks are those of r50k_base.
+    getattr(registry, "r50k_base" if encoding == "gpt2" else encoding)()
     assert tiktoken_cache.find(encoding) is None
     (cache / asked[0]).write_bytes(b"")
     assert tiktoken_cache.find(encoding) == str(cache / asked[0])
     assert locate(encoding) == str(cache / asked[0])
-    assert named_encoding(encoding, locate(encoding)) == {"encoding": name}
+    assert named_encoding(encoding, locate(encoding)) == {"encoding": encoding}
 
 
 def test_models_have_the_encoding_that_tiktoken_gives_them() -> None:
+    """The tables that count without tiktoken are those of the version that is installed."""
     model = reference("tiktoken.model")
-    for name in tiktoken_cache._MODELS:
-        for full in (name, f"{name}-2024-08-06"):
-            try:
-                wanted = model.encoding_name_for_model(full)
-            except KeyError:
-                continue
-            assert tiktoken_cache.encoding_of(full) == wanted, full
+    names, beginnings = tiktoken_models.own_tables()
+    assert names == model.MODEL_TO_ENCODING
+    assert beginnings == model.MODEL_PREFIX_TO_ENCODING
     assert tiktoken_cache.encoding_of("gpt-4o-mini") == "o200k_base"
+    assert tiktoken_cache.encoding_of("gpt2") == "gpt2"
     assert tiktoken_cache.encoding_of("llama") is None
     assert tiktoken_cache.encoding_of("o1x") is None
+
+
+def test_without_tiktoken_its_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tiktoken.model", None)
+    tiktoken_models.tables.cache_clear()
+    try:
+        assert tiktoken_models.encoding_of_model("gpt-5.1") == "o200k_base"
+        assert tiktoken_models.tables() == tiktoken_models.own_tables()
+    finally:
+        tiktoken_models.tables.cache_clear()
 
 
 def test_the_older_variable_counts_too(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

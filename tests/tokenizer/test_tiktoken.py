@@ -120,11 +120,147 @@ def test_drawn_texts(text, allowed) -> None:
     assert answer(mine.encode, text, **options) == answer(theirs.encode, text, **options)
 
 
+def test_unfinished_texts(encodings) -> None:
+    theirs, mine = encodings
+    special = sorted(theirs.special_tokens_set)[0]
+    texts = [
+        "",
+        "hello fanta",
+        "x\n \n",
+        "  \t",
+        f"a{special}",
+        f"{special} b\n ",
+        "a\u3000",
+        "\n0",
+    ]
+    for text in texts:
+        for allowed in (set(), "all"):
+            options = {"allowed_special": allowed, "disallowed_special": ()}
+            stable, found = mine.encode_with_unstable(text, **options)
+            wanted, completions = theirs.encode_with_unstable(text, **options)
+            assert stable == wanted, text
+            assert sorted(found) == sorted(completions), text
+
+
+def test_bytes_that_are_no_text(encodings) -> None:
+    theirs, mine = encodings
+    rng = random.Random(8)
+    cases = [b"", b"\xff", b" \xec\x8b\xa4\xed", b"a \n \xf0\x9f", b"\x80\n"]
+    cases += [text.encode("utf-8", "ignore")[: rng.randrange(60)] for text in TEXTS]
+    cases += [rng.randbytes(rng.randrange(30)) for _ in range(100)]
+    for raw in cases:
+        assert mine._encode_bytes(raw) == theirs._encode_bytes(raw), raw
+        if raw:
+            assert mine._encode_single_piece(raw) == theirs._encode_single_piece(raw), raw
+
+
+def test_an_encoding_is_extended(encodings) -> None:
+    """As tiktoken's README shows it, and with a pickle on the way."""
+    import pickle
+
+    theirs, mine = encodings
+    assert mine._pat_str == theirs._pat_str
+    assert mine._mergeable_ranks == theirs._mergeable_ranks
+    assert mine._special_tokens == theirs._special_tokens
+    made = [
+        kind(
+            name="extended",
+            pat_str=encoding._pat_str,
+            mergeable_ranks=encoding._mergeable_ranks,
+            special_tokens={**encoding._special_tokens, "<|im_start|>": 300_000},
+        )
+        for kind, encoding in ((type(theirs), theirs), (ours.Encoding, mine))
+    ]
+    made.append(pickle.loads(pickle.dumps(made[1])))
+    for text in ("a<|im_start|>b", *TEXTS[:8]):
+        answers = [answer(one.encode, text, allowed_special="all") for one in made]
+        assert answers[1:] == answers[:1] * 2, text
+    for name in ("n_vocab", "max_token_value", "name"):
+        assert len({getattr(one, name) for one in made}) == 1
+    hole = 299_999
+    assert [answer(one.decode, [5, hole]) for one in made] == [KeyError] * 3
+    with pytest.raises(AssertionError):
+        ours.Encoding(
+            "x", pat_str=".", mergeable_ranks={b"a": 0}, special_tokens={}, explicit_n_vocab=2
+        )
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for kind in (type(theirs), ours.Encoding):
+        with pytest.raises(ValueError):
+            kind("x", pat_str="(", mergeable_ranks=ranks, special_tokens={})
+
+
+def test_words_for_a_token_that_is_not_allowed(encodings) -> None:
+    """Code that looks for these words in the error finds them."""
+    for encoding in encodings:
+        with pytest.raises(ValueError, match=r"disallowed special token '<\|endoftext\|>'"):
+            encoding.encode("a<|endoftext|>")
+
+
+def test_ranks_are_loaded_and_dumped(tmp_path) -> None:
+    ranks = pair("own")[1]._mergeable_ranks
+    path = str(tmp_path / "own.tiktoken")
+    ours.load.dump_tiktoken_bpe(ranks, path)
+    assert ours.load.load_tiktoken_bpe(path) == ranks
+    assert reference("tiktoken.load").load_tiktoken_bpe(path) == ranks
+    with pytest.raises(ValueError, match="Hash mismatch"):
+        ours.load.load_tiktoken_bpe(path, "00")
+    with pytest.raises(UsageError, match="cache"):
+        ours.load.load_tiktoken_bpe("https://example.org/nothing.tiktoken")
+    (tmp_path / "bad").write_bytes(b"YQ== 0\nYg==\n")
+    with pytest.raises(ValueError, match="Error parsing line"):
+        ours.load.load_tiktoken_bpe(str(tmp_path / "bad"))
+
+
+def test_files_of_gpt2(tmp_path) -> None:
+    theirs = reference("tiktoken.load")
+    alphabet = theirs.data_gym_to_mergeable_bpe_ranks
+    single = [byte for byte in range(256) if chr(byte).isprintable() and byte != 32]
+    letters = {byte: chr(byte) for byte in single}
+    for number, byte in enumerate(byte for byte in range(256) if byte not in letters):
+        letters[byte] = chr(256 + number)
+    pieces = [*letters.values(), "ab", letters[32] + "ab", "<|endoftext|>"]
+    vocab, merges = tmp_path / "encoder.json", tmp_path / "vocab.bpe"
+    vocab.write_text(json.dumps({piece: rank for rank, piece in enumerate(pieces)}))
+    merges.write_text(f"#version: 0.2\na b\n{letters[32]} ab\n", encoding="utf-8")
+    ranks = alphabet(str(merges), str(vocab))
+    assert ours.load.data_gym_to_mergeable_bpe_ranks(str(merges), str(vocab)) == ranks
+    vocab.write_text("{}")
+    with pytest.raises(ValueError, match="vocabulary"):
+        ours.load.data_gym_to_mergeable_bpe_ranks(str(merges), str(vocab))
+
+
+def test_a_plug_in_names_an_encoding(tmp_path, monkeypatch) -> None:
+    (tmp_path / "tiktoken_ext").mkdir()
+    (tmp_path / "tiktoken_ext" / "ours.py").write_text(
+        "ENCODING_CONSTRUCTORS = {'bytes': lambda: {'name': 'bytes', 'pat_str': '.', "
+        "'mergeable_ranks': {bytes([i]): i for i in range(256)}, 'special_tokens': {}}}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(ours.registry, "ENCODINGS", {})
+    ours.registry._plugged_in.cache_clear()
+    try:
+        assert "bytes" in ours.list_encoding_names()
+        assert ours.get_encoding("bytes").encode("ab") == [97, 98]
+    finally:
+        ours.registry._plugged_in.cache_clear()
+
+
+def test_modules_are_named_as_there() -> None:
+    from mtkit.tiktoken.core import Encoding
+    from mtkit.tiktoken.load import load_tiktoken_bpe
+    from mtkit.tiktoken.model import MODEL_TO_ENCODING
+
+    assert Encoding is ours.Encoding
+    assert load_tiktoken_bpe is ours.load.load_tiktoken_bpe
+    assert MODEL_TO_ENCODING == reference("tiktoken.model").MODEL_TO_ENCODING
+
+
 def test_names(monkeypatch, tmp_path) -> None:
-    theirs = reference("tiktoken")
-    for name in ("gpt-4o", "gpt-3.5-turbo-0125", "nothing"):
+    theirs = reference("tiktoken.model")
+    names = [*theirs.MODEL_TO_ENCODING, *(f"{one}x" for one in theirs.MODEL_PREFIX_TO_ENCODING)]
+    for name in (*names, "gpt-5.2-codex", "ft:gpt-4o-2024-08-06:org::id", "nothing", "o1x"):
         wanted = answer(theirs.encoding_name_for_model, name)
-        assert answer(ours.encoding_name_for_model, name) == wanted
+        assert answer(ours.encoding_name_for_model, name) == wanted, name
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     assert {"cl100k_base", "o200k_base"} <= set(ours.list_encoding_names())
     with pytest.raises(ValueError, match="Unknown encoding nothing"):

@@ -1,10 +1,6 @@
-"""The interface of tiktoken over mtkit: ``import mtkit.tiktoken as tiktoken``.
+"""``Encoding`` with the methods of ``tiktoken.Encoding``.
 
-The same answers and errors from the same calls, for any tokenizer that mtkit reads. What completes
-an unfinished text (``encode_with_unstable``) is not there, nor is downloading: encodings are found
-where tiktoken keeps them.
-
-Source: openai/tiktoken 0.14, ``core.py``.
+Source: openai/tiktoken 0.14, ``core.py``, ``src/lib.rs`` and ``src/py.rs``.
 """
 
 from __future__ import annotations
@@ -12,99 +8,34 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
-from mtkit.errors import UsageError
+from mtkit.errors import MtkitError, UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from typing import Literal
+    from typing import Any, Literal
 
     import numpy as np
     from numpy.typing import NDArray
 
     from mtkit.spec.vocabulary import AddedTokens
+    from mtkit.tiktoken.pieces import SinglePieces
     from mtkit.tokenizer.tokenizer import Tokenizer
 
     Some = AbstractSet[str] | Literal["all"]
     Listed = Collection[str] | Literal["all"]
 
-__all__ = [
-    "Encoding",
-    "encoding_for_model",
-    "encoding_name_for_model",
-    "from_file",
-    "get_encoding",
-    "list_encoding_names",
-]
-
 _NOTHING: frozenset[str] = frozenset()
-
-
-def get_encoding(encoding_name: str) -> Encoding:
-    """Return a published encoding by its name.
-
-    Raises:
-        ValueError: There is no such encoding.
-        UsageError: Its ranks are not on this machine.
-    """
-    from mtkit.sources import tiktoken_cache
-
-    if encoding_name not in list_encoding_names():
-        known = ", ".join(list_encoding_names())
-        raise ValueError(f"Unknown encoding {encoding_name}; there are {known}")
-    if tiktoken_cache.find(encoding_name) is None:
-        raise UsageError(
-            "is not in tiktoken's cache",
-            source=encoding_name,
-            hint="tiktoken.get_encoding of tiktoken itself fetches it, or take from_file",
-        )
-    return _named(encoding_name)
-
-
-def encoding_for_model(model_name: str) -> Encoding:
-    """Return the encoding of a model.
-
-    Raises:
-        KeyError: The model is not known.
-    """
-    return get_encoding(encoding_name_for_model(model_name))
-
-
-def encoding_name_for_model(model_name: str) -> str:
-    """Return the name of a model's encoding.
-
-    Raises:
-        KeyError: The model is not known.
-    """
-    from mtkit.sources import tiktoken_cache
-
-    name = tiktoken_cache.encoding_of(model_name)
-    if name is None:
-        raise KeyError(f"no encoding is known for {model_name!r}; get_encoding names one")
-    return name
-
-
-def list_encoding_names() -> list[str]:
-    """Return the names that ``get_encoding`` knows."""
-    from mtkit.sources import tiktoken_cache
-
-    return tiktoken_cache.names()
+_NO_IDS: frozenset[int] = frozenset()
 
 
 def from_file(path: str | os.PathLike[str]) -> Encoding:
     """Return an encoding of a tokenizer file of any format (``mtkit.load``)."""
     from mtkit.tokenizer.load import load
 
-    return Encoding(load(path))
-
-
-@lru_cache
-def _named(name: str) -> Encoding:
-    from mtkit.tokenizer.load import load
-
-    return Encoding(load(name), name)
+    return Encoding.of(load(path))
 
 
 class Encoding:
@@ -114,12 +45,90 @@ class Encoding:
         name: Of the encoding, or path of the file.
     """
 
-    def __init__(self, tokenizer: Tokenizer, name: str = "") -> None:
-        self._tokenizer = tokenizer
-        self.name = name or tokenizer.source
+    _tokenizer: Tokenizer
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pat_str: str,
+        mergeable_ranks: dict[bytes, int],
+        special_tokens: dict[str, int],
+        explicit_n_vocab: int | None = None,
+    ) -> None:
+        """Make an encoding of ranks.
+
+        Args:
+            name: What it is called.
+            pat_str: Split pattern, in the syntax of Rust's fancy-regex.
+            mergeable_ranks: Bytes of a token -> its rank, which is its id.
+            special_tokens: Special token -> id.
+            explicit_n_vocab: Number of tokens, if it is to be checked.
+
+        Raises:
+            ValueError: The pattern cannot be compiled, or the ranks are no vocabulary.
+        """
+        from mtkit.formats.rank_spec import fancy_regex, rank_spec, rank_vocabulary
+        from mtkit.patterns.matcher import compile_pattern
+        from mtkit.spec import SpecialIds
+        from mtkit.tokenizer.tokenizer import Tokenizer
+
+        ends = SpecialIds(eos=special_tokens.get("<|endoftext|>"))
+        try:
+            compile_pattern(fancy_regex(pat_str))
+            vocabulary = rank_vocabulary(mergeable_ranks)
+        except MtkitError as error:
+            raise ValueError(str(error)) from None
+        spec = rank_spec(vocabulary, pat_str, special_tokens, ends)
+        self.name = name
+        self._tokenizer = Tokenizer(spec, source=name)
+        self._pat_str = pat_str
+        self._mergeable_ranks = mergeable_ranks
+        self._special_tokens = special_tokens
+        if explicit_n_vocab:
+            assert len(mergeable_ranks) + len(special_tokens) == explicit_n_vocab
+            assert self.max_token_value == explicit_n_vocab - 1
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, name: str = "") -> Encoding:
+        """Return an encoding that asks a tokenizer of mtkit."""
+        made = cls.__new__(cls)
+        made._tokenizer = tokenizer
+        made.name = name or tokenizer.source
+        return made
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        """Leave out what can be made again."""
+        return {"name": self.name, "_tokenizer": self._tokenizer}
+
+    @cached_property
+    def _ranks_and_pattern(self) -> tuple[dict[bytes, int], str]:
+        from mtkit.formats.rank_spec import ranks_of
+
+        try:
+            ranks, pattern, _ = ranks_of(self._tokenizer.spec, "tiktoken")
+        except UnsupportedError as error:
+            raise AttributeError(f"{self.name} has no ranks: {error.what}") from None
+        return ranks, pattern
+
+    @cached_property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        """Bytes -> id of the ordinary tokens."""
+        return self._ranks_and_pattern[0]
+
+    @cached_property
+    def _pat_str(self) -> str:
+        """The split pattern."""
+        return self._ranks_and_pattern[1]
+
+    @cached_property
+    def _pieces(self) -> SinglePieces:
+        from mtkit.tiktoken.pieces import SinglePieces
+
+        return SinglePieces(self._tokenizer.spec, self._pat_str, self._mergeable_ranks)
 
     @cached_property
     def _special_tokens(self) -> dict[str, int]:
@@ -131,6 +140,15 @@ class Encoding:
                 found.setdefault(token.content.decode("utf-8", "replace"), token.id)
             group = group.first
         return found
+
+    @cached_property
+    def _holes(self) -> frozenset[int]:
+        """Ids that no token has."""
+        vocabulary = self._tokenizer.spec.vocabulary
+        if vocabulary.types is None and self.n_vocab == len(vocabulary):
+            return _NO_IDS
+        piece = self._tokenizer.id_to_piece
+        return frozenset(number for number in range(self.n_vocab) if piece(number) is None)
 
     @cached_property
     def special_tokens_set(self) -> set[str]:
@@ -198,8 +216,9 @@ class Encoding:
         found = _cut(frozenset(refused)).search(text) if refused else None
         if found is not None:
             raise ValueError(
-                f"the text has the special token {found[0]!r}: allowed_special={{{found[0]!r}}} "
-                "takes it as that, disallowed_special=() as text"
+                f"Encountered text corresponding to disallowed special token {found[0]!r}.\n"
+                f"allowed_special={{{found[0]!r}}} takes it as that token, "
+                "disallowed_special=() takes all of them as text."
             )
         return permitted & self.special_tokens_set
 
@@ -245,20 +264,53 @@ class Encoding:
             self.encode(one, allowed_special=allowed_special, disallowed_special=()) for one in text
         ]
 
+    def encode_with_unstable(
+        self, text: str, *, allowed_special: Some = _NOTHING, disallowed_special: Listed = "all"
+    ) -> tuple[list[int], list[list[int]]]:
+        """Return the ids that more text cannot change, and what can stand behind them.
+
+        Args:
+            text: The beginning of a text.
+            allowed_special: As ``encode`` takes it.
+            disallowed_special: As ``encode`` takes it.
+
+        Returns:
+            Ids, and lists of ids: the text is a beginning of what the ids and any of the lists
+            stand for.
+        """
+        allowed = self._judged(text, allowed_special, disallowed_special)
+        ids = self.encode(text, allowed_special=allowed, disallowed_special=())
+        parts = _cut(frozenset(allowed)).split(_sound(text)) if allowed else [_sound(text)]
+        stable, rest = self._pieces.unstable(ids, parts[-1])
+        return stable, self._pieces.completions(rest, self.encode_ordinary)
+
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        raw = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return self._pieces.encode(raw)
+
+    def _encode_bytes(self, text: bytes) -> list[int]:
+        """Return the ids of bytes that need not be UTF-8, as tiktoken guesses them."""
+        try:
+            return self.encode_ordinary(text.decode())
+        except UnicodeDecodeError as error:
+            valid, rest = text[: error.start].decode(), text[error.start :]
+        stable, cut = self._pieces.unstable(self.encode_ordinary(valid), valid)
+        return [*stable, *self._pieces.encode(cut + rest)]
+
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of a text that is a token.
 
         Raises:
             KeyError: It is none.
         """
-        if isinstance(text_or_bytes, str):
-            special = self._special_tokens.get(text_or_bytes)
-            if special is not None:
-                return special
-            text_or_bytes = text_or_bytes.encode()
-        ids = self._tokenizer.text_to_ids(text_or_bytes)
+        text = text_or_bytes
+        raw = text.encode() if isinstance(text, str) else bytes(text)
+        ids = self._tokenizer.text_to_ids(raw)
+        special = self._special_tokens.get(raw.decode("utf-8", "replace"))
+        if special is not None:
+            ids = [*(number for number in ids if number != special), special]
         if not ids:
-            raise KeyError(text_or_bytes)
+            raise KeyError(raw)
         return ids[0]
 
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
@@ -268,11 +320,15 @@ class Encoding:
             KeyError: One is not an id.
             OverflowError: One is not an unsigned 32-bit integer.
         """
+        if not self._holes.isdisjoint(tokens):
+            hole = next(token for token in tokens if token in self._holes)
+            raise KeyError(f"Invalid token for decoding: {hole}")
         try:
             return self._tokenizer.decode_bytes(tokens, skip_special_tokens=False)
-        except UsageError as error:
+        except UsageError:
+            outside = next(token for token in tokens if not 0 <= token < self.n_vocab)
             if all(0 <= token < 1 << 32 for token in tokens):
-                raise KeyError(error.what) from None
+                raise KeyError(f"Invalid token for decoding: {outside}") from None
             raise OverflowError("an id is not an unsigned 32-bit integer") from None
 
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:

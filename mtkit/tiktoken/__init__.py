@@ -1,0 +1,26 @@
+"""The interface of tiktoken over mtkit: ``import mtkit.tiktoken as tiktoken``.
+
+The same answers and errors from the same calls, for any tokenizer that mtkit reads. ``load``,
+``model`` and ``registry`` are there as tiktoken has them, and ``Encoding(name, pat_str=…,
+mergeable_ranks=…, special_tokens=…)`` makes one of ranks. Nothing is downloaded: published
+encodings are found where tiktoken keeps them.
+"""
+
+from __future__ import annotations
+
+from mtkit.tiktoken import load, model, registry
+from mtkit.tiktoken.core import Encoding, from_file
+from mtkit.tiktoken.model import encoding_for_model, encoding_name_for_model
+from mtkit.tiktoken.registry import get_encoding, list_encoding_names
+
+__all__ = [
+    "Encoding",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "from_file",
+    "get_encoding",
+    "list_encoding_names",
+    "load",
+    "model",
+    "registry",
+]
