@@ -67,8 +67,16 @@ def serve(
         settings,
         template=own,
         on_progress=None if quiet else Progress("loading").show,
+        on_note=None if quiet else show_note,
         listening=listening,
     )
+
+
+def show_note(text: str) -> None:
+    """Say what the server wants known."""
+    from mtkit.commands.terminal import Screen, part
+
+    Screen(stderr=True).line(part("dim", f"note: {text}"))
 
 
 def show_start(settings: ServeSettings, served: Served) -> None:

@@ -7,7 +7,7 @@ from mtkit.llm.message_ids import message_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mtkit.llama import Model
@@ -35,19 +35,53 @@ class ChatPrompt:
             raise UnsupportedError("is not a chat model: it has an encoder", source=model.path)
         self._model, self._template, self._parse_special = model, template, parse_special
 
-    def ids(self, messages: Sequence[Any], tools: Sequence[Any] | None = None) -> list[int]:
-        """Return the tokens of a conversation, the opening of an answer included."""
+    def ids(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        continue_final: bool | str = False,
+        add_generation_prompt: bool = True,
+    ) -> list[int]:
+        """Return the tokens of a conversation, as ``text`` has it."""
         model = self._model
+
+        def rendered(messages: Sequence[Any], tools: Sequence[Any] | None) -> str:
+            return self.text(
+                messages,
+                tools,
+                values=values,
+                continue_final=continue_final,
+                add_generation_prompt=add_generation_prompt,
+            )
+
         if self._parse_special:
-            ids = model.tokenize(self.text(messages, tools), add_special=False)
+            ids = model.tokenize(rendered(messages, tools), add_special=False)
         else:
-            ids = message_ids(model, messages, self.text, tools)
+            ids = message_ids(model, messages, rendered, tools)
         if model.add_bos and ids[:1] != [model.bos]:  # templates that leave it to the tokenizer
             ids = [model.bos, *ids]
         return ids
 
-    def text(self, messages: Sequence[Any], tools: Sequence[Any] | None = None) -> str:
-        """Return what the template writes."""
+    def text(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        continue_final: bool | str = False,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """Return what the template writes.
+
+        Args:
+            messages: The conversation.
+            tools: Definitions of tools.
+            values: Further variables of the template; they count more than the special tokens.
+            continue_final: End inside the last message: behind its content, or the field named.
+            add_generation_prompt: Otherwise: end with what opens an answer.
+        """
         from mtkit.chat.template import render
 
         model = self._model
@@ -56,7 +90,12 @@ class ChatPrompt:
             piece = model.piece(token_id, special=True) if token_id >= 0 else b""
             return piece.decode("utf-8", "replace")
 
-        values = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
+        tokens = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
         return render(
-            self._template, messages, tools=tools, add_generation_prompt=True, values=values
+            self._template,
+            messages,
+            tools=tools,
+            add_generation_prompt=add_generation_prompt and not continue_final,
+            continue_final_message=continue_final,
+            values={**tokens, **(values or {})},
         ).text

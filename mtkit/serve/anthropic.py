@@ -12,9 +12,11 @@ import msgspec
 
 from mtkit.chat.answer_parts import CallStart, CallText, Thought
 from mtkit.serve.answers import Answers
-from mtkit.serve.bodies import MOST_BODY, Message, MessageCount, read, read_with_sampler
+from mtkit.serve.bodies.anthropic import Message, MessageCount
+from mtkit.serve.bodies.fields import MOST_BODY, read
+from mtkit.serve.bodies.sampler import read_with_sampler
 from mtkit.serve.job import Terms
-from mtkit.serve.messages import from_anthropic, tools_from_anthropic
+from mtkit.serve.messages import continuing, from_anthropic, tools_from_anthropic
 from mtkit.serve.replies import as_json, body_of, event
 from mtkit.serve.sending import reply
 from mtkit.serve.tools import Tools
@@ -47,12 +49,13 @@ def _tools(asked: Message | MessageCount, served: Served) -> Tools:
 
 
 async def _ids(asked: Message | MessageCount, tools: Tools, served: Served) -> list[int]:
-    return await served.chat_ids(from_anthropic(asked.messages, asked.system), tools.given)
+    given = from_anthropic(asked.messages, asked.system)
+    return await served.chat_ids(given, tools.given, **continuing(given))
 
 
 async def count_tokens(request: Request, served: Served) -> Response:
     """Count the tokens of a conversation."""
-    asked = read(MessageCount, await body_of(request, MOST_BODY))
+    asked = read(MessageCount, await body_of(request, MOST_BODY), served.unknown)
     ids = await _ids(asked, _tools(asked, served), served)
     return as_json({"input_tokens": len(ids)})
 
@@ -60,7 +63,7 @@ async def count_tokens(request: Request, served: Served) -> Response:
 async def messages(request: Request, served: Served) -> Response:
     """Answer a conversation."""
     body = await body_of(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Message, body, served.settings.sampler)
+    asked, sampler = read_with_sampler(Message, body, served.settings.sampler, served.unknown)
     tools = _tools(asked, served)
     sampler = await served.held(await tools.forcing(sampler))
     ids = await _ids(asked, tools, served)

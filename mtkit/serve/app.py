@@ -7,7 +7,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import anthropic, bodies, openai, own
+from mtkit.serve import anthropic, openai, own
+from mtkit.serve.bodies import anthropic as anthropic_bodies
+from mtkit.serve.bodies import llama as llama_bodies
+from mtkit.serve.bodies import openai as openai_bodies
 from mtkit.serve.guard import Guard
 from mtkit.serve.openapi import document
 from mtkit.serve.page import page
@@ -26,13 +29,13 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("GET", "/", page, None),
     ("GET", "/v1/models", openai.models, None),
     ("GET", "/v1/models/{name:path}", openai.model, None),
-    ("POST", "/v1/completions", openai.completions, bodies.Completion),
-    ("POST", "/v1/chat/completions", openai.chat, bodies.Chat),
-    ("POST", "/v1/messages", anthropic.messages, bodies.Message),
-    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, bodies.MessageCount),
-    ("POST", "/tokenize", own.tokenize, bodies.Tokenize),
-    ("POST", "/detokenize", own.detokenize, bodies.Detokenize),
-    ("POST", "/apply-template", own.apply_template, bodies.ApplyTemplate),
+    ("POST", "/v1/completions", openai.completions, openai_bodies.Completion),
+    ("POST", "/v1/chat/completions", openai.chat, openai_bodies.Chat),
+    ("POST", "/v1/messages", anthropic.messages, anthropic_bodies.Message),
+    ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, anthropic_bodies.MessageCount),
+    ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),
+    ("POST", "/detokenize", own.detokenize, llama_bodies.Detokenize),
+    ("POST", "/apply-template", own.apply_template, llama_bodies.ApplyTemplate),
     ("GET", "/health", own.health, None),
     ("GET", "/metrics", own.metrics, None),
     ("GET", "/slots", own.slots, None),

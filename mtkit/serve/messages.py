@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mtkit.serve.bodies import Tool
+    from mtkit.serve.bodies.anthropic import Tool
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _OF_FUNCTION = (
@@ -44,6 +44,44 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             one["tool_calls"] = [_call(call, place_of) for call in calls]
         made.append(one)
     return made
+
+
+def continuing(
+    messages: Sequence[dict[str, Any]],
+    continue_final: bool | str | None = None,
+    add_generation_prompt: bool | None = None,
+) -> dict[str, Any]:
+    """Return how a prompt ends, as ``Served.chat_ids`` takes it.
+
+    A last message of the assistant is continued, in the reasoning where it has nothing else.
+
+    Args:
+        messages: The conversation, in OpenAI's form.
+        continue_final: Whether the last message is to be continued, or which field of it; None:
+            where it is the assistant's, whatever is said of a generation prompt.
+        add_generation_prompt: Whether an answer is to be opened; None: where nothing is continued.
+
+    Raises:
+        UsageError: Both are asked for, or the message cannot be continued.
+
+    Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
+    """
+    last = messages[-1]
+    is_answer = last["role"] == "assistant"
+    if continue_final is None and is_answer:
+        continue_final, add_generation_prompt = True, None
+        if len(messages) > 1 and messages[-2]["role"] == "assistant":
+            raise UsageError("end with two messages of the assistant", field="messages")
+    if continue_final and add_generation_prompt:
+        raise UsageError(
+            "cannot be true with add_generation_prompt", field="continue_final_message"
+        )
+    if continue_final and last.get("tool_calls"):
+        raise UsageError("has tool calls, which cannot be continued", field="messages[-1]")
+    if continue_final is True and not last["content"]:
+        continue_final = next((name for name in REASONING if last.get(name)), True)
+    opens = add_generation_prompt is not False and not continue_final
+    return {"continue_final": continue_final or False, "add_generation_prompt": opens}
 
 
 def with_one_text(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

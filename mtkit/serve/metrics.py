@@ -45,6 +45,7 @@ class Metrics:
         self._cached = counter("cached_tokens", "Tokens of prompts that a slot remembered.")
         self._generated = counter("generated_tokens", "Tokens of answers.")
         self._ends = counter("answers", "Answers, by what ended them.", "end")
+        self._ignored = counter("ignored_fields", "Fields that changed nothing, by name.", "name")
         self._drafting = {
             "drafted": counter("drafted_tokens", "Tokens that were drafted."),
             "accepted": counter("accepted_tokens", "Of them, those that were accepted."),
@@ -79,6 +80,10 @@ class Metrics:
     def request(self, status: int) -> None:
         """Count a request."""
         self._requests.labels(str(status)).inc()
+
+    def ignored(self, name: str) -> None:
+        """Count a field of a request that changed nothing."""
+        self._ignored.labels(name).inc()
 
     def first(self, seconds: float) -> None:
         """Count the time to a first token."""

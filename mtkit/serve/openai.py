@@ -21,17 +21,11 @@ from mtkit.chat.answer_parts import (
     text_in,
 )
 from mtkit.serve.answers import Answers
-from mtkit.serve.bodies import (
-    MOST_BODY,
-    MOST_CHOICES,
-    Chat,
-    Completion,
-    prompts_of,
-    read_with_sampler,
-    schema_of,
-)
+from mtkit.serve.bodies.fields import MOST_BODY
+from mtkit.serve.bodies.openai import MOST_CHOICES, Chat, Completion, prompts_of, schema_of
+from mtkit.serve.bodies.sampler import read_with_sampler
 from mtkit.serve.job import Done, Terms
-from mtkit.serve.messages import from_openai, tools_from_openai
+from mtkit.serve.messages import continuing, from_openai, tools_from_openai
 from mtkit.serve.replies import Problem, as_json, body_of, event
 from mtkit.serve.sending import reply
 from mtkit.serve.tools import Tools
@@ -74,7 +68,7 @@ def _card(served: Served) -> dict[str, Any]:
 async def completions(request: Request, served: Served) -> Response:
     """Continue texts."""
     body = await body_of(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Completion, body, served.settings.sampler)
+    asked, sampler = read_with_sampler(Completion, body, served.settings.sampler, served.unknown)
     prompts = prompts_of(asked.prompt)
     if len(prompts) * asked.n > MOST_CHOICES:
         raise Problem(400, f"prompt, n: more than {MOST_CHOICES} answers", field="prompt")
@@ -87,14 +81,16 @@ async def completions(request: Request, served: Served) -> Response:
 async def chat(request: Request, served: Served) -> Response:
     """Answer a conversation."""
     body = await body_of(request, MOST_BODY)
-    asked, sampler = read_with_sampler(Chat, body, served.settings.sampler)
+    asked, sampler = read_with_sampler(Chat, body, served.settings.sampler, served.unknown)
     schema = schema_of(asked.response_format)
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     choice, several = asked.tool_choice, asked.parallel_tool_calls
     tools = Tools(served.form, tools_from_openai(asked.tools), choice, several=several)
     sampler = await served.held(await tools.forcing(sampler))
-    ids = await served.chat_ids(from_openai(asked.messages), tools.given)
+    given = from_openai(asked.messages)
+    ending = continuing(given, asked.continue_final_message, asked.add_generation_prompt)
+    ids = await served.chat_ids(given, tools.given, values=asked.chat_template_kwargs, **ending)
     limit = asked.max_completion_tokens or asked.max_tokens
     if asked.top_logprobs and not asked.logprobs:
         raise Problem(400, "top_logprobs: needs logprobs to be true", field="top_logprobs")

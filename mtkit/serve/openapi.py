@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mtkit._version import __version__
-from mtkit.serve.bodies import WITH_SAMPLER
+from mtkit.serve.bodies.sampler import WithSampler
 from mtkit.settings import SamplerSettings
 from mtkit.settings.declaration import table
 
@@ -30,10 +30,9 @@ def document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     for kind in kinds:
         properties = schemas[kind.__name__]["properties"]
-        if kind in WITH_SAMPLER:
+        if issubclass(kind, WithSampler):
             for name, one in table(SamplerSettings).items():
                 properties.setdefault(name, _setting(one))
-        schemas[kind.__name__]["additionalProperties"] = False
     paths: dict[str, dict[str, Any]] = {}
     for method, path, answer, body in routes:
         made: dict[str, Any] = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from mtkit.serve.bodies import MOST_BODY, ApplyTemplate, Detokenize, Tokenize, read
-from mtkit.serve.messages import from_openai, tools_from_openai
+from mtkit.serve.bodies.fields import MOST_BODY, read
+from mtkit.serve.bodies.llama import ApplyTemplate, Detokenize, Tokenize
+from mtkit.serve.messages import continuing, from_openai, tools_from_openai
 from mtkit.serve.replies import as_json, body_of
 from mtkit.serve.served import SHORT, aside
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 async def tokenize(request: Request, served: Served) -> Response:
     """Return the tokens of a text."""
-    asked = read(Tokenize, await body_of(request, MOST_BODY))
+    asked = read(Tokenize, await body_of(request, MOST_BODY), served.unknown)
     ids = await served.text_ids(
         asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
@@ -45,7 +46,7 @@ def _with_pieces(ids: list[int], served: Served) -> list[dict[str, Any]]:
 
 async def detokenize(request: Request, served: Served) -> Response:
     """Return the text of tokens."""
-    asked = read(Detokenize, await body_of(request, MOST_BODY))
+    asked = read(Detokenize, await body_of(request, MOST_BODY), served.unknown)
 
     def answer() -> Response:
         served.model.check_ids(asked.tokens)
@@ -58,9 +59,11 @@ async def detokenize(request: Request, served: Served) -> Response:
 
 async def apply_template(request: Request, served: Served) -> Response:
     """Return what the chat template makes of a conversation."""
-    asked = read(ApplyTemplate, await body_of(request, MOST_BODY))
-    tools = tools_from_openai(asked.tools)
-    return as_json({"prompt": await served.chat_text(from_openai(asked.messages), tools)})
+    asked = read(ApplyTemplate, await body_of(request, MOST_BODY), served.unknown)
+    messages, tools = from_openai(asked.messages), tools_from_openai(asked.tools)
+    ending = continuing(messages, asked.continue_final_message, asked.add_generation_prompt)
+    values = asked.chat_template_kwargs
+    return as_json({"prompt": await served.chat_text(messages, tools, values=values, **ending)})
 
 
 async def health(_: Request, served: Served) -> Response:

@@ -106,12 +106,13 @@ def _mounted(
     settings: ServeSettings,
     template: str | None = None,
     on_progress: Callable[[float], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[Guard, Served]]:
     """Load a model, and give the application that answers with what it shares."""
     keys = keys_of(settings)
     names_of(settings)  # before the model is loaded
     with opened(settings, on_progress) as (runner, scheduler):
-        served = Served(runner, scheduler, settings, template)
+        served = Served(runner, scheduler, settings, template, on_note)
         scheduler.start()
         yield application(served, keys), served
 
@@ -139,6 +140,7 @@ def serve(
     *,
     template: str | None = None,
     on_progress: Callable[[float], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     listening: Callable[[str, Served], None],
 ) -> None:
     """Serve a model until a signal ends it.
@@ -147,13 +149,14 @@ def serve(
         settings: Which model, and how.
         template: A chat template instead of the model's own.
         on_progress: Called with the part that is loaded, 0 to 1.
+        on_note: Called with what the user should know, in any thread.
         listening: Called with the address once requests are taken.
 
     Raises:
         UsageError: The address cannot be listened on, or needs a key.
         ResourceError: The model does not fit the memory.
     """
-    with _mounted(settings, template, on_progress) as (app, served):
+    with _mounted(settings, template, on_progress, on_note) as (app, served):
         config = uvicorn.Config(
             app,
             host=settings.host,

@@ -11,6 +11,7 @@ from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.llama import check_grammar, schema_grammar
 from mtkit.llm.chat_prompt import ChatPrompt
+from mtkit.serve.bodies.unknown import Unknown
 from mtkit.serve.call_forms import form_of
 from mtkit.serve.messages import with_one_text
 from mtkit.serve.metrics import Metrics
@@ -19,7 +20,7 @@ from mtkit.serve.replies import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from mtkit.llm.runner import Runner
@@ -44,6 +45,8 @@ class Served:
         created: When the server started, in seconds since 1970.
         fingerprint: OpenAI's ``system_fingerprint``.
         metrics: What is counted.
+        note: Tells the user something.
+        unknown: Sees to the fields of requests that nothing reads.
         posts: What the scheduler tells.
         form: How the model writes calls of tools, if that is known.
         markers: The control tokens of that form.
@@ -55,7 +58,17 @@ class Served:
         scheduler: Scheduler,
         settings: ServeSettings,
         template: str | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
+        """Take what is shared.
+
+        Args:
+            runner: The model.
+            scheduler: Answers; not started, or running.
+            settings: How it is served.
+            template: A chat template instead of the model's own.
+            on_note: Called with what the user should know, in any thread.
+        """
         metadata = runner.header.file.metadata
         own, name = metadata.get("tokenizer.chat_template"), metadata.get("general.name")
         for_tools = metadata.get("tokenizer.chat_template.tool_use")
@@ -66,6 +79,8 @@ class Served:
         self.created = int(time.time())
         self.fingerprint = f"mtkit-{__version__}"
         self.metrics = Metrics(scheduler)
+        self.note: Callable[[str], None] = on_note or (lambda _: None)
+        self.unknown = Unknown(strict=settings.strict, count=self.metrics.ignored, say=self.note)
         self.posts = Posts()
         scheduler.told = self.posts.deliver
         self._chat = ChatPrompt(runner.model, template) if template else None
@@ -85,17 +100,47 @@ class Served:
         """Whether the model has a chat template."""
         return self._chat is not None
 
-    async def chat_ids(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
+    async def chat_ids(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        continue_final: bool | str = False,
+        add_generation_prompt: bool = True,
+    ) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
-        prompt = self._prompt(tools)
-        messages = self._fitting(messages)
-        return await aside(lambda: prompt.ids(messages, tools or None))
+        prompt, messages = self._prompt(tools), self._fitting(messages)
+        return await aside(
+            lambda: prompt.ids(
+                messages,
+                tools or None,
+                values=values,
+                continue_final=continue_final,
+                add_generation_prompt=add_generation_prompt,
+            )
+        )
 
-    async def chat_text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
-        """Return what the chat template writes."""
-        prompt = self._prompt(tools)
-        messages = self._fitting(messages)
-        return await aside(lambda: prompt.text(messages, tools or None))
+    async def chat_text(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        continue_final: bool | str = False,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """Return what the chat template writes, as ``ChatPrompt.text`` says."""
+        prompt, messages = self._prompt(tools), self._fitting(messages)
+        return await aside(
+            lambda: prompt.text(
+                messages,
+                tools or None,
+                values=values,
+                continue_final=continue_final,
+                add_generation_prompt=add_generation_prompt,
+            )
+        )
 
     async def text_ids(
         self, text: str, *, add_special: bool = True, parse_special: bool = True
@@ -120,7 +165,7 @@ class Served:
     def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
         return with_one_text(messages) if self.form and self.form.ends else messages
 
-    def _prompt(self, tools: Sequence[Any]) -> ChatPrompt:
+    def _prompt(self, tools: Sequence[Any] | None) -> ChatPrompt:
         found = self._for_tools if tools else self._chat
         if found is None:
             raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")

@@ -359,6 +359,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
     allow_origin: tuple[str, ...] = setting(
         (), "Origin whose web pages may ask. Repeatable.", metavar="URL"
     )
+    strict: bool = setting(False, "Refuse fields of requests that are not known.")
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from llm_models import chatting, tiny
-from serving_http import application, client
+from serving_http import ASK, application, client, message, post, run
 from support import reference
 
 from mtkit.errors import UsageError
@@ -19,7 +19,6 @@ from mtkit.sources.locate import MODEL, shipped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-ASK = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 GENERATING = ("/v1/completions", "/v1/chat/completions", "/v1/messages")
 POSTS = (*GENERATING, "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/apply-template")
 
@@ -33,29 +32,6 @@ def made() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def app(made: Any) -> Any:
     return made[0]
-
-
-def run(app: Any, *requests: tuple[str, str, Any], **options: Any) -> list[Any]:
-    """Send requests one after the other; a body that is not bytes is sent as JSON."""
-
-    async def send() -> list[Any]:
-        async with client(app, **options) as http:
-            found = []
-            for method, path, body in requests:
-                data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-                found.append(await http.request(method, path, content=data))
-            return found
-
-    return asyncio.run(send())
-
-
-def post(app: Any, path: str, body: Any, **options: Any) -> Any:
-    return run(app, ("POST", path, body), **options)[0]
-
-
-def message(answer: Any) -> str:
-    found: str = answer.json()["error"]["message"]
-    return found
 
 
 def test_models_health_and_slots(app: Any) -> None:
@@ -124,7 +100,7 @@ def test_tools_cannot_write_control_tokens() -> None:
         "{% for t in tools or [] %}<|im_start|>{{ t | tojson }}<|im_end|>{% endfor %}"
         "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
     )
-    from mtkit.serve.bodies import Tool
+    from mtkit.serve.bodies.anthropic import Tool
     from mtkit.serve.messages import tools_from_anthropic
 
     evil = "<|im_end|>"
@@ -172,7 +148,7 @@ def test_tools_reach_the_template(tmp_path: Path) -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "4"},
     ]
-    from mtkit.serve.bodies import Tool
+    from mtkit.serve.bodies.anthropic import Tool
     from mtkit.serve.messages import from_anthropic, from_openai, tools_from_anthropic
 
     expected = "[add:object]system=Be.;user=go;assistant=(add 3);tool=4;"
@@ -243,7 +219,6 @@ BAD = [
             (5, ": is a whole number, not an object"),
         )
     ),
-    ("/v1/chat/completions", {**ASK, "draft": "x.gguf"}, "draft: is not known"),
     ("/v1/chat/completions", {**ASK, "speculative": True}, "speculative: "),
     ("/v1/chat/completions", {**ASK, "response_format": {"type": "xml"}}, "response_format.type"),
     (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +18,9 @@ from support import reference
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
+
+
+ASK = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 
 
 class Server:
@@ -96,11 +101,11 @@ def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
-    http = {"host", "allow_host", "allow_origin", "temperature"}
+    http = {"host", "allow_host", "allow_origin", "temperature", "strict"}
     settings = settings_of(ServeSettings, {key: given[key] for key in http & given.keys()})
-    template = given.pop("template", None)
+    template, on_note = given.pop("template", None), given.pop("on_note", None)
     with serving(model, **given) as (runner, scheduler):
-        served = Served(runner, scheduler, settings, template)
+        served = Served(runner, scheduler, settings, template, on_note)
         yield made(served, keys), served
 
 
@@ -112,3 +117,28 @@ async def client(app: Any, **options: Any) -> AsyncIterator[Any]:
     base = options.pop("base_url", "http://localhost")
     async with httpx.AsyncClient(transport=transport, base_url=base, **options) as made:
         yield made
+
+
+def run(app: Any, *requests: tuple[str, str, Any], **options: Any) -> list[Any]:
+    """Send requests one after the other; a body that is not bytes is sent as JSON."""
+
+    async def send() -> list[Any]:
+        async with client(app, **options) as http:
+            found = []
+            for method, path, body in requests:
+                data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+                found.append(await http.request(method, path, content=data))
+            return found
+
+    return asyncio.run(send())
+
+
+def post(app: Any, path: str, body: Any, **options: Any) -> Any:
+    """Send a request."""
+    return run(app, ("POST", path, body), **options)[0]
+
+
+def message(answer: Any) -> str:
+    """Return what an error says."""
+    found: str = answer.json()["error"]["message"]
+    return found

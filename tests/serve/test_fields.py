@@ -1,0 +1,136 @@
+"""Fields of requests: what is kept, passed over and refused; and how a prompt ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from serving_http import ASK, application, message, post, run
+
+from mtkit.sources.locate import MODEL, shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHAT, TEXT, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
+EVERY = {CHAT: ASK, TEXT: {"prompt": "Hello", "max_tokens": 4}, MESSAGES: ASK}
+"""Paths with a request that each answers."""
+PASSED: dict[str, Any] = {
+    "context_management": {"edits": []}, "output_config": {"effort": "high"}, "mcp_servers": [],
+    "cache_control": {"type": "ephemeral"}, "verbosity": "low", "modalities": ["text"],
+    "prediction": {"type": "content", "content": "x"}, "store": True, "user": "me", "best_of": 1,
+    "keep_alive": "5m", "num_ctx": 4096, "what_nobody_knows": [{"a": 1}],
+}  # fmt: skip
+REFUSED: dict[str, Any] = {
+    "audio": {"voice": "alloy"}, "modalities": ["text", "audio"], "best_of": 2,
+    "mcp_servers": [{"url": "x"}], "guided_regex": "a+", "functions": [{"name": "f"}],
+    "use_beam_search": True, "web_search_options": {},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Any]:
+    said: list[str] = []
+    with application(Path(shipped(MODEL)), n_ctx=1024, on_note=said.append) as (app, served):
+        yield app, served, said
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_what_changes_nothing_is_taken_told_of_once_and_counted(made: Any, path: str) -> None:
+    app, _, said = made
+    plain, more, again = run(
+        app, *(("POST", path, {**EVERY[path], **fields}) for fields in ({}, PASSED, PASSED))
+    )
+    texts = [
+        [one.get("text") or one.get("message") for one in answer.json().get("choices", [])]
+        or answer.json()["content"]
+        for answer in (plain, more, again)
+    ]
+    assert texts[0] == texts[1] == texts[2]
+    for name in PASSED:
+        assert sum(f" {name}," in note for note in said) == 1
+    counted = run(app, ("GET", "/metrics", None))[0].text
+    assert 'mtkit_ignored_fields_total{name="what_nobody_knows"}' in counted
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_what_cannot_be_had_is_refused_by_name(made: Any, path: str) -> None:
+    for name, value in REFUSED.items():
+        answer = post(made[0], path, {**EVERY[path], name: value})
+        assert answer.status_code == 400
+        assert message(answer).startswith(f"{name}: ")
+        assert post(made[0], path, {**EVERY[path], name: None}).status_code == 200
+
+
+def test_names_that_anybody_makes_up_are_bounded() -> None:
+    from mtkit.serve.bodies.unknown import Unknown
+
+    counted: list[str] = []
+    said: list[str] = []
+    unknown = Unknown(strict=False, count=counted.append, say=said.append)
+    unknown.see({f"{place}{'x' * 200}": 1 for place in range(500)})
+    assert len(said) == 100
+    assert len(set(counted)) == 101
+    assert max(map(len, counted)) == 100
+
+
+def test_strict_refuses_what_is_not_known() -> None:
+    with application(Path(shipped(MODEL)), strict=True) as (app, _):
+        for path, asked in EVERY.items():
+            for name in ("keep_alive", "what_nobody_knows", "x" * 500):
+                answer = post(app, path, {**asked, name: 1})
+                assert answer.status_code == 400
+                assert message(answer) == f"{name[:100]}: is not known here"
+            assert post(app, path, {**asked, "user": "me", "store": False}).status_code == 200
+
+
+def prompt(app: Any, messages: list[Any], **fields: Any) -> Any:
+    answer = post(app, "/apply-template", {"messages": messages, **fields})
+    return answer.json().get("prompt") or message(answer)
+
+
+def test_a_last_message_of_the_assistant_is_continued(made: Any) -> None:
+    app, served, _ = made
+    user = {"role": "user", "content": "Hi"}
+    begun = {"role": "assistant", "content": "Well, I"}
+    opened = prompt(app, [user])
+    for fields in ({}, {"continue_final_message": True}, {"add_generation_prompt": False},
+                   {"continue_final_message": True, "add_generation_prompt": False}):  # fmt: skip
+        assert prompt(app, [user, begun], **fields) == f"{opened}Well, I"
+    closed = prompt(app, [user, begun], continue_final_message=False)
+    assert closed.startswith(f"{opened}Well, I<")
+    assert closed.endswith(opened[len(prompt(app, [user], add_generation_prompt=False)) :])
+    ids = served.model.tokenize(f"{opened}Well, I", add_special=False)
+    for path in (CHAT, MESSAGES):
+        asked = {"messages": [user, begun], "max_tokens": 1}
+        usage = post(app, path, asked).json()["usage"]
+        found = usage.get("prompt_tokens") or sum(
+            usage[name] for name in ("input_tokens", "cache_read_input_tokens")
+        )
+        assert found == len(ids) + (ids[0] != served.model.bos and served.model.add_bos)
+
+
+def test_what_cannot_be_continued(made: Any) -> None:
+    app = made[0]
+    user, begun = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    both = {"continue_final_message": True, "add_generation_prompt": True}
+    for messages, fields, said in (
+        ([user, begun], both, "continue_final_message: cannot be true with"),
+        ([user, begun, begun], {}, "messages: end with two"),
+        ([user, {**begun, "tool_calls": [call]}], {}, "tool calls"),
+        ([user, begun], {"continue_final_message": "nothing"}, "nothing"),
+    ):
+        for path in ("/apply-template", CHAT):
+            answer = post(app, path, {"messages": messages, **fields})
+            assert answer.status_code == 400
+            assert said in message(answer)
+
+
+def test_values_reach_the_template() -> None:
+    template = "{{ mood }}{% for m in messages %}:{{ m.content }}{% endfor %}"
+    with application(Path(shipped(MODEL)), template=template) as (app, _):
+        asked = [{"role": "user", "content": "Hi"}]
+        assert prompt(app, asked, chat_template_kwargs={"mood": "good"}) == "good:Hi"
+        assert prompt(app, asked) == ":Hi"
