@@ -93,7 +93,7 @@ class Encoding:
     def of(cls, tokenizer: Tokenizer, name: str = "") -> Encoding:
         """Return an encoding that asks a tokenizer of mtkit."""
         made = cls.__new__(cls)
-        made._tokenizer = tokenizer
+        made._tokenizer = tokenizer  # noqa: SLF001  its own
         made.name = name or tokenizer.source
         return made
 
