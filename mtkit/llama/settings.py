@@ -47,5 +47,6 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
     params.flash_attn_type = _FLASH[settings.flash_attention]
     params.embeddings = settings.embeddings
     params.swa_full = settings.swa_full
+    params.kv_unified = settings.kv_unified
     params.no_perf = False
     return params

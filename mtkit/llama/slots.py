@@ -1,15 +1,21 @@
 """A context of several sequences, whose tokens are computed in one batch.
 
-Each sequence, a slot, has cells of its own (``kv_unified`` is off): the order in which attention
-adds up a slot's tokens is that of their positions, whatever the others do, which keeps an answer
-the same to the bit. llama.cpp computes neighbouring slots together, so parts go in by slot number.
+Each sequence, a slot, has cells of its own unless ``kv_unified`` is set: the order in which
+attention adds up a slot's tokens is that of their positions, whatever the others do, which keeps an
+answer the same to the bit. llama.cpp computes neighbouring slots together, so parts go in by slot
+number.
 """
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError, UsageError
+import ctypes
+import os
+
+from mtkit.errors import FormatError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.batch import Batch
 from mtkit.llama.context import Context
+from mtkit.llama.interrupts import held_back
+from mtkit.llama.shared_library import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +27,11 @@ if TYPE_CHECKING:
 
 MOST_SLOTS = 256
 """llama.cpp's LLAMA_MAX_SEQ."""
+_PACKED = -1, 1
+"""What tokens in llama-server's files of slots begin with; their number, they, and a 0 follow.
+
+Source: server-common.cpp, ``server_tokens::serialize``.
+"""
 _FEW = 64
 """Tokens of a batch that is over soon enough not to be interrupted: each look costs the GIL."""
 
@@ -31,6 +42,7 @@ class SlotContext(Context):
     Attributes:
         n_slots: How many.
         n_slot: Tokens that fit each.
+        n_cells: Tokens that fit all together.
     """
 
     def __init__(self, model: Model, settings: ContextSettings, *, watched_by: Any = None) -> None:
@@ -44,9 +56,9 @@ class SlotContext(Context):
             raise UsageError(f"is {settings.n_seq}, not 1 to {MOST_SLOTS}", field="slots")
         super().__init__(model, settings, watched_by=watched_by)
         self.n_slots = settings.n_seq
-        self.n_slot: int = min(
-            self.n_ctx // self.n_slots, self._library.llama_n_ctx_seq(self.handle)
-        )
+        self.n_cells: int = self.n_ctx
+        share = self.n_ctx if settings.kv_unified else self.n_ctx // self.n_slots
+        self.n_slot: int = min(share, self._library.llama_n_ctx_seq(self.handle))
         self.n_ctx = self.n_slot  # what is not computed in parts goes into the first slot
         self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)
 
@@ -93,6 +105,72 @@ class SlotContext(Context):
         if not self.settings.swa_full and self._has_hole(end, slot):
             return False
         return bool(self._library.llama_memory_seq_rm(self._memory, slot, end, -1))
+
+    @property
+    def can_shift(self) -> bool:
+        """Whether ``shift`` works."""
+        if self.model.is_recurrent or not self._memory:
+            return False
+        return bool(self._library.llama_memory_can_shift(self._memory))
+
+    def shift(self, slot: int, start: int, count: int) -> None:
+        """Forget tokens in the middle of a slot; those behind them move up."""
+        self._check_slot(slot)
+        lib, end = self._library, start + count
+        lib.llama_memory_seq_rm(self._memory, slot, start, end)
+        lib.llama_memory_seq_add(self._memory, slot, end, -1, -count)
+
+    def save_slot(self, slot: int, path: str, ids: Sequence[int]) -> int:
+        """Write what a slot remembers as llama-server does; returns the bytes.
+
+        Args:
+            slot: Which.
+            path: A file to be replaced.
+            ids: The tokens that it remembers.
+
+        Raises:
+            UnsupportedError: llama.cpp does not do it.
+        """
+        self._check_slot(slot)
+        packed = (*_PACKED, len(ids), *ids, 0)
+        array = (ctypes.c_int32 * len(packed))(*packed)
+        log.clear()
+        size: int = held_back(
+            self._library.llama_state_seq_save_file,
+            self.handle, os.fsencode(path), slot, array, len(packed),
+        )  # fmt: skip
+        if not size:
+            raise UnsupportedError(f"the slot cannot be saved{log.reason()}", source=path)
+        return size
+
+    def restore_slot(self, slot: int, path: str) -> list[int]:
+        """Set a slot to what ``save_slot`` wrote; returns its tokens.
+
+        Args:
+            slot: Which.
+            path: The file; one that is cut ends the process.
+
+        Raises:
+            FormatError: It comes from another kind of model or does not fit; the slot is empty
+                then.
+        """
+        self.clear_slot(slot)
+        room = self.n_slot + len(_PACKED) + 2
+        array, count = (ctypes.c_int32 * room)(), ctypes.c_size_t()
+        log.clear()
+        load = self._library.llama_state_seq_load_file
+        size: int = held_back(
+            load, self.handle, os.fsencode(path), slot, array, room, ctypes.byref(count)
+        )
+        ids = array[: count.value]
+        if tuple(ids[:2]) == _PACKED:
+            ids = ids[3 : 3 + ids[2]]
+        last = self._library.llama_memory_seq_pos_max(self._memory, slot) if size else -1
+        if not size or last + 1 != len(ids) or len(ids) > self.n_slot:
+            self.clear_slot(slot)
+            raise FormatError(f"does not fit this model and its slots{log.reason()}", source=path)
+        self.model.check_ids(ids)
+        return ids
 
     def _check_slot(self, slot: int) -> None:
         self.check_open()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import aclosing
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.serve.job import Begun, Done, Failed, Job, Piece
+from mtkit.serve.job import Begun, Done, Failed, Job, Piece, Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ class Answers:
             if seed is not None:
                 seed = (seed + index % n) % (1 << 32)
                 own = replace(terms, sampler=replace(terms.sampler, seed=seed))
-            most = room if terms.limit is None else min(terms.limit, room)
+            most = room if terms.limit is None else terms.limit
+            if not served.scheduler.shifts:
+                most = min(most, room)
             self._jobs.append(Job(ids, own, most, self._emit(index)))
 
     def _emit(self, index: int) -> Callable[[Any], None]:
@@ -98,6 +101,13 @@ class Answers:
 
     async def events(self) -> AsyncGenerator[tuple[int, Piece | Done], None]:
         """Yield tokens and ends, each with the number of its answer."""
+        async with aclosing(self.with_progress()) as events:
+            async for index, told in events:
+                if not isinstance(told, Progress):
+                    yield index, told
+
+    async def with_progress(self) -> AsyncGenerator[tuple[int, Progress | Piece | Done], None]:
+        """Yield the same, and before it how far the prompts are, where that is asked for."""
         metrics, seen = self._served.metrics, False
         while len(self.done) < self.count:
             index, told = await self._told.get()
@@ -105,6 +115,9 @@ class Answers:
                 raise told.error
             if isinstance(told, Begun):
                 self.begun[index] = told
+                continue
+            if isinstance(told, Progress):
+                yield index, told
                 continue
             if not seen:
                 seen = True

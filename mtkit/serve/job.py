@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.base.record import Record
-from mtkit.errors import ResourceError
+from mtkit.errors import ResourceError, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,20 @@ class Busy(ResourceError):
 
 
 class TooLong(ResourceError):
-    """A prompt does not fit a slot."""
+    """A prompt does not fit a slot.
+
+    Attributes:
+        tokens: That it has.
+        n_slot: That a slot holds.
+    """
+
+    def __init__(self, tokens: int, n_slot: int) -> None:
+        super().__init__(
+            f"a prompt of {counted(tokens, 'token')} exceeds the available context size of "
+            f"{n_slot}",
+            hint="shorten it, or start the server with a higher --ctx or fewer --slots",
+        )
+        self.tokens, self.n_slot = tokens, n_slot
 
 
 class Closed(ResourceError):
@@ -63,12 +76,28 @@ class Begun(Record):
     broken: Broken
 
 
+class Progress(Record):
+    """How far a prompt is computed.
+
+    Attributes:
+        total: Tokens of the prompt.
+        cached: Tokens that need not be computed.
+        processed: Tokens that are there, with those.
+        seconds: Since the job's begin.
+    """
+
+    total: int
+    cached: int
+    processed: int
+    seconds: float
+
+
 class Chances(Record):
-    """How probable a token was, before any sampler.
+    """How probable a token was, before any sampler or behind them all.
 
     Attributes:
         logprob: Natural logarithm of its probability.
-        top: The most probable tokens with theirs.
+        top: The most probable tokens with theirs; behind the samplers those alone that are left.
     """
 
     logprob: float
@@ -83,12 +112,16 @@ class Piece:
         raw: The bytes that it stands for.
         text: What of the text is settled since the token before.
         chances: None unless asked for, and of the token that ends an answer.
+        seconds: From the job's begin to it.
     """
 
-    __slots__ = ("chances", "id", "raw", "text")
+    __slots__ = ("chances", "id", "raw", "seconds", "text")
 
-    def __init__(self, token_id: int, raw: bytes, text: str, chances: Chances | None) -> None:
+    def __init__(
+        self, token_id: int, raw: bytes, text: str, chances: Chances | None, seconds: float
+    ) -> None:
         self.id, self.raw, self.text, self.chances = token_id, raw, text, chances
+        self.seconds = seconds
 
 
 class Done(Record):
@@ -101,6 +134,7 @@ class Done(Record):
         generated: Tokens of the answer.
         prompt_seconds: From the job's begin to its first token.
         seconds: From its first token to the last.
+        truncated: The slot was full: the answer ends there, or text before it was forgotten.
         drafting: Figures of what was drafted; None where nothing was to be.
     """
 
@@ -110,6 +144,7 @@ class Done(Record):
     generated: int
     prompt_seconds: float
     seconds: float
+    truncated: bool = False
     drafting: dict[str, float] | None = None
 
 
@@ -127,8 +162,14 @@ class Terms(Record):
         limit: Tokens at most; None: as many as fit.
         stops: Strings that end the answer.
         top: How many of the most probable tokens are told with each; None: no probabilities.
+        sampled: Probabilities are those behind the samplers, with which the token was drawn.
         shown: Control tokens that are text of the answer.
         speculative: Tokens may be drafted; None: where anything drafts.
+        slot: Number of the slot that is to answer; None: any.
+        cached: What a slot remembers of the prompt need not be computed again.
+        keep: Tokens from the start, BOS left out, that stay where a slot's text is shortened; -1:
+            the prompt.
+        progress: ``Progress`` is told while the prompt is computed.
     """
 
     sampler: SamplerSettings
@@ -137,6 +178,11 @@ class Terms(Record):
     top: int | None = None
     shown: frozenset[int] = frozenset()
     speculative: bool | None = None
+    sampled: bool = False
+    slot: int | None = None
+    cached: bool = True
+    keep: int = 0
+    progress: bool = False
 
 
 class Job:
@@ -146,8 +192,8 @@ class Job:
         ids: The prompt.
         terms: How.
         limit: Tokens at most.
-        emit: Called in the scheduler's thread with ``Begun``, ``Piece`` … and at last ``Done`` or
-            ``Failed``; must not wait.
+        emit: Called in the scheduler's thread with ``Begun``, ``Progress`` if asked for, ``Piece``
+            … and at last ``Done`` or ``Failed``; must not wait.
         cancelled: Set from any thread, ends it before its next token; nothing is told any more.
     """
 
@@ -156,23 +202,3 @@ class Job:
     ) -> None:
         self.ids, self.terms, self.limit, self.emit = list(ids), terms, limit, emit
         self.cancelled = False
-
-
-def chances(row: Any, token_id: int, top: int) -> Chances:
-    """Return how probable a token was.
-
-    Args:
-        row: Logits; float32 of shape (n_vocab,).
-        token_id: The token.
-        top: How many of the most probable tokens to tell.
-    """
-    import numpy as np
-
-    shifted = row - row.max()
-    total = float(np.log(np.exp(shifted).sum(dtype=np.float64)))
-    best: list[tuple[int, float]] = []
-    if top:
-        places = np.argpartition(-shifted, min(top, len(shifted) - 1))[:top]
-        ordered = places[np.argsort(-shifted[places], kind="stable")]
-        best = [(int(place), float(shifted[place]) - total) for place in ordered]
-    return Chances(float(shifted[token_id]) - total, best)

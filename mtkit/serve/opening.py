@@ -41,11 +41,16 @@ def opened(
     from mtkit.llm.preflight import ModelHeader
     from mtkit.sources.locate import MODEL, locate
 
-    context = replace(settings.context, n_seq=settings.slots)
+    context = replace(settings.context, n_seq=settings.slots, kv_unified=settings.kv_unified)
     drafting = settings.drafting
     opening.check_used(replace(drafting, exact=False))
     if drafting.exact:
+        if settings.kv_unified:
+            what = "an answer depends on the others' tokens"
+            raise UsageError(what, field="--kv-unified", hint="leave it out with --exact")
         context = exactness.exact_context(context)
+    if settings.context_shift and opening.is_wanted(drafting):
+        raise UsageError("does not go with drafts", field="--context-shift")
     if context.n_ctx is None:
         trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
         context = replace(context, n_ctx=min(trained, _TOKENS) * settings.slots)
@@ -69,7 +74,7 @@ def opened(
             if opening.is_wanted(drafting):
                 asked = AnswerSettings(settings.model, context, settings.load, drafting=drafting)
                 shared = stack.enter_context(SharedDrafting(runner, made, asked))
-            scheduler = Scheduler(made, settings.queue, shared)
+            scheduler = Scheduler(made, settings.queue, shared, shifts=settings.context_shift)
             stack.callback(scheduler.close)
             yield runner, scheduler
 

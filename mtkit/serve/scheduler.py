@@ -3,28 +3,35 @@
 Each round puts the next tokens of all slots into one batch: of an answer its last token and what
 is drafted behind it, of a prompt a chunk. While answers run, the prompts share at most
 ``PROMPT_ROWS`` rows, so that a long prompt does not hold up the others' text. Jobs beyond the slots
-wait in a queue of bounded length.
+wait in a queue of bounded length (``waiting``).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 
-from mtkit.errors import UsageError, counted
-from mtkit.serve.job import Busy, Closed, Failed, TooLong
+from mtkit.errors import UnsupportedError, UsageError, counted
+from mtkit.serve.job import Closed, Failed, TooLong
+from mtkit.serve.shares import shares, with_cells
 from mtkit.serve.slot import Slot
+from mtkit.serve.waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from typing import TypeVar
 
     from mtkit.llama import SlotContext
     from mtkit.llm.speculative.shared import SharedDrafting
     from mtkit.serve.job import Job
 
+    T = TypeVar("T")
+
 PROMPT_ROWS = 128
+_ALIKE = 0.1
+"""The part of a prompt that a slot has to remember to be taken for it: llama-server's own."""
 
 
 class Scheduler:
@@ -35,12 +42,18 @@ class Scheduler:
         n_slot: Tokens that fit each.
         computed: Tokens computed since the start, prompts included.
         rounds: Batches computed since the start.
+        shifts: A slot that is full forgets half of its text.
         told: Called when jobs were told something, of tokens once a round: waking another thread
             for each would let it interrupt this one before all slots have chosen theirs.
     """
 
     def __init__(
-        self, context: SlotContext, queue: int = 64, drafting: SharedDrafting | None = None
+        self,
+        context: SlotContext,
+        queue: int = 64,
+        drafting: SharedDrafting | None = None,
+        *,
+        shifts: bool = False,
     ) -> None:
         """Serve a context, which no other thread may use from now on.
 
@@ -48,23 +61,28 @@ class Scheduler:
             context: Where answers are computed.
             queue: Jobs that wait for a slot at most.
             drafting: What drafts in its slots; None: nothing.
+            shifts: A slot that is full forgets half of its text.
 
         Raises:
             UsageError: A batch does not hold a token of every slot.
+            UnsupportedError: Nothing can be forgotten in the middle of a text.
         """
         if context.n_batch <= context.n_slots:
             what = f"{counted(context.n_slots, 'slot')} need batches of more tokens"
             raise UsageError(what, field="--batch")
-        self._context = context
+        if shifts and not context.can_shift:
+            raise UnsupportedError(
+                "its memory cannot be shifted", source=context.model.path, field="--context-shift"
+            )
+        self._context, self.shifts = context, shifts
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
         self.slots = [Slot(context, number, seat) for number, seat in enumerate(seats)]
         self._drafting = drafting
         self.computed = self.rounds = 0
         self.told: Callable[[], None] = lambda: None
-        self._most = queue
-        self._queue: deque[Job] = deque()
-        self._change = threading.Condition()
+        self._waiting = Waiting(self.slots, queue)
+        self._change = self._waiting.change
         self._taken = 0
         self._closing = self._stopping = False
         self._mean_seconds = 1.0
@@ -79,7 +97,7 @@ class Scheduler:
     @property
     def queued(self) -> int:
         """How many jobs wait."""
-        return len(self._queue)
+        return len(self._waiting.jobs)
 
     @property
     def drafts(self) -> bool:
@@ -92,7 +110,7 @@ class Scheduler:
         return not self._closing and self._thread.is_alive()
 
     def room(self, n_prompt: int) -> int:
-        """Return how many tokens can follow a prompt; the last one need not be computed.
+        """Return how many tokens can follow a prompt.
 
         Raises:
             UsageError: The prompt is empty.
@@ -100,43 +118,46 @@ class Scheduler:
         """
         if not n_prompt:
             raise UsageError("the prompt is empty", hint="this model adds no token of its own")
-        if n_prompt > self.n_slot:
-            raise TooLong(
-                f"a slot holds {counted(self.n_slot, 'token')}, the prompt has {n_prompt}",
-                hint="shorten it, or start the server with a higher --ctx or fewer --slots",
-            )
-        return self.n_slot - n_prompt + 1
+        if n_prompt >= self.n_slot:
+            raise TooLong(n_prompt, self.n_slot)
+        return self.n_slot - n_prompt
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Take jobs, all or none.
 
         Raises:
-            UsageError: They would not fit if nobody else asked.
-            Busy: There are no slots and no places in the queue for them.
+            UsageError, Busy: As ``Waiting.add``.
             Closed: The server is ending.
         """
         with self._change:
-            if not self.is_open:
-                raise Closed("the server is ending")
-            most = len(self.slots) + self._most
-            if len(jobs) > most:
-                what = f"asks for {len(jobs)} answers, this server takes {most} together"
-                raise UsageError(what, field="n")
-            free = sum(slot.job is None for slot in self.slots)
-            if len(self._queue) + len(jobs) > free + self._most:
-                turns = (len(self._queue) + len(jobs)) / len(self.slots)
-                seconds = min(max(round(turns * self._mean_seconds), 1), 600)
-                raise Busy(
-                    f"all {counted(len(self.slots), 'slot')} and the queue are full", seconds
-                )
-            self._queue.extend(jobs)
-            self._change.notify()
+            self._check_open()
+            self._waiting.add(jobs, self._mean_seconds)
+
+    def errand(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
+        """Have something done in the scheduler's thread once a slot is free.
+
+        Args:
+            number: Of the slot.
+            work: What to do with it, as ``Slot.save``.
+
+        Raises:
+            UsageError: There is no such slot.
+            Closed: The server is ending.
+        """
+        with self._change:
+            self._check_open()
+            return self._waiting.add_errand(number, work)
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise Closed("the server is ending")
 
     def drain(self) -> None:
         """Take no more jobs; those that wait fail, those that run go on."""
         with self._change:
             self._closing = True
-            waiting, self._queue = self._queue, deque()
+            waiting = list(self._waiting.jobs)
+            self._waiting.jobs.clear()
             self._change.notify()
         for job in waiting:
             job.emit(Failed(Closed("the server is ending")))
@@ -162,6 +183,7 @@ class Scheduler:
                 self._fail(error)
             self.told()
         self._fail(Closed("the server is ending"))
+        self._waiting.run_errands(ending=True)
         self.told()
 
     def _admit(self) -> bool:
@@ -174,21 +196,19 @@ class Scheduler:
             if slot.job is not None and slot.job.cancelled:
                 slot.free()
         while not self._stopping:
+            self._waiting.run_errands()
             with self._change:
                 free = [slot for slot in self.slots if slot.job is None]
-                if not self._queue or not free:
+                job = self._waiting.next(free)
+                if job is None:
                     if len(free) < len(self.slots):
                         return True
                     if self._closing:
                         return False
-                    self._change.wait()
+                    if not self._waiting.has_errands:
+                        self._change.wait()
                     continue
-                job = self._queue.popleft()
-                if job.cancelled:
-                    continue
-            # The longest prefix; of equals the one that was not used for longest.
-            ids = job.ids
-            slot = max(free, key=lambda slot: (slot.common(ids), -slot.used))
+            slot = self._fitting(job, free)
             self._taken += 1
             try:
                 slot.begin(job, self._taken)
@@ -199,21 +219,38 @@ class Scheduler:
             self.told()  # what begins an answer is written while its prompt is computed
         return False
 
+    def _fitting(self, job: Job, free: Sequence[Slot]) -> Slot:
+        """Return the slot that remembers most of a prompt, or the one not used for longest."""
+        terms, ids = job.terms, job.ids
+        if terms.slot is not None:
+            return self.slots[terms.slot]
+        if terms.cached:
+            slot = max(free, key=lambda slot: (slot.common(ids), -slot.used))
+            if slot.common(ids) > _ALIKE * len(ids):
+                return slot
+        return min(free, key=lambda slot: slot.used)
+
     def _round(self) -> None:
         """Compute a batch, and choose the tokens that it leads to."""
         busy = [slot for slot in self.slots if slot.job is not None]
         running = [slot for slot in busy if slot.waiting == 1]
+        for slot in running if self.shifts else ():
+            slot.shorten()
         self._draft([slot for slot in running if slot.may_draft > 0], len(running))
+        if self._context.settings.kv_unified:
+            busy = with_cells(self.slots, self._context.n_cells)
+            running = [slot for slot in busy if slot.waiting == 1]
         rows = sum(1 + len(slot.proposal.ids) for slot in running)
         left = self._context.n_batch - rows
-        shares = _shares([slot.waiting for slot in busy], min(left, PROMPT_ROWS) if rows else left)
-        active = [(slot, share) for slot, share in zip(busy, shares, strict=True) if share]
+        left = min(left, PROMPT_ROWS) if rows else left
+        parts = shares([slot.waiting for slot in busy], left)
+        active = [(slot, share) for slot, share in zip(busy, parts, strict=True) if share]
         if not active:
             return
         ends = self._context.compute([slot.part(share) for slot, share in active])
         self.rounds += 1
         for (slot, share), row in zip(active, ends, strict=True):
-            slot.past += share
+            slot.computed(share)
             self.computed += share + len(slot.proposal.ids)
             job = slot.job
             if slot.waiting or job is None:
@@ -243,18 +280,3 @@ class Scheduler:
             slot.forget()
             if job is not None and not job.cancelled:
                 job.emit(Failed(Closed("the server is ending") if self._stopping else error))
-
-
-def _shares(waiting: Sequence[int], left: int) -> list[int]:
-    """Divide the rows of a batch: answers get their one, prompts what is left, in equal parts.
-
-    Args:
-        waiting: Tokens that each slot has to compute.
-        left: Rows for prompts.
-    """
-    shares = [int(count == 1) for count in waiting]
-    prompts = sorted((count, at) for at, count in enumerate(waiting) if count > 1)
-    for place, (count, at) in enumerate(prompts):  # the shortest leave the rest to the others
-        shares[at] = min(count, left // (len(prompts) - place))
-        left -= shares[at]
-    return shares

@@ -9,7 +9,9 @@ from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.verification import Matching, Round
 from mtkit.llm.whole_characters import TextStream
-from mtkit.serve.job import Begun, Broken, Done, Piece, chances
+from mtkit.serve import slot_file
+from mtkit.serve.chances import chances, probable
+from mtkit.serve.job import Begun, Broken, Done, Piece, Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Slot:
         self.started = 0.0
         self.cached = 0
         self.generated = 0
+        self._is_shortened = False
 
     @property
     def state(self) -> Literal["idle", "prompt", "generating"]:
@@ -95,10 +98,10 @@ class Slot:
         Raises:
             UsageError: Its grammar does not parse, or it names an id that does not exist.
         """
-        context, ids = self._context, job.ids
+        context, ids, terms = self._context, job.ids, job.terms
         context.model.check_ids(ids)
-        self._sampler = Sampler(context, job.terms.sampler)
-        common = self.common(ids)
+        self._sampler = Sampler(context, terms.sampler, distributions=terms.sampled)
+        common = self.common(ids) if terms.cached else 0
         had = self.ids[: self.past]
         keep = min(common, len(ids) - 1)  # one has to be computed, for its logits
         if keep < self.past and not (keep and context.cut(self.number, keep)):
@@ -108,9 +111,9 @@ class Slot:
             self.seat.begin(ids, goes_on=2 * common >= len(ids))
         self.job, self.used = job, used
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
-        self._text = TextStream(job.terms.stops)
+        self._text = TextStream(terms.stops)
         self.started = time.perf_counter()
-        self._first = 0.0
+        self._first, self._is_shortened = 0.0, False
         self._sampler.accept(ids)
         self._verification = Matching(self._sampler)
         broken = Broken(
@@ -119,6 +122,32 @@ class Slot:
             ids[common] if common < len(ids) else None,
         )
         job.emit(Begun(self.number, keep, broken))
+        if terms.progress:
+            job.emit(Progress(len(ids), keep, keep, 0.0))
+
+    def computed(self, count: int) -> None:
+        """Take note that so many of its tokens are computed."""
+        self.past += count
+        job = self.job
+        if job is not None and job.terms.progress and not self.generated:
+            seconds = time.perf_counter() - self.started
+            job.emit(Progress(len(job.ids), self.cached, self.past, seconds))
+
+    def shorten(self) -> None:
+        """Where no more tokens fit, forget half of those that need not be kept.
+
+        Source: server-context.cpp of llama.cpp, ``pre_decode``.
+        """
+        job, context = self.job, self._context
+        if job is None or self.past + 1 < context.n_slot:
+            return
+        model, keep = context.model, job.terms.keep
+        keep = min((len(job.ids) if keep < 0 else keep) + model.add_bos, context.n_slot - 4)
+        count = (self.past - keep) // 2
+        context.shift(self.number, keep, count)
+        del self.ids[keep : keep + count]
+        self.past -= count
+        self._is_shortened = True
 
     def choose(self, row: int) -> None:
         """Choose the tokens behind the last one and what was drafted, and tell them.
@@ -146,10 +175,11 @@ class Slot:
         """Choose a token; says why it is the last one, None where it is not."""
         job, context = self.job, self._context
         assert job is not None
-        logits = context.logits(row).copy() if job.terms.top is not None else None
+        likely = probable(context, row, self._sampler, job.terms)
         token = made.next(self._verification, row - len(made.emitted))
+        now = time.perf_counter()
         if not self.generated:
-            self._first = time.perf_counter()
+            self._first = now
         if token < 0:
             return "grammar"
         self.ids.append(token)
@@ -157,8 +187,8 @@ class Slot:
         is_eog = token in context.model.eog_ids and not job.terms.sampler.ignore_eos
         raw = context.model.piece(token, special=is_eog or token in job.terms.shown)
         text = "" if is_eog else self._text.push(raw)
-        found = None if job.terms.top is None or is_eog else chances(logits, token, job.terms.top)
-        job.emit(Piece(token, raw, text, found))
+        found = None if likely is None or is_eog else chances(likely, token, job.terms.top or 0)
+        job.emit(Piece(token, raw, text, found, now - self.started))
         if is_eog:
             return "eog"
         if self._text.stopped is not None:
@@ -168,6 +198,7 @@ class Slot:
     def _finish(self, end: End) -> None:
         job = self.job
         assert job is not None
+        is_full = job.terms.limit is None or job.terms.limit > job.limit
         rest = self._text.finish()
         stop = self._text.stopped
         now = time.perf_counter()
@@ -180,6 +211,7 @@ class Slot:
                 self.generated,
                 self._first - self.started,
                 now - self._first,
+                self._is_shortened or (end == "length" and is_full),
                 self.drafting if job.terms.speculative is not False else None,
             )
         )
@@ -195,6 +227,39 @@ class Slot:
             self._sampler.close()
             self.job, self.proposal = None, _NOTHING
         del self.ids[self.past :]
+
+    def put_off(self) -> None:
+        """Let go of what is computed; a job goes on once all of it is computed again."""
+        self._context.clear_slot(self.number)
+        self.past, self.proposal = 0, _NOTHING
+        if self.job is None:
+            self.ids = []
+
+    def save(self, path: str) -> tuple[int, int]:
+        """Write what it remembers into a file, which is replaced; returns tokens and bytes.
+
+        Raises:
+            UsageError, ResourceError: It cannot be written there.
+        """
+        return len(self.ids), slot_file.save(self._context, self.number, path, self.ids)
+
+    def restore(self, path: str) -> tuple[int, int]:
+        """Remember what a file of ``save`` holds; returns tokens and bytes.
+
+        Raises:
+            UsageError: There is no such file.
+            FormatError: It does not fit; the slot is empty then.
+        """
+        self.forget()
+        ids, size = slot_file.restore(self._context, self.number, path)
+        self.ids, self.past = ids, len(ids)
+        return len(ids), size
+
+    def erase(self) -> int:
+        """Forget all tokens; returns how many there were."""
+        count = len(self.ids)
+        self.forget()
+        return count
 
     def forget(self) -> None:
         """Leave the job and forget all tokens."""

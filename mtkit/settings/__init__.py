@@ -62,7 +62,8 @@ class ContextSettings(Settings, heading="Context"):
 
     Attributes:
         embeddings: Give hidden states as well.
-        n_seq: Sequences that share ``n_ctx`` equally.
+        n_seq: Sequences that share ``n_ctx``.
+        kv_unified: Each may take all of it, instead of an equal part.
     """
 
     n_ctx: int | None = setting(
@@ -88,6 +89,7 @@ class ContextSettings(Settings, heading="Context"):
     )
     embeddings: bool = False
     n_seq: int = 1
+    kv_unified: bool = False
 
     def __post_init__(self) -> None:
         """Check what goes together."""
@@ -350,6 +352,12 @@ class ServeSettings(ModelSettings, heading="Serving"):
         4, "Answers given at the same time, which share --ctx.", 1, 256, option="-np --slots",
         also="--parallel",
     )  # fmt: skip
+    kv_unified: bool = setting(
+        False, "An answer may take all of --ctx, as long as the others leave it."
+    )
+    context_shift: bool = setting(
+        False, "A full slot forgets half of its text and goes on, up to the limit of the request."
+    )
     queue: int = setting(64, "Requests that wait for a slot at most.", 0, 1 << 16)
     api_key: str | None = setting(None, "Key that requests have to carry.", metavar="KEY")
     api_key_file: str | None = setting(None, "File with such keys, one a line.", metavar="FILE")

@@ -14,7 +14,7 @@ from serving import Asked, serving
 from mtkit.errors import ResourceError, UnsupportedError, UsageError
 from mtkit.llm.generate import generate
 from mtkit.serve.job import Begun, Busy, Closed, Done, Failed
-from mtkit.serve.scheduler import _shares
+from mtkit.serve.shares import shares
 
 TEXTS = (
     "The quick brown fox",
@@ -202,11 +202,11 @@ def test_bad_jobs_do_not_end_the_others() -> None:
             assert isinstance(failed, Failed)
             assert isinstance(failed.error, UsageError)
         assert good.all().generated == 60
-        with pytest.raises(ResourceError, match="a slot holds 512 tokens, the prompt has 513"):
-            scheduler.room(513)
+        with pytest.raises(ResourceError, match="of 512 tokens exceeds the available"):
+            scheduler.room(512)
         full = Asked([1] * 500, scheduler.room(500), ignore_eos=True)
         scheduler.submit([full.job])
-        assert full.all().generated == 13  # the last need not be computed
+        assert full.all().generated == 12
 
 
 def test_a_failing_batch_fails_its_jobs_alone() -> None:
@@ -248,17 +248,17 @@ def test_the_end_tells_everyone() -> None:
 
 
 def test_shares_of_a_batch() -> None:
-    assert _shares([1, 1, 1], 128) == [1, 1, 1]
-    assert _shares([700, 300], 512) == [256, 256]
-    assert _shares([700, 30], 512) == [482, 30]
-    assert _shares([1, 700, 1, 30], 128) == [1, 98, 1, 30]
+    assert shares([1, 1, 1], 128) == [1, 1, 1]
+    assert shares([700, 300], 512) == [256, 256]
+    assert shares([700, 30], 512) == [482, 30]
+    assert shares([1, 700, 1, 30], 128) == [1, 98, 1, 30]
     chance = random.Random(5)
     for _ in range(500):
         waiting = [chance.choice([1, 2, 40, 900]) for _ in range(chance.randrange(1, 9))]
         running, left = waiting.count(1), chance.randrange(9, 600)
-        shares = _shares(waiting, left)
-        assert all(0 <= share <= count for share, count in zip(shares, waiting, strict=True))
-        assert sum(shares) == running + min(left, sum(waiting) - running)
+        found = shares(waiting, left)
+        assert all(0 <= share <= count for share, count in zip(found, waiting, strict=True))
+        assert sum(found) == running + min(left, sum(waiting) - running)
 
 
 def test_the_beginning_is_told_before_the_prompt_is_computed() -> None:

@@ -32,17 +32,18 @@ class Asked:
     """A job with everything that it told."""
 
     def __init__(self, ids: Sequence[int], limit: int = 20, **options: Any) -> None:
+        from mtkit.base.record import fields
         from mtkit.serve.job import Job, Terms
         from mtkit.settings import SamplerSettings
         from mtkit.settings.declaration import settings_of
 
-        names = {"stops", "top", "speculative"}
+        names = set(fields(Terms)) - {"sampler", "limit"}
         sampler = {name: value for name, value in options.items() if name not in names}
         rest = {name: value for name, value in options.items() if name in names}
         self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.events: list[Any] = []
         settings = settings_of(SamplerSettings, sampler)
-        self.job = Job(ids, Terms(settings, **rest), limit, self.told.put)
+        self.job = Job(ids, Terms(settings, limit, **rest), limit, self.told.put)
 
     def next(self) -> Any:
         """Wait for the next event."""

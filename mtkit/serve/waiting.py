@@ -1,0 +1,123 @@
+"""Jobs that wait for a slot, in a queue of bounded length, and what is to be done with a slot."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+
+from mtkit.errors import UsageError, counted
+from mtkit.serve.job import Busy, Closed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from mtkit.serve.job import Job
+    from mtkit.serve.slot import Slot
+
+    T = TypeVar("T")
+
+
+class Waiting:
+    """What waits for the slots of a scheduler; ``change`` is held where nothing else is said.
+
+    Attributes:
+        change: Notified of whatever comes.
+        jobs: In their order.
+    """
+
+    def __init__(self, slots: Sequence[Slot], most: int) -> None:
+        self.change = threading.Condition()
+        self.jobs: deque[Job] = deque()
+        self._errands: deque[tuple[Slot, Callable[[Slot], Any], Future[Any]]] = deque()
+        self._slots, self._most = slots, most
+
+    def slot(self, number: int) -> Slot:
+        """Return a slot.
+
+        Raises:
+            UsageError: There is no such slot.
+        """
+        if not 0 <= number < len(self._slots):
+            what = f"there is no slot {number}, there are {len(self._slots)}"
+            raise UsageError(what, field="id_slot")
+        return self._slots[number]
+
+    def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
+        """Take jobs, all or none.
+
+        Args:
+            jobs: What is asked together.
+            mean_seconds: That a job takes.
+
+        Raises:
+            UsageError: They would not fit if nobody else asked, or want a slot that is not there.
+            Busy: There are no slots and no places in the queue for them.
+        """
+        most = len(self._slots) + self._most
+        if len(jobs) > most:
+            what = f"asks for {len(jobs)} answers, this server takes {most} together"
+            raise UsageError(what, field="n")
+        for job in jobs:
+            self.slot(job.terms.slot or 0)
+        count = len(self.jobs) + len(jobs)
+        if count > sum(slot.job is None for slot in self._slots) + self._most:
+            seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)
+            raise Busy(f"all {counted(len(self._slots), 'slot')} and the queue are full", seconds)
+        self.jobs.extend(jobs)
+        self.change.notify()
+
+    def next(self, free: Sequence[Slot]) -> Job | None:
+        """Take the first job whose slot is free; None where there is none."""
+        if not self.jobs or not free:
+            return None
+        numbers = {None, *(slot.number for slot in free)}
+        for job in tuple(self.jobs):
+            if job.cancelled or job.terms.slot in numbers:
+                self.jobs.remove(job)
+                if not job.cancelled:
+                    return job
+        return None
+
+    def add_errand(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
+        """Remember what is to be done once a slot is free.
+
+        Raises:
+            UsageError: There is no such slot.
+        """
+        future: Future[T] = Future()
+        self._errands.append((self.slot(number), work, future))
+        self.change.notify()
+        return future
+
+    @property
+    def has_errands(self) -> bool:
+        """Whether there is something to be done."""
+        return bool(self._errands)
+
+    def run_errands(self, *, ending: bool = False) -> None:
+        """Do what can be done, in the scheduler's thread, without ``change``.
+
+        Args:
+            ending: Nothing will be done any more.
+        """
+        for _ in range(len(self._errands)):
+            slot, work, future = self._errands.popleft()
+            if ending:
+                future.set_exception(Closed("the server is ending"))
+            elif slot.job is not None:
+                self._errands.append((slot, work, future))
+            else:
+                self._run(slot, work, future)
+
+    def _run(self, slot: Slot, work: Callable[[Slot], Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work(slot))
+        except Exception as error:  # noqa: BLE001  it is told who asked
+            future.set_exception(error)
+        if slot.past:
+            slot.used = max(one.used for one in self._slots)
