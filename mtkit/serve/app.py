@@ -7,10 +7,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import anthropic, openai, own
+from mtkit.serve import anthropic, openai, own, responses
 from mtkit.serve.bodies import anthropic as anthropic_bodies
 from mtkit.serve.bodies import llama as llama_bodies
 from mtkit.serve.bodies import openai as openai_bodies
+from mtkit.serve.bodies import responses as responses_bodies
 from mtkit.serve.guard import Guard
 from mtkit.serve.openapi import document
 from mtkit.serve.page import page
@@ -31,6 +32,7 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("GET", "/v1/models/{name:path}", openai.model, None),
     ("POST", "/v1/completions", openai.completions, openai_bodies.Completion),
     ("POST", "/v1/chat/completions", openai.chat, openai_bodies.Chat),
+    ("POST", "/v1/responses", responses.create, responses_bodies.Responses),
     ("POST", "/v1/messages", anthropic.messages, anthropic_bodies.Message),
     ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, anthropic_bodies.MessageCount),
     ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),

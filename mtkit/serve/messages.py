@@ -1,4 +1,4 @@
-"""Conversations of both APIs in the form that chat templates know."""
+"""Conversations in the form that chat templates know: that of chat completions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mtkit.serve.bodies.anthropic import Tool
-
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_NAMES = ("system", "user", "assistant", "tool", "function")
+_ROLES = {"developer": "system", **{name: name for name in _NAMES}}
+_MEDIA = {
+    "image": "image", "image_url": "image", "input_image": "image", "input_audio": "audio",
+    "audio_url": "audio", "video_url": "video", "file": "file", "input_file": "file",
+    "document": "document",
+}  # fmt: skip
+"""What parts of a content are called, in all APIs, and what they hold."""
 _OF_FUNCTION = (
     ("name", str, "a text"),
     ("description", str, "a text"),
@@ -31,9 +36,7 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     made = []
     for place, message in enumerate(messages):
         field = f"messages[{place}]"
-        role = {**_ROLES, "tool": "tool", "function": "function"}.get(str(message.get("role")))
-        if role is None:
-            raise UsageError("is not system, user, assistant or tool", field=f"{field}.role")
+        role = role_of(message.get("role"), f"{field}.role")
         one = {key: value for key, value in message.items() if value is not None}
         one["role"] = role
         one["content"] = text_of(message.get("content") or "", f"{field}.content")
@@ -44,6 +47,18 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             one["tool_calls"] = [_call(call, place_of) for call in calls]
         made.append(one)
     return made
+
+
+def role_of(given: Any, field: str) -> str:
+    """Return the role that templates know.
+
+    Raises:
+        UsageError: It is none.
+    """
+    role = _ROLES.get(given) if isinstance(given, str) else None
+    if role is None:
+        raise UsageError("is not system, user, assistant or tool", field=field)
+    return role
 
 
 def continuing(
@@ -110,8 +125,13 @@ def text_of(content: Any, field: str) -> str:
         return content
     texts = []
     for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind in _MEDIA:
+            what = f"{_MEDIA[kind]} input is not supported; this model takes text"
+            raise UsageError(what, field=field)
         if not isinstance(part, dict) or not isinstance(part.get("text"), str):
-            raise UsageError("is not text; this model takes nothing else", field=field)
+            what = f"is {kind}, which is not text" if kind else "is not text"
+            raise UsageError(f"{what}; this model takes nothing else", field=field)
         texts.append(part["text"])
     return "".join(texts)
 
@@ -121,57 +141,22 @@ def _call(call: Any, field: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise UsageError("is not a list of function calls", field=field)
-    arguments = function.get("arguments")
-    if isinstance(arguments, str):
-        try:
-            arguments = msgspec.json.decode(arguments or "{}")
-        except (msgspec.DecodeError, RecursionError):
-            raise UsageError("has arguments that are not valid JSON", field=field) from None
+    arguments = arguments_of(function.get("arguments"), field)
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def from_anthropic(messages: Sequence[dict[str, Any]], system: Any) -> list[dict[str, Any]]:
-    """Return Anthropic's messages in the other form.
+def arguments_of(arguments: Any, field: str) -> Any:
+    """Return the arguments of a call as an object, where they are its JSON text.
 
     Raises:
-        UsageError: As ``from_openai``.
+        UsageError: They are none.
     """
-    made: list[dict[str, Any]] = []
-    text = text_of(system, "system")
-    if text:
-        made.append({"role": "system", "content": text})
-    for place, message in enumerate(messages):
-        field = f"messages[{place}]"
-        role = message.get("role")
-        if role not in ("user", "assistant"):
-            raise UsageError("is not user or assistant", field=f"{field}.role")
-        made += _blocks(role, message.get("content", ""), f"{field}.content")
-    return made
-
-
-def _blocks(role: str, content: Any, field: str) -> list[dict[str, Any]]:
-    """Return the messages of one of Anthropic's, whose blocks may be calls and their results."""
-    if isinstance(content, str):
-        return [{"role": role, "content": content}]
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise UsageError("is not a text or a list of blocks", field=field)
-    plain, calls, results = [], [], []
-    for block in content:
-        kind = block.get("type")
-        if kind == "tool_use":
-            function = {"name": str(block.get("name")), "arguments": block.get("input", {})}
-            calls.append({"id": block.get("id"), "type": "function", "function": function})
-        elif kind == "tool_result":
-            text = text_of(block.get("content", ""), field)
-            name = block.get("tool_use_id")
-            results.append({"role": "tool", "content": text, "tool_call_id": name})
-        else:
-            plain.append(block)
-    made = results
-    if plain or calls or not results:
-        message = {"role": role, "content": text_of(plain, field)}
-        made = [*results, {**message, "tool_calls": calls} if calls else message]
-    return made
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        raise UsageError("has arguments that are not valid JSON", field=field) from None
 
 
 def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -197,18 +182,3 @@ def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 raise UsageError(f"is not {what}", field=f"{field}.function.{name}")
         made.append(tool if "type" in tool else {"type": "function", **tool})
     return made
-
-
-def tools_from_anthropic(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Return Anthropic's definitions of tools in OpenAI's form."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.input_schema,
-            },
-        }
-        for tool in tools
-    ]

@@ -323,6 +323,35 @@ def test_the_anthropic_client_gets_texts_and_calls(anthropic: Any) -> None:
     )
 
 
+def test_responses_have_calls(openai: Any) -> None:
+    schema = TOOLS[0]["function"]["parameters"]  # type: ignore[index]
+    tools = [{"type": "function", "name": "get_weather", "parameters": schema}]
+    asked = {"model": "x", "input": ASK, "tools": tools, "extra_body": {"grammar": SPOKEN}}
+    whole = openai.responses.create(**asked)
+    told = list(openai.responses.create(**asked, stream=True))
+    for response in (whole, told[-1].response):
+        text, call = response.output
+        assert text.content[0].text == "Let me see."
+        assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Oslo"})
+    deltas = [one for one in told if one.type == "response.function_call_arguments.delta"]
+    (done,) = (one for one in told if one.type == "response.function_call_arguments.done")
+    assert "".join(one.delta for one in deltas) == done.arguments == call.arguments
+    answered = [
+        *ASK,
+        *(item.model_dump(exclude_none=True) for item in whole.output),
+        {"type": "function_call_output", "call_id": whole.output[1].call_id, "output": "Rain."},
+    ]
+    again = openai.responses.create(model="x", input=answered, tools=tools, max_output_tokens=2)
+    assert again.usage.input_tokens > whole.usage.input_tokens
+    spoken = SPOKEN.replace("get_weather", "note").replace("city", "input")
+    noted = openai.responses.create(
+        model="x", input=ASK, tools=[{"type": "custom", "name": "note"}],
+        extra_body={"grammar": spoken},
+    )  # fmt: skip
+    assert noted.output[1].type == "custom_tool_call"
+    assert (noted.output[1].name, noted.output[1].input) == ("note", "Oslo")
+
+
 def test_what_cannot_be_forced_is_refused(openai: Any) -> None:
     library = reference("openai")
 

@@ -141,9 +141,63 @@ def test_openai_schemas(openai: Any) -> None:
     assert text.choices[0].text in (" yes", "no")
 
 
+def test_openai_responses(openai: Any) -> None:
+    reference_text = openai.chat.completions.create(
+        model="any", messages=[{"role": "system", "content": "Be brief."}, *ASK], max_tokens=20
+    )
+    asked = {"model": "any", "input": ASK, "instructions": "Be brief.", "max_output_tokens": 20}
+    whole = openai.responses.create(**asked)
+    assert whole.output_text == reference_text.choices[0].message.content
+    assert whole.status in ("completed", "incomplete")
+    assert whole.usage.input_tokens == reference_text.usage.prompt_tokens
+    assert whole.usage.input_tokens_details.cached_tokens == whole.usage.input_tokens - 1
+    told = list(openai.responses.create(**asked, stream=True))
+    assert [one.sequence_number for one in told] == list(range(len(told)))
+    assert [one.type for one in told[:4]] == [
+        "response.created", "response.in_progress", "response.output_item.added",
+        "response.content_part.added",
+    ]  # fmt: skip
+    assert "".join(one.delta for one in told if one.type.endswith(".delta")) == whole.output_text
+    assert told[-1].type == f"response.{whole.status}"
+    assert told[-1].response.output_text == whole.output_text
+    assert told[-1].response.usage.output_tokens == whole.usage.output_tokens
+    with openai.responses.stream(**asked) as stream:
+        assert stream.until_done().get_final_response().output_text == whole.output_text
+    answered = [*ASK, *(item.model_dump() for item in whole.output), *ASK]
+    again = openai.responses.create(**{**asked, "input": answered})
+    assert again.usage.input_tokens > whole.usage.input_tokens
+    cut = openai.responses.create(**{**asked, "max_output_tokens": 2})
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    assert cut.output[0].status == "incomplete"
+
+
+def answers() -> Any:
+    """Return a pydantic model of an answer."""
+    pydantic = reference("pydantic")
+    literal = reference("typing").Literal["a", "b"]
+    return pydantic.create_model("Answer", file=(literal, ...), deep=(bool, ...))
+
+
+def test_clients_parse_answers(openai: Any, anthropic: Any) -> None:
+    kind = answers()
+    chat = openai.chat.completions.parse(
+        model="any", messages=ASK, max_tokens=60, response_format=kind
+    )
+    responses = openai.responses.parse(
+        model="any", input=ASK, max_output_tokens=60, text_format=kind
+    )
+    message = anthropic.messages.parse(model="any", messages=ASK, max_tokens=60, output_format=kind)
+    found = (chat.choices[0].message.parsed, responses.output_parsed, message.parsed_output)
+    assert all(isinstance(one, kind) for one in found)
+    with anthropic.messages.stream(
+        model="any", messages=ASK, max_tokens=60, output_format=kind
+    ) as stream:
+        assert stream.get_final_message().parsed_output == found[2]
+
+
 def test_openai_errors(openai: Any, url: str) -> None:
     library = reference("openai")
-    with pytest.raises(library.BadRequestError, match="a slot holds 256 tokens"):
+    with pytest.raises(library.BadRequestError, match="exceeds the available"):
         openai.completions.create(model="any", prompt="word " * 400)
     with pytest.raises(library.BadRequestError, match="temperature") as caught:
         openai.completions.create(model="any", prompt="x", temperature=-1)
@@ -198,7 +252,7 @@ def test_anthropic_errors(anthropic: Any) -> None:
     assert caught.value.body["type"] == "error"
     assert caught.value.body["error"]["type"] == "invalid_request_error"
     picture = {"type": "image", "source": {"type": "url", "url": "https://x.invalid/"}}
-    with pytest.raises(library.BadRequestError, match="is not text"):
+    with pytest.raises(library.BadRequestError, match="image input is not supported"):
         anthropic.messages.create(
             model="any", max_tokens=5, messages=[{"role": "user", "content": [picture]}]
         )

@@ -6,20 +6,21 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from mtkit.serve.bodies.fields import MANY, TEXT, Count, Stops, entry
+from mtkit.serve.bodies.fields import TEXT, Count, Stops, entry
 from mtkit.serve.bodies.sampler import WithSampler
 
-_TURN = {"enum": ["user", "assistant"]}
+_TURN = {"enum": ["user", "assistant", "system"]}
 _ANTHROPIC = Meta(extra_json_schema=entry("role", "content", role=_TURN, content=TEXT))
-Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], MANY]
+Turns = Annotated[list[Annotated[dict[str, Any], _ANTHROPIC]], Meta(max_length=10_000)]
 
 
 class Tool(Struct, frozen=True):
-    """A tool of Anthropic's API."""
+    """A tool of Anthropic's API; of those that Anthropic's servers know there is less."""
 
-    name: str
-    input_schema: dict[str, Any]
+    name: str = ""
+    input_schema: dict[str, Any] | None = None
     description: str = ""
+    type: str | None = None
 
 
 class Choice(Struct, frozen=True):
@@ -31,9 +32,24 @@ class Choice(Struct, frozen=True):
 
 
 class Thinking(Struct, frozen=True):
-    """Anthropic's ``thinking``, which models here are not told of."""
+    """Anthropic's ``thinking``."""
 
-    type: Literal["disabled"] = "disabled"
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: Count | None = None
+
+
+class Output(Struct, frozen=True):
+    """The form of an answer's text: a JSON schema."""
+
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class OutputConfig(Struct, frozen=True):
+    """Anthropic's ``output_config``."""
+
+    effort: str | None = None
+    format: Output | None = None
 
 
 class MessageCount(Struct, kw_only=True):
@@ -44,7 +60,9 @@ class MessageCount(Struct, kw_only=True):
     system: str | list[dict[str, Any]] = ""
     tools: Annotated[list[Tool], Meta(max_length=1000)] = []
     tool_choice: Choice = Choice()
-    thinking: Thinking = Thinking()
+    thinking: Thinking | None = None
+    output_config: OutputConfig = OutputConfig()
+    output_format: Output | None = None
 
 
 class Message(MessageCount, WithSampler, kw_only=True):

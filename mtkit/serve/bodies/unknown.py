@@ -25,6 +25,7 @@ _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     # OpenAI's
     "audio": (), "modalities": (["text"],), "best_of": (1,), "echo": (False,),
     "functions": ([],), "function_call": ("none", "auto"), "web_search_options": (),
+    "previous_response_id": (), "conversation": (), "prompt": (), "background": (False,),
     # Anthropic's
     "mcp_servers": ([],), "container": (),
     # llama-server's
@@ -70,10 +71,21 @@ class Unknown:
                     raise Problem(400, f"{name}: {what}", field=name)
             elif self._strict and name not in _NO_EFFECT:
                 raise Problem(400, f"{name[:100]}: is not known here", field=name[:100])
-            self._pass(name[:100])
+            name = name[:100]
+            self._pass(name, f"requests have the field {name}, which changes nothing here")
 
-    def _pass(self, name: str) -> None:
+    def leave_out(self, kind: str) -> None:
+        """See to a tool of a type that only other servers have.
+
+        Raises:
+            Problem: It is refused.
+        """
+        if self._strict:
+            raise Problem(400, f"tools: the type {kind[:100]} is not known here", field="tools")
+        self._pass(f"tools: {kind[:100]}", f"tools of the type {kind[:100]} are left out")
+
+    def _pass(self, name: str, said: str) -> None:
         if name not in self._told and len(self._told) < _MOST_NAMES:
             self._told.add(name)
-            self._say(f"requests have the field {name}, which changes nothing here")
+            self._say(said)
         self._count(name if name in self._told else "others")

@@ -1,0 +1,168 @@
+"""OpenAI's ``/v1/responses``.
+
+Nothing is stored: a request brings its whole conversation.
+
+Source: OpenAI's reference of the Responses API, and what the ``openai`` package reads.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import aclosing
+from itertools import count
+
+from mtkit.base.record import replace
+from mtkit.serve.answers import Answers
+from mtkit.serve.bodies.fields import MOST_BODY
+from mtkit.serve.bodies.openai import schema_of
+from mtkit.serve.bodies.responses import Responses
+from mtkit.serve.bodies.sampler import read_with_sampler
+from mtkit.serve.job import Terms
+from mtkit.serve.messages import continuing
+from mtkit.serve.replies import body_of, event, problem
+from mtkit.serve.responses_input import messages_of
+from mtkit.serve.responses_output import Output
+from mtkit.serve.responses_tools import choice_of, functions_of
+from mtkit.serve.sending import reply
+from mtkit.serve.tools import Tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from typing import Any
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from mtkit.serve.calls import Reading
+    from mtkit.serve.served import Served
+    from mtkit.settings import SamplerSettings
+
+_SEALED = "reasoning.encrypted_content"
+
+
+async def create(request: Request, served: Served) -> Response:
+    """Answer a conversation."""
+    body = await body_of(request, MOST_BODY)
+    asked, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
+    schema = schema_of(asked.text.format.as_chat)
+    if schema is not None:
+        sampler = replace(sampler, grammar=None, json_schema=schema)
+    functions, origins = functions_of(asked.tools, served.unknown)
+    functions, choice = choice_of(asked.tool_choice, functions, origins)
+    tools = Tools(served.form, functions, choice, several=asked.parallel_tool_calls)
+    sampler = await served.held(await tools.forcing(sampler))
+    given = messages_of(asked.input, asked.instructions, origins)
+    ids = await served.chat_ids(given, tools.given, **continuing(given))
+    shown = served.markers if tools.shows else frozenset()
+    terms = Terms(sampler, asked.max_output_tokens, (), None, shown, asked.speculative)
+    answers = Answers(served, [ids], terms)
+    output = Output(origins, keeps_thoughts=_SEALED in asked.include)
+    told = _Told(answers, tools.reading(), output, _head(asked, sampler, served))
+    return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
+
+
+def _head(asked: Responses, sampler: SamplerSettings, served: Served) -> dict[str, Any]:
+    """Return what is known of a response before its answer is."""
+    return {
+        "id": f"resp_{secrets.token_hex(16)}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.instructions or None,
+        "max_output_tokens": asked.max_output_tokens,
+        "metadata": asked.metadata,
+        "model": served.name,
+        "output": [],
+        "parallel_tool_calls": asked.parallel_tool_calls,
+        "previous_response_id": None,
+        "reasoning": {"effort": asked.reasoning.effort, "summary": None},
+        "store": False,
+        "temperature": sampler.temperature,
+        "text": {"format": {"type": asked.text.format.type}},
+        "tool_choice": asked.tool_choice,
+        "tools": asked.tools,
+        "top_p": sampler.top_p,
+        "truncation": "disabled",
+        "usage": None,
+    }
+
+
+class _Told:
+    """One response, whole or as events."""
+
+    def __init__(
+        self, answers: Answers, reading: Reading, output: Output, head: dict[str, Any]
+    ) -> None:
+        self._answers, self._reading, self._output, self._head = answers, reading, output, head
+
+    async def whole(self) -> dict[str, Any]:
+        """Wait for the answer, and return it."""
+        async with aclosing(self._events()) as events:
+            async for _ in events:
+                pass
+        return self._finished()
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Yield the events, each with its number."""
+        numbers = count()
+
+        def numbered(told: dict[str, Any]) -> bytes:
+            kind = told["type"]
+            return event({"type": kind, "sequence_number": next(numbers), **told}, kind)
+
+        yield numbered({"type": "response.created", "response": self._head})
+        yield numbered({"type": "response.in_progress", "response": self._head})
+        try:
+            async with aclosing(self._events()) as events:
+                async for told in events:
+                    yield numbered(told)
+        except Exception as error:  # noqa: BLE001  the status is sent: it is told as an event
+            found = problem(error)
+            failure = {"code": found.code or "server_error", "message": found.what}
+            failed = {**self._head, "status": "failed", "error": failure}
+            yield numbered({"type": "response.failed", "response": failed})
+            return
+        made = self._finished()
+        yield numbered({"type": f"response.{made['status']}", "response": made})
+
+    async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the events of the output."""
+        async with aclosing(self._answers.events()) as events:
+            async for _, told in events:
+                for part in self._reading.read(told):
+                    if part:
+                        for one in self._output.add(part):
+                            yield one
+        if not self._output.items:
+            for one in self._output.add(""):
+                yield one
+        for one in self._output.close(self._status):
+            yield one
+
+    @property
+    def _status(self) -> str:
+        return "incomplete" if self._answers.done[0].end == "length" else "completed"
+
+    def _finished(self) -> dict[str, Any]:
+        answers, status = self._answers, self._status
+        prompt, generated = answers.prompt_tokens, answers.generated
+        return {
+            **self._head,
+            "status": status,
+            "incomplete_details": {"reason": "max_output_tokens"}
+            if status == "incomplete"
+            else None,
+            "output": self._output.items,
+            "usage": {
+                "input_tokens": prompt,
+                "input_tokens_details": {"cached_tokens": answers.cached},
+                "output_tokens": generated,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": prompt + generated,
+            },
+        }

@@ -1,0 +1,102 @@
+"""What coding agents send is answered, and the model is told all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import agent_requests
+import pytest
+from llm_models import chatting
+from serving_http import application, client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERMES = """
+{%- if tools %}Call one as <tool_call>{"name": …, "arguments": …}</tool_call>:
+{%- for t in tools %}{{ t.function | tojson }}{% endfor %}{% endif %}
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}
+<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+CALLS = {
+    "claude_code": ("Read", {"file_path": agent_requests.FILE}),
+    "codex": ("exec_command", {"cmd": f"cat {agent_requests.FILE}"}),
+    "opencode": ("read", {"filePath": agent_requests.FILE}),
+    "cline": ("read_files", {"files": [{"path": agent_requests.FILE}]}),
+}
+"""The call by which each of them reads a file."""
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Any]:
+    with application(chatting(), template=HERMES, n_ctx=8192, slots=1) as found:
+        yield found
+
+
+def events(app: Any, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the data of a stream's events."""
+
+    async def ask() -> str:
+        async with client(app) as one:
+            answer = await one.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            text: str = answer.text
+            return text
+
+    lines = asyncio.run(ask()).splitlines()
+    found = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [json.loads(one) for one in found if one != "[DONE]"]
+
+
+def call_in(told: list[dict[str, Any]]) -> tuple[str, Any]:
+    """Return the call of a tool that a stream tells of, in the API's own way."""
+    name, arguments, last = "", "", told[-1]
+    if last.get("type") == "message_stop":
+        assert told[-2]["delta"]["stop_reason"] == "tool_use"
+        starts = [one for one in told if one["type"] == "content_block_start"]
+        name = next(b["name"] for one in starts if (b := one["content_block"]).get("name"))
+        deltas = [one["delta"] for one in told if one["type"] == "content_block_delta"]
+        arguments = "".join(one.get("partial_json", "") for one in deltas)
+    elif "type" in last:
+        assert last["type"] == "response.completed"
+        (item,) = (one for one in last["response"]["output"] if one["type"] == "function_call")
+        name, arguments = item["name"], item["arguments"]
+    else:
+        assert last["usage"]
+        for one in told:
+            for choice in one["choices"]:
+                for call in choice["delta"].get("tool_calls", ()):
+                    name += call["function"].get("name", "")
+                    arguments += call["function"].get("arguments", "")
+    return name, json.loads(arguments)
+
+
+@pytest.mark.parametrize("agent", agent_requests.AGENTS, ids=lambda one: str(one.__name__))
+def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, served = made
+    chat_ids, told = served.chat_ids, []
+
+    async def watched(messages: Any, tools: Any, **given: Any) -> Any:
+        told.append(await served.chat_text(messages, tools, **given))
+        return await chat_ids(messages, tools, **given)
+
+    monkeypatch.setattr(served, "chat_ids", watched)
+    name, arguments = CALLS[agent.__name__]
+    written = json.dumps({"name": name, "arguments": arguments})
+    grammar = f"root ::= {json.dumps('<tool_call>' + written + '</tool_call>')}"
+    path, body = agent()
+    assert call_in(events(app, path, {**body, "grammar": grammar})) == (name, arguments)
+    path, body = agent(reads=True)
+    assert events(app, path, {**body, "grammar": 'root ::= "It is a bird."'})
+    first, second = told
+    for text in ("You are an agent.", f"What is in {agent_requests.FILE}?", f'"{name}"'):
+        assert text in first
+    assert "cch=" not in first
+    begun = first.removesuffix("<|im_start|>assistant\n")
+    assert second.startswith(begun)  # what was computed is remembered
+    assert agent_requests.WORD in second.removeprefix(begun)
+    assert json.dumps(arguments) in second.removeprefix(begun)

@@ -1,0 +1,249 @@
+"""OpenAI's /v1/responses: its input, its tools, its output, and the events that tell of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from serving_http import application, message, post
+from support import reference
+
+from mtkit.chat.answer_parts import CallStart, CallText, Thought
+from mtkit.sources.locate import MODEL, shipped
+
+reference("msgspec")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mtkit.chat.answer_parts import Part
+
+PATH = "/v1/responses"
+TOOL = {"type": "function", "name": "add", "parameters": {"type": "object"}}
+TOOLS = [
+    TOOL,
+    {"type": "custom", "name": "patch", "description": "Changes.",
+     "format": {"type": "grammar", "syntax": "lark", "definition": "start: A"}},
+    {"type": "namespace", "name": "more", "description": "",
+     "tools": [TOOL, {"type": "function", "name": "other"}, {"type": "custom", "name": "free"}]},
+    {"type": "web_search"}, {"type": "mcp", "server_label": "x"},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def app(said: list[str]) -> Iterator[Any]:
+    with application(Path(shipped(MODEL)), slots=2, on_note=said.append) as (app, _):
+        yield app
+
+
+def functions(said: list[str] | None = None) -> Any:
+    from mtkit.serve.bodies.unknown import Unknown
+    from mtkit.serve.responses_tools import functions_of
+
+    say = (said if said is not None else []).append
+    return functions_of(TOOLS, Unknown(strict=False, count=lambda _: None, say=say))
+
+
+def test_tools_become_functions() -> None:
+    said: list[str] = []
+    made, origins = functions(said)
+    given = [one["function"] for one in made]
+    assert [one["name"] for one in given] == ["add", "patch", "more.add", "other", "free"]
+    assert [tuple(origins[one["name"]].__dict__.values()) for one in given] == [
+        ("add", "", False), ("patch", "", True), ("add", "more", False),
+        ("other", "more", False), ("free", "more", True),
+    ]  # fmt: skip
+    assert given[1]["parameters"]["required"] == ["input"]
+    assert given[1]["description"].endswith("lark grammar:\nstart: A")
+    assert [note.split()[4] for note in said] == ["web_search", "mcp"]
+
+
+def test_which_tool_is_to_be_called() -> None:
+    from mtkit.errors import UsageError
+    from mtkit.serve.responses_tools import choice_of
+
+    made, origins = functions()
+    for word in ("auto", "none", "required"):
+        assert choice_of(word, made, origins) == (made, word)
+    found = choice_of({"type": "custom", "name": "free"}, made, origins)
+    assert found == (made, {"type": "function", "function": {"name": "free"}})
+    allowed = {"type": "allowed_tools", "mode": "required",
+               "tools": [{"type": "function", "name": "other"},
+                         {"type": "web_search"}]}  # fmt: skip
+    kept, mode = choice_of(allowed, made, origins)
+    assert ([one["function"]["name"] for one in kept], mode) == (["other"], "required")
+    with pytest.raises(UsageError, match="is web_search"):
+        choice_of({"type": "web_search"}, made, origins)
+
+
+def test_items_of_an_input() -> None:
+    from mtkit.serve.responses_input import messages_of
+    from mtkit.serve.responses_output import sealed
+
+    _, origins = functions()
+    assert messages_of("Hi", "", {}) == [{"role": "user", "content": "Hi"}]
+    call = {"type": "function_call", "name": "add", "arguments": '{"x": 3}', "call_id": "1"}
+    found = messages_of(
+        [
+            {"role": "developer", "content": "Be."},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+            {"type": "reasoning", "summary": [], "content": None,
+             "encrypted_content": sealed("Ł.")},
+            {"type": "message", "role": "assistant", "id": "x", "status": "completed",
+             "content": [{"type": "output_text", "text": "I add.", "annotations": []}]},
+            call,
+            {**call, "namespace": "more", "call_id": "2"},
+            {"type": "function_call_output", "call_id": "1", "output": "4"},
+            {"type": "custom_tool_call_output", "call_id": "2",
+             "output": [{"type": "input_text", "text": "5"}]},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "brief"}],
+             "encrypted_content": "of/another+server="},
+            {"type": "custom_tool_call", "name": "free", "namespace": "more", "input": "x",
+             "call_id": "3"},
+            {"type": "reasoning", "summary": [],
+             "content": [{"type": "reasoning_text", "text": "clear"}]},
+            {"role": "assistant", "content": "Done."},
+        ],
+        "You add.",
+        origins,
+    )  # fmt: skip
+
+    def called(number: str, name: str, **arguments: Any) -> dict[str, Any]:
+        function = {"name": name, "arguments": arguments}
+        return {"id": number, "type": "function", "function": function}
+
+    assert found == [
+        {"role": "system", "content": "You add."},
+        {"role": "system", "content": "Be."},
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "I add.", "reasoning_content": "Ł.",
+         "tool_calls": [called("1", "add", x=3), called("2", "more.add", x=3)]},
+        {"role": "tool", "tool_call_id": "1", "content": "4"},
+        {"role": "tool", "tool_call_id": "2", "content": "5"},
+        {"role": "assistant", "content": "", "reasoning_content": "brief",
+         "tool_calls": [called("3", "free", input="x")]},
+        {"role": "assistant", "content": "Done.", "reasoning_content": "clear"},
+    ]  # fmt: skip
+
+
+REFUSED = [
+    ({"input": []}, "input"),
+    ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type: is item_reference"),
+    ({"input": [{"role": "narrator", "content": ""}]}, "input[0].role"),
+    ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+     "input[0].content: image input is not supported"),
+    ({"input": [{"type": "function_call", "name": "f", "arguments": "{"}]}, "input[0].arguments"),
+    ({"input": "a", "previous_response_id": "resp_1"}, "previous_response_id: "),
+    ({"input": "a", "conversation": "conv_1"}, "conversation: "),
+    ({"input": "a", "prompt": {"id": "pmpt_1"}}, "prompt: "),
+    ({"input": "a", "background": True}, "background: "),
+    ({"input": "a", "top_logprobs": 3}, "top_logprobs: "),
+    ({"input": "a", "max_output_tokens": 0}, "max_output_tokens: "),
+    ({"input": "a", "text": {"format": {"type": "json_schema"}}}, "json_schema: has no schema"),
+    ({"input": "a", "tools": [{"type": "function"}]}, "tools[0].name: is missing"),
+    ({"input": "a", "tools": [{"type": "namespace"}]}, "tools[0].tools: is not a list"),
+    ({"input": "a", "tool_choice": {"type": "function", "name": "f"}}, "names none"),
+    ({"input": "word " * 3000}, "exceeds the available context size"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "named"), REFUSED)
+def test_what_cannot_be_had_is_refused_by_name(app: Any, body: Any, named: str) -> None:
+    answer = post(app, PATH, body)
+    assert answer.status_code == 400, answer.text
+    assert named in message(answer)
+
+
+def test_fields_that_clients_send(app: Any) -> None:
+    for name, value in {
+        "store": True, "truncation": "auto", "service_tier": "auto", "background": False,
+        "include": ["reasoning.encrypted_content"], "metadata": {"a": "b"}, "top_logprobs": 0,
+        "reasoning": {"effort": "low", "summary": "auto"}, "user": "x", "prompt_cache_key": "x",
+        "text": {"verbosity": "low"}, "client_metadata": {"a": "b"}, "max_tool_calls": 3,
+        "stream_options": {"include_obfuscation": False}, "tools": TOOLS,
+    }.items():  # fmt: skip
+        answer = post(app, PATH, {"input": "Hi", "max_output_tokens": 1, name: value})
+        assert answer.status_code == 200, (name, answer.text)
+
+
+PARTS: list[Part] = [
+    Thought("It "), Thought("rains."), "Let me ", "see.", CallStart("1", "more.add"),
+    CallText('{"x"'), CallText(": 3}"), CallStart("2", "free"), CallText('{"input":'),
+    CallText(' "a\\nb"}'), CallStart("3", "unknown"), CallText("{}"), "Done.",
+]  # fmt: skip
+ITEMS = [
+    {"type": "reasoning", "status": "completed", "summary": [],
+     "content": [{"type": "reasoning_text", "text": "It rains."}]},
+    {"type": "message", "role": "assistant", "status": "completed",
+     "content": [{"type": "output_text", "text": "Let me see.", "annotations": [],
+                  "logprobs": []}]},
+    {"type": "function_call", "call_id": "1", "name": "add", "namespace": "more",
+     "arguments": '{"x": 3}', "status": "completed"},
+    {"type": "custom_tool_call", "call_id": "2", "name": "free", "namespace": "more",
+     "input": "a\nb"},
+    {"type": "function_call", "call_id": "3", "name": "unknown", "arguments": "{}",
+     "status": "completed"},
+    {"type": "message", "role": "assistant", "status": "completed",
+     "content": [{"type": "output_text", "text": "Done.", "annotations": [], "logprobs": []}]},
+]  # fmt: skip
+
+
+DONE = {
+    f"response.{name}.done"
+    for name in ("output_text", "reasoning_text", "function_call_arguments",
+                 "custom_tool_call_input")
+}  # fmt: skip
+
+
+def test_items_of_an_output_and_their_events() -> None:
+    from mtkit.serve.responses_output import Output, unsealed
+
+    pydantic, library = reference("pydantic"), reference("openai.types.responses")
+    events = pydantic.TypeAdapter(library.ResponseStreamEvent)
+    output = Output(functions()[1], keeps_thoughts=True)
+    made = [json.loads(json.dumps(one)) for part in PARTS for one in output.add(part)]
+    made += list(output.close())
+    bare = [{k: v for k, v in one.items() if k not in ("id", "encrypted_content")}
+            for one in output.items]  # fmt: skip
+    assert bare == ITEMS
+    assert unsealed(output.items[0]["encrypted_content"]) == "It rains."
+    prefixes = [one["id"].partition("_")[0] for one in output.items]
+    assert prefixes == ["rs", "msg", "fc", "ctc", "fc", "msg"]
+    for number, one in enumerate(made):
+        read = events.validate_python({**one, "sequence_number": number})
+        assert read.type == one["type"]
+    for place, item in enumerate(output.items):
+        mine = [one for one in made if one["output_index"] == place]
+        assert mine[0]["type"] == "response.output_item.added"
+        assert mine[-1] == {"type": "response.output_item.done", "output_index": place,
+                            "item": item}  # fmt: skip
+        assert all(one.get("item_id", item["id"]) == item["id"] for one in mine)
+        deltas = "".join(one["delta"] for one in mine if one["type"].endswith(".delta"))
+        (done,) = (one for one in mine if one["type"] in DONE)
+        assert deltas in done.values()
+
+
+def test_an_output_that_was_cut() -> None:
+    from mtkit.serve.responses_output import Output
+
+    output = Output({}, keeps_thoughts=False)
+    for part in ("Well", CallStart("1", "f"), CallText('{"x')):
+        list(output.add(part))
+    list(output.close("incomplete"))
+    assert [one["status"] for one in output.items] == ["completed", "incomplete"]
+    assert output.items[1]["arguments"] == '{"x'
+
+
+def test_what_another_server_sealed_is_nothing() -> None:
+    from mtkit.serve.responses_output import sealed, unsealed
+
+    assert unsealed(sealed("Łódź 😀\n")) == "Łódź 😀\n"
+    for odd in ("gAAAAABo=", "ÿ", "//79/w==", ""):
+        assert unsealed(odd) == ""

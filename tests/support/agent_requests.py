@@ -1,0 +1,203 @@
+"""Requests of the shapes that coding agents send, with texts of our own.
+
+Recorded from Claude Code 2.1.197, Codex 0.171.0, opencode 1.18.33 and Cline 3.0.65 on loopback;
+kept are the fields, the kinds of blocks and items, and what their schemas are made of.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+FILE = "/work/notes.txt"
+WORD = "pelican"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+LARGEST = 9007199254740991
+"""Of JavaScript's whole numbers: zod writes it as a bound."""
+_TEXT = {"type": "string", "description": "A text."}
+_BRIEF = {"type": "string", "minLength": 1}
+
+
+def _schema(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+_CLOSED: dict[str, Any] = {"additionalProperties": False}
+_LINE = {
+    "anyOf": [{"type": "integer", "exclusiveMinimum": 0, "maximum": LARGEST}, {"type": "null"}]
+}
+
+
+def claude_code(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of Claude Code.
+
+    Args:
+        reads: It is the one behind the call of a tool.
+    """
+    kept = {"cache_control": {"type": "ephemeral"}}
+    mark = {} if reads else kept
+    schemas = {
+        "Read": _schema(
+            {"file_path": _TEXT, "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+             "limit": {"type": "integer", "exclusiveMinimum": 0, "maximum": LARGEST}},
+            "file_path", **_CLOSED),
+        "Edit": _schema(
+            {"file_path": _TEXT, "replace_all": {"type": "boolean", "default": False}},
+            "file_path", **_CLOSED),
+        "TaskUpdate": _schema(
+            {"status": {"anyOf": [{"type": "string", "enum": ["pending", "completed"]},
+                                  {"type": "string", "const": "deleted"}]},
+             "metadata": {"type": "object", "propertyNames": {"type": "string"},
+                          "additionalProperties": {}}}, **_CLOSED),
+        "WebFetch": _schema(
+            {"url": {"type": "string", "format": "uri"}, "args": {"description": "Anything."}},
+            "url", **_CLOSED),
+        "Workflow": _schema(
+            {"script": {"type": "string", "maxLength": 524288},
+             "run": {"type": "string", "pattern": "^wf_[a-z0-9-]{6,}$"}}, **_CLOSED),
+    }  # fmt: skip
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [
+            {"type": "text", "text": "<system-reminder>\nA note.\n</system-reminder>\n"},
+            {"type": "text", "text": f"What is in {FILE}?", **mark}]},
+        {"role": "system", "content": "Agents that there are: one."},
+    ]  # fmt: skip
+    if reads:
+        messages += [
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "I read it.", "signature": "mtkit"},
+                {"type": "tool_use", "id": "toolu_1", "name": "Read",
+                 "input": {"file_path": FILE}}]},
+            {"role": "user", "content": [
+                {"tool_use_id": "toolu_1", "type": "tool_result",
+                 "content": f"1\t{WORD}\n", **kept}]},
+        ]  # fmt: skip
+    return "/v1/messages?beta=true", {
+        "model": "claude-opus-4-8",
+        "messages": messages,
+        "system": [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.e12; "
+             "cc_entrypoint=sdk-cli; cch=0a1b2;"},
+            {"type": "text", "text": "You are an agent.", **kept},
+            {"type": "text", "text": "\nYou help with files.", **kept},
+        ],
+        "tools": [
+            {"name": name, "description": "A tool.", "input_schema": {"$schema": DRAFT, **schema}}
+            for name, schema in schemas.items()
+        ],
+        "metadata": {"user_id": json.dumps({"device_id": "0", "session_id": "1"})},
+        "max_tokens": 64000,
+        "thinking": {"type": "adaptive"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "output_config": {"effort": "high"},
+        "stream": True,
+    }  # fmt: skip
+
+
+def codex(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of Codex; as ``claude_code``."""
+
+    def message(role: str, *texts: str) -> dict[str, Any]:
+        content = [{"type": "input_text", "text": text} for text in texts]
+        return {"type": "message", "id": "msg_0", "role": role, "content": content}
+
+    def tool(name: str, properties: dict[str, Any], *required: str) -> dict[str, Any]:
+        given = _schema(properties, *required, **_CLOSED)
+        return {"type": "function", "name": name, "description": "A tool.", "strict": False,
+                "parameters": given}  # fmt: skip
+
+    items = [
+        message("developer", "You are an agent."),
+        message("developer", "Skills: none.", "You may read all files."),
+        message("user", "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"),
+        message("user", f"What is in {FILE}?"),
+    ]
+    if reads:
+        items += [
+            {"type": "reasoning", "id": "rs_0", "summary": [],
+             "encrypted_content": "SSByZWFkIGl0Lg=="},
+            {"type": "function_call", "status": "completed", "id": "fc_0", "name": "exec_command",
+             "arguments": json.dumps({"cmd": f"cat {FILE}"}), "call_id": "call_0"},
+            {"type": "function_call_output", "id": "fco_0", "call_id": "call_0",
+             "output": f"Process exited with code 0\nOutput:\n{WORD}\n"},
+        ]  # fmt: skip
+    return "/v1/responses", {
+        "model": "m",
+        "stream": True,
+        "input": items,
+        "tools": [
+            tool("exec_command", {"cmd": _TEXT, "tty": {"type": "boolean"},
+                 "rule": {"type": "array", "items": {"type": "string"}},
+                 "sandbox": {"type": "string", "enum": ["use_default", "require_escalated"]},
+                 "yield_time_ms": {"type": "number"}}, "cmd"),
+            {"type": "namespace", "name": "agents", "description": "Other agents.",
+             "tools": [tool("close_agent", {"target": _TEXT}, "target")]},
+            {"type": "custom", "name": "apply_patch", "description": "Changes files.",
+             "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}},
+            {"type": "web_search", "external_web_access": True},
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "reasoning": {"summary": "auto"},
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": "0",
+        "client_metadata": {"session_id": "0"},
+    }  # fmt: skip
+
+
+def _chat(
+    texts: list[str], schemas: dict[str, Any], call: tuple[str, dict[str, Any]], reads: bool
+) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": texts[0]}, {"role": "user", "content": texts[1]}
+    ]  # fmt: skip
+    if reads:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        messages += [
+            {"role": "assistant", "content": None,
+             "tool_calls": [{"id": "call_0", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "call_0", "content": f"1: {WORD}"},
+        ]  # fmt: skip
+    return {
+        "model": "m",
+        "messages": messages,
+        "tools": [
+            {"type": "function",
+             "function": {"name": name, "description": "A tool.", "parameters": schema}}
+            for name, schema in schemas.items()
+        ],
+        "tool_choice": "auto",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }  # fmt: skip
+
+
+def opencode(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of opencode; as ``claude_code``."""
+    schemas = {
+        "read": _schema({"filePath": _TEXT, "limit": {"type": "number"}}, "filePath"),
+        "webfetch": _schema(
+            {"url": _TEXT, "format": {"type": "string", "enum": ["a", "b"], "default": "a"}},
+            "url"),
+    }  # fmt: skip
+    schemas = {name: {"$schema": DRAFT, **schema} for name, schema in schemas.items()}
+    texts = ["You are an agent.", f'"What is in {FILE}?"']
+    body = _chat(texts, schemas, ("read", {"filePath": FILE}), reads)
+    return "/v1/chat/completions", {**body, "max_tokens": 2048}
+
+
+def cline(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request of Cline; as ``claude_code``."""
+    file = _schema({"path": _TEXT, "start_line": _LINE}, "path", **_CLOSED)
+    options = {"type": "array", "items": _BRIEF, "minItems": 2, "maxItems": 5}
+    schemas = {
+        "read_files": _schema({"files": {"type": "array", "items": file}}, "files", **_CLOSED),
+        "ask_question": _schema({"question": _BRIEF, "options": options}, "question", **_CLOSED),
+    }
+    texts = ["You are an agent.", f"What is in {FILE}?"]
+    body = _chat(texts, schemas, ("read_files", {"files": [{"path": FILE}]}), reads)
+    return "/v1/chat/completions", body
+
+
+AGENTS = (claude_code, codex, opencode, cline)
