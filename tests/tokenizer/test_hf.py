@@ -17,6 +17,8 @@ from support import FIXTURES, reference, shared_tokenizer
 import mtkit
 import mtkit.hf
 from mtkit.errors import UnsupportedError, UsageError
+from mtkit.hf.accelerated import Accelerated
+from mtkit.hf.backend import Backend
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,10 +182,10 @@ def test_it_is_saved_copied_and_sent(tmp_path) -> None:
     again = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert again(TEXTS) == plain(TEXTS)
     for other in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
-        assert isinstance(other._tokenizer, mtkit.hf.Backend)
+        assert isinstance(other, Accelerated)
         assert other(TEXTS) == plain(TEXTS)
     loaded = mtkit.hf.from_pretrained(tmp_path)
-    assert isinstance(loaded._tokenizer, mtkit.hf.Backend)
+    assert isinstance(loaded, Accelerated)
     assert loaded(TEXTS) == plain(TEXTS)
 
 
@@ -213,18 +215,141 @@ def test_files_of_other_formats(path) -> None:
 
 def test_mtkit_answers() -> None:
     """The library is not asked for ids."""
-    _, fast = both("bbpe-8k")
-    wanted = fast(TEXTS)["input_ids"]
+    plain, fast = both("bbpe-8k")
+    asked = []
 
-    class Silent:
-        encode_special_tokens = False
-        truncation = padding = None
+    class Noted:
+        def __init__(self, inner):
+            self._inner = inner
 
         def __getattr__(self, name):
-            raise AssertionError(name)
+            asked.append(name)
+            return getattr(self._inner, name)
 
-    vars(fast._tokenizer)["_inner"] = Silent()
-    assert [fast._tokenizer.encode(text).ids for text in TEXTS] == wanted
+    wanted = plain(TEXTS)["input_ids"]
+    backend = Backend(plain._tokenizer)
+    vars(backend)["inner"] = Noted(plain._tokenizer)
+    assert [one.ids for one in backend.encode_batch(TEXTS)] == wanted
+    assert backend.decode(wanted[0]) == plain.decode(wanted[0], skip_special_tokens=True)
+    assert asked
+    assert not {"encode", "encode_batch", "encode_batch_fast", "decode"} & set(asked)
+    assert type(fast) is not type(plain)
+    assert fast(TEXTS)["input_ids"] == wanted
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k", "t5-small", "gpt2"])
+def test_overflowing_parts_are_padded(name) -> None:
+    plain, fast = both(name)
+    for options in (
+        {"truncation": True, "max_length": 3, "padding": "max_length"},
+        {
+            "truncation": True,
+            "max_length": 4,
+            "stride": 1,
+            "padding": True,
+            "pad_to_multiple_of": 2,
+        },
+        {"truncation": True, "max_length": 4, "padding": "longest", "padding_side": "left"},
+        {"truncation": True, "max_length": 50, "padding": True},
+    ):
+        for texts in (["ab cd ef gh ij", "a"], ["ab cd ef" * 4], ["a"]):
+            a, b = (one(texts, **options).encodings for one in (plain, fast))
+            for name_of in ("ids", "attention_mask", "type_ids", "special_tokens_mask", "offsets"):
+                parts = [
+                    [[getattr(part, name_of) for part in (one, *one.overflowing)] for one in made]
+                    for made in (a, b)
+                ]
+                assert parts[0] == parts[1], (options, texts, name_of)
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k", "gpt2", "t5-small", "llama-3", "bert-base-uncased"])
+def test_the_library_takes_what_is_inside(name) -> None:
+    """vLLM hands ``_tokenizer`` to the library's decoder of streams."""
+    tokenizers = reference("tokenizers")
+    plain, fast = both(name)
+    assert isinstance(fast.backend_tokenizer, tokenizers.Tokenizer)
+    ids = plain("Hello, wörld 中文 🦙!")["input_ids"]
+    for skip in (True, False):
+        texts = []
+        for one in (plain, fast):
+            stream = tokenizers.decoders.DecodeStream(ids=ids[:2], skip_special_tokens=skip)
+            texts.append([stream.step(one._tokenizer, number) for number in ids[2:]])
+        assert texts[0] == texts[1]
+
+
+def test_a_class_made_of_it(tmp_path) -> None:
+    """vLLM copies a tokenizer and gives the copy a class of its own, made of the tokenizer's."""
+    plain, fast = both("bbpe-8k")
+
+    class Cached(fast.__class__):
+        @property
+        def all_special_ids(self):
+            return [1]
+
+        def __reduce__(self):
+            return both, ("bbpe-8k",)
+
+    made = copy.copy(fast)
+    made.__class__ = Cached
+    assert made.all_special_ids == [1]
+    assert made(TEXTS) == plain(TEXTS)
+    made.padding_side = "left"
+    assert fast.padding_side == plain.padding_side == "right"
+    assert pickle.loads(pickle.dumps(made))[1](TEXTS) == plain(TEXTS)
+    assert type(copy.deepcopy(fast)) is type(fast)
+    assert type(fast).__name__ == type(plain).__name__
+    fast.save_pretrained(tmp_path / "fast")
+    plain.save_pretrained(tmp_path / "plain")
+    for file in ("tokenizer_config.json", "tokenizer.json"):
+        assert (tmp_path / "fast" / file).read_bytes() == (tmp_path / "plain" / file).read_bytes()
+    again = fast.__class__.from_pretrained(tmp_path / "fast")
+    assert type(again) is type(plain)
+    assert type(fast.train_new_from_iterator(TEXTS, 300)) is type(plain)
+
+
+@pytest.mark.parametrize("name", ["bbpe-8k", "t5-small"])
+def test_any_change_of_the_object_counts(name) -> None:
+    tokenizers = reference("tokenizers")
+
+    def strip_after(inner):
+        inner.add_tokens([tokenizers.AddedToken("<tool>", rstrip=True)])
+
+    def strips_too(inner):
+        inner.add_tokens([tokenizers.AddedToken("<tool>", lstrip=True, rstrip=True)])
+
+    def lower(inner):
+        inner.normalizer = tokenizers.normalizers.Lowercase()
+
+    def another_model(inner):
+        vocabulary = {str(token): i for i, token in inner.get_added_tokens_decoder().items()}
+        more = [token for token in ("a", "b", "unknown") if token not in vocabulary]
+        for token in more:
+            vocabulary[token] = max(vocabulary.values()) + 1
+        inner.model = tokenizers.models.WordLevel(vocabulary, unk_token="unknown")
+
+    def another_unknown(inner):
+        inner.model.unk_token = "b"
+
+    plain, fast = both(name)
+    kept = fast._tokenizer
+    for change in (strip_after, strips_too, lower, another_model, another_unknown):
+        change(plain._tokenizer)
+        change(kept if change is lower else fast._tokenizer)
+        for text in ("Hello <tool> A", "a B a"):
+            assert fast(text) == plain(text), change.__name__
+            assert fast.decode([0, 1]) == plain.decode([0, 1])
+
+
+def test_added_tokens_that_no_file_can_hold() -> None:
+    """The library keeps the ids of added tokens when the model is replaced; a file cannot."""
+    tokenizers = reference("tokenizers")
+    plain, fast = both("bbpe-8k")
+    for one in (plain, fast):
+        one.add_tokens(["<tool>"])
+        one._tokenizer.model = tokenizers.models.WordLevel({"a": 0, "?": 1}, unk_token="?")
+    wanted = plain("Hello <tool> a")
+    with pytest.warns(UserWarning, match="mtkit cannot run the changed tokenizer"):
+        assert fast("Hello <tool> a") == wanted
 
 
 def test_what_cannot_be_done() -> None:
