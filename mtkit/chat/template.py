@@ -17,7 +17,7 @@ from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
@@ -29,13 +29,17 @@ CHARACTERS = 1 << 25
 """Length that the text of a conversation may have."""
 MEMORY = 256 << 20
 """Bytes that a template may take, besides eight times what it is given."""
+_OF_RENDER = frozenset(
+    ("tools", "documents", "add_generation_prompt", "continue_final_message", "now", "seconds",
+     "characters", "memory")
+)  # fmt: skip
 
 
 def render(
     template: str,
     messages: Sequence[Mapping[str, Any]],
     *,
-    tools: Sequence[Mapping[str, Any]] | None = None,
+    tools: Sequence[Mapping[str, Any] | Callable[..., Any]] | None = None,
     documents: Sequence[Mapping[str, Any]] | None = None,
     add_generation_prompt: bool = False,
     continue_final_message: bool | str = False,
@@ -50,7 +54,7 @@ def render(
     Args:
         template: The Jinja template.
         messages: Each with ``role`` and mostly ``content``.
-        tools: JSON schemas of functions.
+        tools: JSON schemas of functions, or functions with type hints and a docstring.
         documents: Each with ``title`` and ``text``.
         add_generation_prompt: End with what opens the assistant's answer.
         continue_final_message: End inside the last message (its field, or "content" for True).
@@ -72,7 +76,7 @@ def render(
     try:
         chat = _conversation(messages)
         variables = {
-            "tools": _mappings(tools, "tools"),
+            "tools": _tools(tools),
             "documents": _mappings(documents, "documents"),
             "add_generation_prompt": add_generation_prompt,
             **plain(dict(values or {})),
@@ -94,6 +98,7 @@ def apply(
     messages: Sequence[Mapping[str, Any]],
     *,
     template: str | None = None,
+    chat_template: str | None = None,
     values: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Rendering:
@@ -103,8 +108,9 @@ def apply(
         spec: The tokenizer.
         messages: The conversation.
         template: Name of one of its templates, or a template; None: the one that fits.
+        chat_template: The same, by transformers' name.
         values: Further variables of the template; they count more than the special tokens.
-        options: As for ``render``.
+        options: As for ``render``; what ``render`` does not take is a variable, too.
 
     Raises:
         UnsupportedError: The tokenizer has no chat template.
@@ -115,6 +121,7 @@ def apply(
     continued = options.get("continue_final_message")
     if continued and options.get("add_generation_prompt"):
         raise UsageError("a message cannot be continued after a generation prompt")
+    template = chat_template if template is None else template
     text = choose(spec, template, has_tools=options.get("tools") is not None)
     kept = [
         {key: value for key, value in message.items() if value is not None}
@@ -122,8 +129,9 @@ def apply(
         else message
         for message in messages
     ]
-    tokens = special_tokens(spec)
-    return render(text, kept, values={**tokens, **(values or {})}, **options)
+    variables = special_tokens(spec) | {k: v for k, v in options.items() if k not in _OF_RENDER}
+    taken = {key: value for key, value in options.items() if key in _OF_RENDER}
+    return render(text, kept, values={**variables, **(values or {})}, **taken)
 
 
 def choose(spec: TokenizerSpec, template: str | None, *, has_tools: bool = False) -> str:
@@ -196,6 +204,18 @@ def _conversation(messages: Any) -> list[dict[str, Any]]:
             message = {"thinking": said[0], **message, REASONING[0]: said[0]}
         made.append(message)
     return made
+
+
+def _tools(values: Any) -> Any:
+    if isinstance(values, (list, tuple)) and any(_is_function(value) for value in values):
+        from mtkit.chat.function_schema import function_schema
+
+        values = [function_schema(one) if _is_function(one) else one for one in values]
+    return _mappings(values, "tools")
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not hasattr(value, "items") and not hasattr(value, "model_dump")
 
 
 def _mappings(values: Any, name: str) -> Any:

@@ -306,6 +306,17 @@ class Tokenizer:
         """
         return self._direct().decode(ids, skip_special_tokens=skip_special_tokens)
 
+    def decode_batch(
+        self, batch: Iterable[Sequence[int]], *, skip_special_tokens: bool = True
+    ) -> list[str]:
+        """Return the texts of many lists of ids.
+
+        Raises:
+            UsageError: An id is outside the vocabulary.
+        """
+        decode = self._direct().decode
+        return [decode(ids, skip_special_tokens=skip_special_tokens) for ids in batch]
+
     def decode_bytes(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> bytes:
         """Return the bytes of ids, whether they are UTF-8 or not.
 
@@ -373,11 +384,31 @@ class Tokenizer:
             self._spelled = Spelling(self.spec)
         return self._spelled
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        """Render the chat template as transformers does; see ``mtkit.chat.template.apply``."""
+    def apply_chat_template(
+        self, messages: Sequence[Mapping[str, Any]], *, tokenize: bool = False, **options: Any
+    ) -> Any:
+        """Render the chat template as transformers does: to text, or to ids.
+
+        Args:
+            messages: The conversation.
+            tokenize: Return the ids of the text.
+            options: ``tools`` (JSON schemas, or functions with type hints and a docstring),
+                ``documents``, ``add_generation_prompt``, ``continue_final_message``,
+                ``chat_template`` (the name of one, or a template); any other is a variable of the
+                template, such as ``enable_thinking``.
+
+        Raises:
+            TemplateRefusal: The template raises an exception on these messages.
+            UnsupportedError: The tokenizer has no chat template.
+            UsageError: The messages are not a conversation, or a function has no schema.
+            ResourceError: The template takes too long or writes too much.
+        """
         from mtkit.chat.template import apply
 
-        return apply(self.spec, messages, **options).text
+        text = apply(self.spec, messages, **options).text
+        if not tokenize:
+            return text
+        return self.encode_ids(text, add_special_tokens=False, parse_special=True)
 
     def _direct(self) -> Calls:
         engine = self.engine
