@@ -73,7 +73,7 @@ class ChatPrompt:
         continue_final: bool | str = False,
         add_generation_prompt: bool = True,
     ) -> str:
-        """Return what the template writes.
+        """Return what the template writes; of messages that it does not take, what ``turns`` says.
 
         Args:
             messages: The conversation.
@@ -83,6 +83,7 @@ class ChatPrompt:
             add_generation_prompt: Otherwise: end with what opens an answer.
         """
         from mtkit.chat.template import render
+        from mtkit.chat.turns import written
 
         model = self._model
 
@@ -91,11 +92,15 @@ class ChatPrompt:
             return piece.decode("utf-8", "replace")
 
         tokens = {"bos_token": spelled(model.bos), "eos_token": spelled(model.eos)}
-        return render(
-            self._template,
-            messages,
-            tools=tools,
-            add_generation_prompt=add_generation_prompt and not continue_final,
-            continue_final_message=continue_final,
-            values={**tokens, **(values or {})},
-        ).text
+
+        def rendered(messages: Sequence[Any]) -> str:
+            return render(
+                self._template,
+                messages,
+                tools=tools,
+                add_generation_prompt=add_generation_prompt and not continue_final,
+                continue_final_message=continue_final,
+                values={**tokens, **(values or {})},
+            ).text
+
+        return written(messages, rendered)
