@@ -10,6 +10,7 @@ import re
 from functools import cache
 
 from mtkit.architectures.config import MXFP4, Config, class_named, quantization
+from mtkit.architectures.loaded import as_loaded
 from mtkit.architectures.table import Architecture
 from mtkit.base.escape import quoted
 from mtkit.base.record import replace
@@ -47,7 +48,7 @@ def architectures() -> dict[str, Architecture]:
         family = import_module(f"{families.__name__}.{module.name}")
         for value in vars(family).values():
             if isinstance(value, Architecture):
-                found.update(dict.fromkeys(value.classes, value))
+                found.update(dict.fromkeys(value.classes, as_loaded(value)))
     return found
 
 

@@ -133,7 +133,8 @@ def match_gguf(architecture: Architecture, dims: Dims, shapes: Mapping[str, Shap
     """
     dims = dims.among(shapes)
     found = _Found(shapes)
-    found.used.update(one.name for one in architecture.generated)
+    for one in architecture.generated:
+        found.has_faults((), [(one.name, dims.shape(one.axes))] if one.name in shapes else ())
     longest = max((max(shape, default=0) for shape in shapes.values()), default=0)
     for match in found.until_too_many(every_match(architecture, dims, len(shapes), longest)):
         there = [name for name in match.gguf if name in shapes]

@@ -75,9 +75,11 @@ def recognized(metadata: Metadata, shapes: Mapping[str, Shape]) -> Recognized:
     raise UnsupportedError(f"is none of the {name} models that mtkit knows", field=ARCHITECTURE)
 
 
-def _faults(one: Recognized) -> tuple[int, bool]:
-    count = sum(len(fault.names) for fault in one.matched.faults)
-    return count, one.architecture.fits is None
+def _faults(one: Recognized) -> tuple[int, int, bool]:
+    counts = dict.fromkeys(("missing", "shape", "unknown"), 0)
+    for fault in one.matched.faults:
+        counts[fault.kind] += len(fault.names)
+    return sum(counts.values()), counts["unknown"], one.architecture.fits is None
 
 
 def _vocab(metadata: Metadata, shapes: Mapping[str, Shape]) -> int:

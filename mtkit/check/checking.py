@@ -12,7 +12,9 @@ from mtkit.check import (
     gguf_keys,
     loader,
     model_tensors,
+    running,
     templates,
+    tensors,
     vocabulary,
 )
 from mtkit.check.one_check import READABLE, SUPPORTED, Asked, Checking, told_of
@@ -37,6 +39,8 @@ RULES = (
     *loader.ARCHITECTURES_RULE,
     *loader.MODEL,
     *model_tensors.RULES,
+    running.MODEL,
+    *tensors.UNFINISHED,
     *gguf_keys.PARTS.values(),
     *gguf_keys.KEYS,
     *gguf_keys.MERGES,
@@ -53,7 +57,7 @@ RULES = (
     *folder_survey.RULES,
     *folder.RULES,
 )
-"""All that are here besides those of ``tensors``."""
+"""All that are here besides those of ``tensors`` for ``--deep``."""
 
 
 def check(

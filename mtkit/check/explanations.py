@@ -85,6 +85,8 @@ EXPLANATIONS = {
     "loader-key-type": "llama.cpp takes a hyperparameter of one type: u32, f32, bool or string.",
     "loader-experts": "Of the experts of a model some, and not more than there are, are used.",
     "loader-rope-scaling": "llama.cpp ends where it does not know how positions are scaled.",
+    "loader-per-layer": "An array of numbers of the layers has one for each of block_count layers; "
+    "llama.cpp refuses another length.",
     "loader-heads": "Heads share the width of a row evenly, and key/value heads the heads.",
     "loader-feed-forward": "feed_forward_length is the number of rows of ffn_up.",
     "loader-rotation": "These models rotate whole heads; another rope.dimension_count is refused.",
@@ -94,8 +96,11 @@ EXPLANATIONS = {
     f"llama.cpp refuses it. {_AGAIN}",
     "model-tensor-shape": "A tensor has another shape than the metadata say; llama.cpp refuses "
     "the file. Either the metadata were edited or the tensor is of another model.",
-    "model-tensor-unknown": "A tensor is there that the models of this architecture do not have, "
-    "as far as mtkit knows them. llama.cpp refuses a file with tensors that it does not use.",
+    "model-tensor-type": "llama.cpp computes with norms, biases and convolutions of F32 alone, and "
+    "has no product for whole numbers, F64 or Q8_1; another type ends it. Convert the model again.",
+    "model-tensor-surplus": "A tensor is there that llama.cpp has no use for in this architecture; "
+    "it refuses the file. Remove it, or convert the original model again.",
+    "model-tensor-unknown": "llama.cpp takes this tensor, mtkit does not convert it.",
     # gguf_keys
     "gguf-architecture": "general.architecture is a string; the tokenizer's rules depend on it.",
     "gguf-name": "general.name is a string.",
@@ -196,6 +201,8 @@ EXPLANATIONS = {
     # programs
     "runs-unknown": "What the program does could not be asked: install its library. It is not said "
     "to do the same.",
+    "runs-model": "llama.cpp was asked to load the model and to compute a token, and could not: "
+    "mtkit generate ends with the same message. What it says names tensor or key.",
     "runs-refused": "The program refuses the file, or what is converted for it. Give it another "
     "format, or the tokenizer without what it does not know.",
     "runs-text": "The program refuses texts that the file's own library encodes.",
@@ -263,6 +270,8 @@ EXPLANATIONS = {
     "folder-tokenizer": "There is no tokenizer beside the weights, or llama.cpp has nothing that "
     "does the same: mtkit convert refuses the folder.",
     # tensors
+    "data-unfinished": "Tensors are zero from one on to the end of the file: its place on the disk "
+    "was kept, and the download did not end. Download it again.",
     "data-nan": "Weights are numbers. A NaN spreads into every logit: quantise again.",
     "data-infinite": "Weights are finite: quantise again from a type with a wider range.",
     "data-zero": "All data of a tensor is zero: an unfinished download, or never trained.",

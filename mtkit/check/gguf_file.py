@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mtkit.base.rules import Finding
-from mtkit.check import gguf_keys, loader, model_tensors, vocabulary
+from mtkit.check import gguf_keys, loader, model_tensors, running, vocabulary
 from mtkit.check.one_check import told_of
 from mtkit.check.report import surveyed
+from mtkit.check.tensor_types import TYPES
+from mtkit.check.tensors import UNFINISHED
 from mtkit.errors import FormatError, UnsupportedError
 
 TYPE_CHECKING = False
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.check.one_check import Checking
     from mtkit.gguf import GgufFile
+    from mtkit.gguf.file import Tensor
     from mtkit.gguf.shards import ShardSet
 
 
@@ -54,17 +57,29 @@ def _model(file: GgufFile, shards: ShardSet | None, found: Checking) -> None:
     is_model = loader.is_model(file, tensors)
     if is_model or loader.has_tokenizer(file) or loader.is_of_no_kind(file, tensors):
         found.findings += surveyed(loader.ARCHITECTURES_RULE, file)
-    if is_model and (shards is None or shards.is_complete):
-        wrong = list(surveyed(loader.MODEL, file, tensors))
-        found.findings += wrong
-        if any(finding.rule is not loader.NO_TOKENIZER for finding in wrong):
-            found.skipped.append((model_tensors.PART, "what was found above comes first"))
-            return
-        for item in model_tensors.findings(file, tensors):
-            if isinstance(item, Finding):
-                found.findings.append(item)
-            else:
-                found.skipped.append(item)
+    if not is_model:
+        return
+    if "://" not in file.name:  # of a file on a server the header alone is there
+        found.findings += surveyed(UNFINISHED, file)
+        others = (one for one in files if one is not file)
+        found.findings += (
+            finding for one in others for finding in told_of(one.name, surveyed(UNFINISHED, one))
+        )
+    if shards is None or shards.is_complete:
+        _tensors(file, tensors, found)
+        if running.PROGRAM in found.asked.runs_on:
+            found.take(running.tried(found.source))
+
+
+def _tensors(file: GgufFile, tensors: tuple[Tensor, ...], found: Checking) -> None:
+    wrong = list(surveyed(loader.MODEL, file, tensors))
+    found.findings += wrong
+    beside = (loader.NO_TOKENIZER, *TYPES)
+    if any(finding.rule not in beside for finding in wrong):
+        found.skipped.append((model_tensors.PART, "what was found above comes first"))
+        return
+    for item in model_tensors.findings(file, tensors):
+        found.take(item)
 
 
 def _vocabulary(file: GgufFile, found: Checking) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mtkit.check.per_layer import NAMES, PER_LAYER
 from mtkit.check.report import survey
+from mtkit.check.tensor_types import TYPES
 from mtkit.formats.gguf.architectures import ARCHITECTURES, VERSION
 from mtkit.gguf.oddities import misplaced
 from mtkit.gguf.rules import LLAMA_CPP, MAX_NAME_BYTES, PLACE
@@ -48,13 +50,11 @@ _PLAIN_TYPES = {
     "tokenizer.ggml.normalizer.lowercase": "bool",
 }
 """Keys that are named the same in every model."""
-_PER_LAYER = frozenset({"feed_forward_length", "attention.head_count", "attention.head_count_kv"})
-"""May be an array, too: a number for each layer."""
 _SCALINGS = frozenset({"none", "linear", "yarn", "longrope"})
 COUNT = "split.count"
 MAX_BLOCKS = 512
 _ROTATED = frozenset({"llama", "deci", "falcon", "baichuan"})
-_BLOCK, EMBEDDING = "blk.", "token_embd.weight"
+_BLOCK, _STACKS, EMBEDDING = "blk.", ("blk.", "enc.blk.", "dec.blk."), "token_embd.weight"
 
 
 def _version(file: GgufFile) -> Iterator[Place]:
@@ -151,7 +151,7 @@ def is_model(file: GgufFile, tensors: Iterable[Tensor]) -> bool:
     """Tell a model from adapters, importance matrices, projectors and control vectors."""
     if file.metadata.get("general.type", "model") != "model":
         return False
-    return any(t.name == EMBEDDING or t.name.startswith(_BLOCK) for t in tensors)
+    return any(t.name == EMBEDDING or t.name.startswith(_STACKS) for t in tensors)
 
 
 def has_tokenizer(file: GgufFile) -> bool:
@@ -188,7 +188,7 @@ def _types(file: GgufFile, _: tuple[Tensor, ...]) -> Iterator[Place]:
         entry = file.metadata.entries.get(key)
         if entry is None or entry.type.name == wanted:
             continue
-        per_layer = key.removeprefix(f"{architecture}.") in _PER_LAYER
+        per_layer = key.removeprefix(f"{architecture}.") in NAMES
         if per_layer and entry.type is ARRAY and entry.value.element in (U32, I32):
             continue
         yield key, f"is of type {file.metadata.type_name(key)}, not {wanted}", entry.value_offset
@@ -235,27 +235,10 @@ def _blocks(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
         yield key, f"is {count}, but tensors of block {beyond[0]} are there", offset
 
 
-def _heads(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
-    """Heads share the width of a row, and key/value heads the heads, unless layers differ."""
-    width = _hyperparameter(file, "embedding_length")[1]
-    key, heads, offset = _hyperparameter(file, "attention.head_count")
-    shared, groups, at = _hyperparameter(file, "attention.head_count_kv")
-    has_attention = any(t.name.startswith(f"{_BLOCK}0.attn_q") for t in tensors)
-    if key not in file.metadata and has_attention:
-        yield key, "is missing, but there are tensors of attention", None
-    if heads is None or not width:
-        return
-    own_length = _hyperparameter(file, "attention.key_length")[1] is not None
-    if heads and not own_length and width % heads:
-        yield key, f"is {heads}, which does not divide embedding_length {width}", offset
-    if heads and groups and heads % groups:
-        yield shared, f"is {groups}, which does not divide head_count {heads}", at
-    if not heads and has_attention:
-        yield key, "is 0, but there are tensors of attention", offset
-
-
 def _feed_forward(file: GgufFile, tensors: tuple[Tensor, ...]) -> Iterator[Place]:
     """Some models keep gate and up in one tensor, twice as long."""
+    if not isinstance(file.metadata.get(ARCHITECTURE), str):
+        return  # another rule's
     key, size, offset = _hyperparameter(file, "feed_forward_length")
     up = next((t for t in tensors if t.name == f"{_BLOCK}0.ffn_up.weight"), None)
     if up is not None and key not in file.metadata:
@@ -304,10 +287,11 @@ MODEL = (
     survey("loader-experts", "warning", LLAMA_CPP, "expert_used_count", _experts),
     survey("loader-rope-scaling", "warning", LLAMA_CPP, "rope.scaling.type", _scaling),
     survey("loader-blocks", "warning", LLAMA_CPP, "block_count", _blocks),
-    survey("loader-heads", "warning", LLAMA_CPP, "head_count", _heads),
+    *PER_LAYER,
     survey("loader-feed-forward", "warning", LLAMA_CPP, "feed_forward_length", _feed_forward),
     survey("loader-rotation", "warning", LLAMA_CPP, "rope.dimension_count", _rotated),
     survey("loader-embedding", "warning", LLAMA_CPP, "shape", _embedding),
+    *TYPES,
 )
 """Held against models, with the tensors of all their shards."""
 ARCHITECTURES_RULE = (

@@ -78,6 +78,13 @@ class Checking:
         else:
             self.findings.append(Finding(rule, error.field, error.what, error.offset, error.hint))
 
+    def take(self, item: Finding | tuple[str, str] | None) -> None:
+        """Keep what was found, or what was left out and why."""
+        if isinstance(item, Finding):
+            self.findings.append(item)
+        elif item is not None:
+            self.skipped.append(item)
+
     def tokenizer(self, spec: TokenizerSpec, kind: str) -> None:
         """Hold a specification and its chat templates to the rules."""
         from mtkit.tokenizer.tokenizer import Tokenizer

@@ -1,4 +1,4 @@
-"""What is wrong with the data of tensors (``--deep``): one rule a row.
+"""What is wrong with the data of tensors: one rule a row, all but the first for ``--deep``.
 
 Of quantised types the scales are looked at, which are floats at fixed places of a block: a scale
 that is not finite makes the whole block useless. Read in pieces, nothing is dequantised.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import Tensor
 
 GGML = "ggml"
-_PIECE_BYTES = 1 << 24
+_PIECE_BYTES, _STEP_BYTES = 1 << 24, 1 << 16
 _HALF, _SINGLE, _DOUBLE, _BRAIN, _POWER = "f2", "f4", "f8", "bf16", "e8m0"
 _FLOATS: dict[str, tuple[str, tuple[int, ...]]] = {
     "F32": (_SINGLE, (0,)),
@@ -56,6 +56,7 @@ _FLOATS: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """Type -> kind and places of the floats in a block. IQ1_M has its scale in bits of four words."""
 _WHOLE_NUMBERS = ("I8", "I16", "I32", "I64")
+_OF_VOCABULARY = ("token_embd.weight", "output.weight")
 _WIDTHS = {_HALF: 2, _SINGLE: 4, _DOUBLE: 8, _BRAIN: 2, _POWER: 1}
 
 
@@ -134,6 +135,43 @@ def _floats(counts: Counts) -> str:
     return "elements" if counts.tensor.type.block == 1 else "scales"
 
 
+def _unfinished(file: GgufFile) -> Iterator[Place]:
+    """A download whose place was kept on the disk ends in zeros; so does no trained matrix.
+
+    Vectors and the last rows of a vocabulary may be zero.
+    """
+    if any(finding.is_error for finding in file.findings):
+        return
+    for tensor in sorted(file.tensors, key=lambda one: one.offset, reverse=True):
+        size, rows = tensor.n_bytes, tensor.n_elements // (tensor.shape[0] or 1)
+        left = _zeros_at_end(file.tensor_data(tensor))
+        is_cut = tensor.name not in _OF_VOCABULARY and left * rows >= 2 * size
+        if rows > 1 and left and (left == size or is_cut):
+            field, offset = tensor.place("offset")
+            yield field, f"{left} of its {size} bytes are zero to the end of the file", offset
+        if left < size:
+            return
+
+
+def _zeros_at_end(data: memoryview) -> int:
+    """Return how many bytes are zero behind the last that is not."""
+    left = len(data)
+    while left:
+        start = max(left - _STEP_BYTES, 0)
+        rest = len(bytes(data[start:left]).rstrip(b"\0"))
+        if rest:
+            return len(data) - start - rest
+        left = start
+    return len(data)
+
+
+UNFINISHED = (
+    survey(
+        "data-unfinished", "warning", "mtkit", "data", _unfinished,
+        "the download did not end: download the file again",
+    ),
+)  # fmt: skip
+"""Held against models; of a sound file a page is read."""
 DATA = (
     survey("data-nan", "warning", GGML, "data", _nan),
     survey("data-infinite", "warning", GGML, "data", _infinite),

@@ -70,7 +70,8 @@ def check(
 
     --runs-on compares some 200 texts with what another program makes of the file: llama.cpp, mnn,
     transformers, executorch or onnxruntime. The last three are asked through their own libraries,
-    which have to be installed; a file that the program does not read is converted first.
+    which have to be installed; a file that the program does not read is converted first. A GGUF
+    model is loaded by llama.cpp, too, and computes a token.
 
     \b
     Examples:

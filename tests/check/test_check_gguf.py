@@ -24,7 +24,7 @@ from mtkit.check import check, model_tensors
 from mtkit.check.checking import RULES
 from mtkit.check.gguf_keys import KEYS, MERGES, PARTS
 from mtkit.check.loader import ARCHITECTURES_RULE, CONTAINER, MODEL, OPENED, wanted_types
-from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA
+from mtkit.check.tensors import _FLOATS, _WIDTHS, DATA, UNFINISHED
 from mtkit.gguf import open_gguf
 from mtkit.gguf.draft import Draft
 from mtkit.gguf.shard_files import numbered
@@ -173,7 +173,13 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("model-tensor-shape",
      lambda: model({b"llama.attention.head_count_kv": (lay.U32, 1)})),
     ("model-tensor-shape", lambda: model({}, [*TENSORS[:-1], (TENSORS[-1][0], (16, 9), 0)])),
-    ("model-tensor-unknown", lambda: model({}, [*TENSORS, (b"blk.0.norm", (8,), 0)])),
+    ("model-tensor-surplus", lambda: model({}, [*TENSORS, (b"blk.0.norm", (8,), 0)])),
+    ("model-tensor-unknown", lambda: model({}, [*TENSORS, (b"blk.0.attn_q.scale", (1,), 0)])),
+    ("model-tensor-type", lambda: model({}, [(*TENSORS[0][:2], 26), *TENSORS[1:]])),
+    ("loader-per-layer",
+     lambda: model({b"llama.attention.head_count_kv": (lay.ARRAY, (lay.U32, [2, 2]))})),
+    ("loader-heads",
+     lambda: model({b"llama.attention.head_count_kv": (lay.ARRAY, (lay.U32, [0]))})),
     ("gguf-tokenizer-model", lambda: model({TOKENIZER + b"model": (lay.STRING, b"replit")})),
     ("gguf-pre-tokenizer", lambda: model({TOKENIZER + b"pre": (lay.STRING, b"nobody")})),
     ("gguf-tokens", lambda: model({TOKENIZER + b"tokens": (lay.STRING, b"a")})),
@@ -190,6 +196,7 @@ BROKEN: list[tuple[str, Callable[[], bytes]]] = [
     ("gguf-id-range", lambda: model({TOKENIZER + b"bos_token_id": (lay.U32, COUNT)})),
     ("gguf-merge-form", lambda: model(column(b"merges", lay.STRING, [b"h e", b"hex"]))),
     ("gguf-pre-missing", lambda: model(drop=TOKENIZER + b"pre")),
+    ("data-unfinished", lambda: model(data=FLOATS + OTHERS[:-256] + bytes(256))),
     ("data-nan", lambda: model(data=NAN + FLOATS[4:] + OTHERS)),
     ("data-infinite", lambda: model(data=INFINITY + FLOATS[4:] + OTHERS)),
     ("data-zero", lambda: model(data=FLOATS + bytes(32) + OTHERS[32:])),
@@ -403,6 +410,7 @@ def test_every_rule_about_a_gguf_is_tried() -> None:
         *MERGES,
         *PARTS.values(),
         *DATA,
+        *UNFINISHED,
         *model_tensors.RULES,
     )
     bare_files = {"loader-tokenizer", "loader-empty"}

@@ -11,7 +11,7 @@ from mtkit.architectures.decoder_keys import DECODER
 from mtkit.architectures.fields import ATTENTION_BIAS, has, rotary_part, silent, written
 from mtkit.architectures.keys import always, computed, f32, replaced, rotary_dim, u32
 from mtkit.architectures.rows import FEED_FORWARD, attention, decoder
-from mtkit.architectures.table import Architecture, row
+from mtkit.architectures.table import Architecture, row, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ KEYS = replaced(
 SILENT = {"logit_scale": 0.0625, "layer_norm_eps": 1e-5}
 PERIOD = 4
 """The last of so many layers attends to everything, in every Cohere2 that llama.cpp runs."""
+_NORMED = 64
+"""So many layers or more, and heads have norms. Source: llama.cpp, models/command-r.cpp."""
 
 
 def config_2(dims: Dims, tensor: Callable[[str], Any]) -> Mapping[str, Any]:
@@ -60,8 +62,11 @@ COHERE = Architecture(
     decoder(
         NORM,
         attention(),
-        row("self_attn.q_norm", "attn_q_norm", "head key", bias=False, optional=True),
-        row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False, optional=True),
+        where(
+            lambda dims: dims.key("block_count") >= _NORMED,
+            row("self_attn.q_norm", "attn_q_norm", "head key", bias=False),
+            row("self_attn.k_norm", "attn_k_norm", "head_kv key", bias=False),
+        ),
         FEED_FORWARD,
         head=(),
     ),
