@@ -33,8 +33,8 @@ def serve(
     """Serve a GGUF model over HTTP, as OpenAI's and Anthropic's clients ask.
 
     Answers up to --slots requests together; a page to chat is at /. Options of the sampler count
-    where a request does not say. Each slot has an equal part of --ctx; without it up to 4096
-    tokens. Ctrl-C ends it.
+    where a request does not say. Each slot has an equal part of --ctx; without it they share what
+    the model was trained with. Ctrl-C ends it.
 
     \b
     Examples:

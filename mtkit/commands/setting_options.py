@@ -101,7 +101,7 @@ def _parameter(setting: Setting) -> Parameter:
         *setting.options,
         metavar=setting.metavar or _METAVARS.get(hint),
         help=setting.off if setting.negates else setting.help,
-        parser=(_threads if setting.name == "threads" else whole) if is_whole else None,
+        parser=_PARSERS.get(setting.metavar or setting.name, whole) if is_whole else None,
         rich_help_panel=setting.heading or None,
     )
     annotation = Annotated[hint, option]  # type: ignore[valid-type]  # of the setting's own type
@@ -114,6 +114,15 @@ def _threads(text: str | int) -> int:
     except typer.BadParameter as error:
         what = f"{error.message}; -t is the number of threads here, the model has its tokenizer"
         raise typer.BadParameter(what) from None
+
+
+def _whole_or_auto(text: str | int) -> int | None:
+    return None if text in ("auto", "0") else whole(text)
+
+
+_PARSERS: dict[str, Callable[[str | int], int | None]] = {
+    "threads": _threads, "N|auto": _whole_or_auto,
+}  # fmt: skip
 
 
 def _record(kind: type[S], known: Mapping[str, Setting], given: Mapping[str, Any]) -> S:

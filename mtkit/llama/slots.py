@@ -57,7 +57,9 @@ class SlotContext(Context):
         super().__init__(model, settings, watched_by=watched_by)
         self.n_slots = settings.n_seq
         self.n_cells: int = self.n_ctx
-        share = self.n_ctx if settings.kv_unified else self.n_ctx // self.n_slots
+        share = self.n_ctx // self.n_slots
+        if settings.kv_unified:
+            share = min(self.n_ctx, model.n_ctx_train or self.n_ctx)
         self.n_slot: int = min(share, self._library.llama_n_ctx_seq(self.handle))
         self.n_ctx = self.n_slot  # what is not computed in parts goes into the first slot
         self._parts = Batch(self._library, self.n_batch, sequences=self.n_slots)

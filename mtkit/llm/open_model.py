@@ -20,6 +20,7 @@ def open_model(
     on_progress: Callable[[float], None] | None = None,
     *,
     n_ctx: int = 1,
+    header: ModelHeader | None = None,
 ) -> Runner:
     """Load a model whose context can then be opened; close it, or use it in ``with``.
 
@@ -28,6 +29,7 @@ def open_model(
         on_progress: Called with the part that is loaded, 0 to 1.
         n_ctx: Tokens of context that have to fit where the settings name none; of a model that
             was trained with fewer, those.
+        header: Of the model's file, if it has been read.
 
     Raises:
         MissingExtra: llama-cpp-python is not installed.
@@ -36,7 +38,7 @@ def open_model(
         UnsupportedError: It holds no model that can run.
         ResourceError: It does not fit the memory.
     """
-    header = ModelHeader(locate(settings.model, MODEL), settings.lora)
+    header = header or ModelHeader(locate(settings.model, MODEL), settings.lora)
     n_ctx = settings.context.n_ctx or min(n_ctx, header.n_ctx_train or n_ctx)
     header.check(plan_settings(settings, n_ctx))
     waiting = choose_waiting(settings.load.wait)

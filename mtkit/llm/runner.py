@@ -304,6 +304,8 @@ def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
         kv_type=context.kv_type,
         gpu_layers=settings.load.gpu_layers,
         n_ubatch=context.n_ubatch,
+        n_seq=context.n_seq,
+        kv_unified=context.kv_unified,
         swa_full=context.swa_full,
         flash_attention=context.flash_attention != "off",
     )

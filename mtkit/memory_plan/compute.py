@@ -27,6 +27,7 @@ def compute_bytes(
     layers: tuple[Layer, ...],
     *,
     n_ctx: int,
+    cells: list[int],
     n_ubatch: int,
     flash_attention: bool,
 ) -> int:
@@ -36,7 +37,8 @@ def compute_bytes(
         metadata: Of the model.
         tensors: Of all its files.
         layers: What they remember; none where that is not known.
-        n_ctx: Tokens that the cache holds.
+        n_ctx: Tokens of a sequence.
+        cells: Of them, those that a cache holds, for layers of each kind; each has a mask.
         n_ubatch: Tokens computed at once; an encoder takes the whole context.
         flash_attention: Attention in one kernel, without a score for each pair of tokens.
     """
@@ -60,10 +62,10 @@ def compute_bytes(
     if name in _ENCODERS:  # scores and a bias of every head, for every pair of tokens
         pairs = n_ctx * (3 * heads + 1)
         return n_ctx * _BYTES * (pairs + 2 * max(feed, attention, n_vocab + 2 * width))
-    kinds = {bool(layer.window) for layer in layers if layer.key}
-    mask = n_ctx * (len(kinds) if layers else 1)
+    cells = cells if layers else [n_ctx]
+    mask = sum(cells)
     if flash_attention:
         mask //= 2
     else:
-        attention += n_ctx * heads if mask else 0
+        attention += max(cells, default=0) * heads
     return n_ubatch * _BYTES * max(mask + max(feed, attention), n_vocab + 2 * width)

@@ -33,7 +33,8 @@ class PlanSettings(Record):
         kv_type: Type of the stored keys and values.
         gpu_layers: Layers on GPUs, counted from the last; -1 for all.
         n_ubatch: Tokens computed at once.
-        n_seq: Sequences.
+        n_seq: Sequences that share the context.
+        kv_unified: Each may take all of it, instead of an equal part.
         swa_full: Layers with a window keep the whole context, too.
         flash_attention: Attention in one kernel.
     """
@@ -43,7 +44,8 @@ class PlanSettings(Record):
     gpu_layers: int = 0
     n_ubatch: int = 512
     n_seq: int = 1
-    swa_full: bool = True
+    kv_unified: bool = False
+    swa_full: bool = False
     flash_attention: bool = True
 
 
@@ -110,12 +112,14 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
     architecture = metadata.get("general.architecture")
     trained = metadata.get(f"{architecture}.context_length")
     n_ctx = settings.n_ctx or (trained if type(trained) is int and 0 < trained < 1 << 40 else 512)
-    rounded = -(-n_ctx // CELLS) * CELLS
+    streams = 1 if settings.kv_unified else settings.n_seq
+    rounded = _rounded(n_ctx // streams or 1)
     first_on_gpu = _first_on_gpu(len(found), settings.gpu_layers)
     planned = tuple(
-        _layer_plan(layer, rounded, settings, is_on_gpu=layer.index >= first_on_gpu)
+        _layer_plan(layer, rounded, streams, settings, is_on_gpu=layer.index >= first_on_gpu)
         for layer in found
     )
+    kinds = {bool(one.layer.window): one.cells // streams for one in planned if one.layer.key}
     weights = sum(tensor.n_bytes for tensor in tensors)
     on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t, len(found), settings.gpu_layers))
     compute = compute_bytes(
@@ -123,17 +127,28 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
         tensors,
         found,
         n_ctx=rounded,
+        cells=list(kinds.values()),
         n_ubatch=min(settings.n_ubatch, n_ctx),
         flash_attention=settings.flash_attention,
     )
-    return Plan(rounded, weights, on_gpu, planned, compute)
+    return Plan(rounded * streams, weights, on_gpu, planned, compute)
 
 
-def _layer_plan(layer: Layer, n_ctx: int, settings: PlanSettings, *, is_on_gpu: bool) -> LayerPlan:
-    cells = n_ctx
+def _rounded(tokens: int) -> int:
+    return -(-tokens // CELLS) * CELLS
+
+
+def _layer_plan(
+    layer: Layer, n_ctx: int, streams: int, settings: PlanSettings, *, is_on_gpu: bool
+) -> LayerPlan:
+    """Say what a layer remembers of ``streams`` that do not share cells, each of ``n_ctx`` tokens.
+
+    Source: llama-kv-cache-iswa.cpp of llama.cpp.
+    """
+    cells = n_ctx * streams
     if layer.window and not settings.swa_full:
-        wanted = layer.window * settings.n_seq + settings.n_ubatch
-        cells = min(n_ctx, -(-wanted // CELLS) * CELLS)
+        wanted = layer.window * settings.n_seq // streams + settings.n_ubatch
+        cells = min(n_ctx, _rounded(wanted)) * streams
     cache = stored_bytes((layer.key + layer.value) * cells, settings.kv_type)
     state = layer.state * 4 * settings.n_seq
     shown = cells if layer.key else settings.n_seq

@@ -53,6 +53,8 @@ class Answers:
         self.done: dict[int, Done] = {}
         self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
         self._started = time.perf_counter()
+        self._first_token = 0.0
+        self._is_whole = False
         if terms.speculative and not served.scheduler.drafts:
             raise UsageError(
                 "nothing drafts here", field="speculative",
@@ -79,16 +81,26 @@ class Answers:
         def emit(told: Any) -> None:
             nonlocal goes_on
             before, goes_on = goes_on, isinstance(told, Piece)
-            posts.add(put, (index, told), urgent=not (before and goes_on))
+            if goes_on and not self._first_token:
+                self._first_token = time.perf_counter()
+            urgent = not (before and goes_on)
+            awaited = True
+            if self._is_whole:
+                urgent = awaited = isinstance(told, (Done, Failed))
+            posts.add(put, (index, told), urgent=urgent, awaited=awaited)
 
         return emit
 
-    def start(self) -> Awaitable[None]:
+    def start(self, *, whole: bool = False) -> Awaitable[None]:
         """Give the jobs to the scheduler; what is returned waits until one begins.
+
+        Args:
+            whole: Nobody waits for single tokens; one that has begun may be told at its end.
 
         Raises:
             Busy: There is no place for them.
         """
+        self._is_whole = whole
         self._served.posts.attach()
         self._served.scheduler.submit(self._jobs)
         return self._first()
@@ -121,7 +133,7 @@ class Answers:
                 continue
             if not seen:
                 seen = True
-                metrics.first(time.perf_counter() - self._started)
+                metrics.first((self._first_token or time.perf_counter()) - self._started)
             if isinstance(told, Done):
                 self.done[index] = told
                 metrics.answer(len(self._jobs[index].ids), self.begun[index].cached, told)

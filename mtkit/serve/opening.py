@@ -8,22 +8,29 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError, counted
 from mtkit.llama import SlotContext
 from mtkit.llm.open_model import open_model
+from mtkit.llm.preflight import ModelHeader
+from mtkit.llm.runner import plan_settings
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import exactness, opening
 from mtkit.llm.speculative.shared import SharedDrafting
+from mtkit.memory_plan.fitting import fitting_context
 from mtkit.serve.scheduler import Scheduler
 from mtkit.settings import AnswerSettings
+from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mtkit.llm.runner import Runner
-    from mtkit.settings import ServeSettings
+    from mtkit.memory_plan.plan import Plan
+    from mtkit.settings import ContextSettings, ServeSettings
 
 _TOKENS = 4096
-"""Of each slot where the settings do not say, if the model was trained with as many."""
-_LEAST = 16
+"""Of each slot on the average where the settings do not say, if the model was trained with as many.
+"""
+_LEAST, _LITTLE = 16, 512
+"""Tokens that a slot has at least, asked for and chosen."""
 
 
 @contextmanager
@@ -38,30 +45,20 @@ def opened(
         UnsupportedError: The model cannot be served, or not exactly.
         ResourceError: It does not fit the memory.
     """
-    from mtkit.llm.preflight import ModelHeader
-    from mtkit.sources.locate import MODEL, locate
-
-    context = replace(settings.context, n_seq=settings.slots, kv_unified=settings.kv_unified)
     drafting = settings.drafting
     opening.check_used(replace(drafting, exact=False))
-    if drafting.exact:
-        if settings.kv_unified:
-            what = "an answer depends on the others' tokens"
-            raise UsageError(what, field="--kv-unified", hint="leave it out with --exact")
-        context = exactness.exact_context(context)
     if settings.context_shift and opening.is_wanted(drafting):
         raise UsageError("does not go with drafts", field="--context-shift")
-    if context.n_ctx is None:
-        trained = ModelHeader(locate(settings.model, MODEL)).n_ctx_train or _TOKENS
-        context = replace(context, n_ctx=min(trained, _TOKENS) * settings.slots)
+    header = ModelHeader(locate(settings.model, MODEL), settings.lora)
+    settings = replace(settings, context=_context(header, settings))
+    context = settings.context
     if context.n_ctx is not None and context.n_ctx < _LEAST * settings.slots:
         what = f"is {context.n_ctx}, too few for {counted(settings.slots, 'slot')}"
         raise UsageError(what, field="--ctx", hint=f"each takes {_LEAST} tokens at least")
     if context.n_batch <= settings.slots:  # llama.cpp would call the model damaged
         what = f"is {context.n_batch}, too few for {counted(settings.slots, 'slot')}"
         raise UsageError(what, field="--batch", hint=f"more than {settings.slots} are needed")
-    settings = replace(settings, context=context)
-    with open_model(settings, on_progress) as runner:
+    with open_model(settings, on_progress, header=header) as runner:
         if runner.model.has_encoder:
             raise UnsupportedError("cannot be served: it has an encoder", source=runner.model.path)
         if drafting.exact:
@@ -77,6 +74,36 @@ def opened(
             scheduler = Scheduler(made, settings.queue, shared, shifts=settings.context_shift)
             stack.callback(scheduler.close)
             yield runner, scheduler
+
+
+def _context(header: ModelHeader, settings: ServeSettings) -> ContextSettings:
+    """Return the settings of the context, whose size is chosen where none was asked for.
+
+    Then the slots share what the model was trained with, as far as memory allows: an answer can
+    take all of it. With ``exact`` each has as much for itself; with drafts, which take memory, too,
+    ``_TOKENS`` at most.
+    """
+    context = replace(settings.context, n_seq=settings.slots, kv_unified=settings.kv_unified)
+    drafting, trained = settings.drafting, header.n_ctx_train or _TOKENS
+    if opening.is_wanted(drafting):
+        context = replace(context, swa_full=True)
+    if drafting.exact:
+        if settings.kv_unified:
+            what = "an answer depends on the others' tokens"
+            raise UsageError(what, field="--kv-unified", hint="leave it out with --exact")
+        context = exactness.exact_context(context)
+    if context.n_ctx is not None:
+        return context
+    most = few = min(trained, _TOKENS) * settings.slots
+    if drafting.exact:
+        most = trained * settings.slots
+    if not drafting.exact and not opening.is_wanted(drafting):
+        context, most = replace(context, kv_unified=True), max(trained, few)
+
+    def plan(n_ctx: int) -> Plan:
+        return header.plan(plan_settings(replace(settings, context=context), n_ctx))
+
+    return replace(context, n_ctx=fitting_context(plan, most, min(few, _LITTLE * settings.slots)))
 
 
 def _check_exact(runner: Runner, settings: ServeSettings) -> None:

@@ -115,7 +115,7 @@ async def reply(
         last: As in ``Events``.
     """
     try:
-        await while_there(request.receive, answers.start())
+        await while_there(request.receive, answers.start(whole=chunks is None))
         if chunks is not None:
             return Events(request, answers, chunks, last)
         return as_json(await while_there(request.receive, whole()))

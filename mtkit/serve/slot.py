@@ -184,7 +184,7 @@ class Slot:
             return "grammar"
         self.ids.append(token)
         self.generated += 1
-        is_eog = token in context.model.eog_ids and not job.terms.sampler.ignore_eos
+        is_eog = context.model.is_eog(token) and not job.terms.sampler.ignore_eos
         raw = context.model.piece(token, special=is_eog or token in job.terms.shown)
         text = "" if is_eog else self._text.push(raw)
         found = None if likely is None or is_eog else chances(likely, token, job.terms.top or 0)

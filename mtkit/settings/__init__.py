@@ -81,9 +81,8 @@ class ContextSettings(Settings, heading="Context"):
         "on", "Attention in one kernel.", also="-fa --flash-attn", metavar="on|off|auto"
     )
     swa_full: bool = setting(
-        True, "Layers with a sliding window keep the whole context, which can be cut.",
-        off="Layers with a sliding window keep the window alone.",
-    )  # fmt: skip
+        False, "Layers with a sliding window keep the whole context, which can be cut anywhere."
+    )
     threads: int | None = setting(
         None, "Threads; none: measured.", 1, MOST_THREADS, also="-t", heading="Computing"
     )
@@ -96,6 +95,15 @@ class ContextSettings(Settings, heading="Context"):
         super().__post_init__()
         if self.flash_attention == "off" and self.kv_type not in ("f32", "f16", "bf16"):
             raise UsageError(f"{self.kv_type} needs flash attention, which is off", field="kv_type")
+
+
+class SharedContextSettings(ContextSettings, heading="Context"):
+    """What a context is made with that slots share."""
+
+    n_ctx: int | None = setting(
+        None, "Tokens of context, which the slots share; auto: what the model was trained with, as "
+        "far as memory allows.", 1, _MOST, option="-c --ctx", also="--ctx-size", metavar="N|auto",
+    )  # fmt: skip
 
 
 class WindowSettings(ContextSettings, heading="Context"):
@@ -353,7 +361,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         also="--parallel",
     )  # fmt: skip
     kv_unified: bool = setting(
-        False, "An answer may take all of --ctx, as long as the others leave it."
+        False, "An answer may take all of --ctx, as long as the others leave it; so with auto."
     )
     context_shift: bool = setting(
         False, "A full slot forgets half of its text and goes on, up to the limit of the request."
@@ -371,5 +379,6 @@ class ServeSettings(ModelSettings, heading="Serving"):
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600
     )
+    context: ContextSettings = SharedContextSettings()
     sampler: SamplerSettings = SamplerSettings()
     drafting: ServedDraftSettings = ServedDraftSettings()

@@ -264,7 +264,7 @@ def test_what_clients_are_told(tmp_path: Path) -> None:
     [
         ({"draft_max": 3}, "does nothing without"),
         ({"draft": "no such file"}, "no such file"),
-        ({"draft_lookup": True, "swa_full": False}, "cannot be taken back"),
+        ({"draft_lookup": True, "context_shift": True}, "does not go with drafts"),
     ],
 )
 def test_what_cannot_draft(given: dict[str, Any], what: str) -> None:

@@ -58,6 +58,10 @@ def inspect(
     kv_type: Annotated[
         str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")
     ] = "f16",
+    swa_full: Annotated[
+        bool,
+        typer.Option("--swa-full", help="Sliding windows keep the whole context, for --plan."),
+    ] = False,
     gpu_layers: Annotated[
         int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
     ] = 0,
@@ -109,7 +113,10 @@ def inspect(
     from mtkit.gguf.magic import MAGIC
     from mtkit.sources.remote import is_remote
 
-    given = {"--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--gpu-layers": gpu_layers}
+    given = {
+        "--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--swa-full": swa_full,
+        "--gpu-layers": gpu_layers,
+    }  # fmt: skip
     for option in (name for name, is_given in given.items() if is_given and not plan):
         raise UsageError("does nothing without --plan", field=option)
     paths = models_named(files or ())
@@ -125,7 +132,7 @@ def inspect(
         from mtkit.commands.inspect.plan import show_plan
 
         model = model_named(file) if folder is None else gguf_of(folder)
-        show_plan(model, ctx, kv_type, gpu_layers, as_json=as_json)
+        show_plan(model, ctx, kv_type, gpu_layers, swa_full=swa_full, as_json=as_json)
         return
     if folder is not None and tensor is not None:
         raise UsageError("is a folder", source=folder, hint="--tensor shows values of a GGUF")

@@ -19,9 +19,16 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def show_plan(
-    model: str | Source, n_ctx: int | None, kv_type: str, gpu_layers: int, *, as_json: bool
+    model: str | Source,
+    n_ctx: int | None,
+    kv_type: str,
+    gpu_layers: int,
+    *,
+    swa_full: bool,
+    as_json: bool,
 ) -> None:
     """Print the plan of a model's file; on a terminal with units, in a pipe in bytes."""
+    from mtkit.base.record import replace
     from mtkit.errors import UsageError
     from mtkit.llm.preflight import ModelHeader
     from mtkit.memory_plan.limits import limits
@@ -29,19 +36,22 @@ def show_plan(
 
     if n_ctx is not None and n_ctx < 1:
         raise UsageError(f"--ctx {n_ctx}: is not a number of tokens")
-    settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers)
+    settings = PlanSettings(
+        n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers, swa_full=swa_full
+    )
     header = ModelHeader(model)
-    plan = header.plan(settings)
+    plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
     allowed = limits()
     if as_json:
-        output.write_json(_document(plan, kv_type, allowed))
+        document = _document(plan, kv_type, allowed)
+        output.write_json({**document, "swa_full": swa_full, "cache_swa_full": whole.cache})
     elif output.is_terminal():
-        _show(header.path, plan, kv_type, allowed)
+        _show(header.path, plan, whole.cache, kv_type, allowed)
     else:
-        output.write_rows(_rows(plan, allowed))
+        output.write_rows(_rows(plan, whole.cache, allowed))
 
 
-def _show(path: str, plan: Plan, kv_type: str, allowed: list[Limit]) -> None:
+def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit]) -> None:
     screen = Screen()
     least = min(allowed, key=lambda limit: limit.free, default=None)
     fits = least is None or plan.host <= least.free
@@ -54,7 +64,8 @@ def _show(path: str, plan: Plan, kv_type: str, allowed: list[Limit]) -> None:
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
     remarks = {
         "weights": f"{size(plan.weights_on_gpu)} more on GPUs" * bool(plan.weights_on_gpu),
-        "KV cache": f"{count(plan.n_ctx, 'token')} of context, {kv_type}",
+        "KV cache": f"{count(plan.n_ctx, 'token')} of context, {kv_type}"
+        + f"; {size(whole)} with --swa-full" * (whole > plan.cache),
         "computing": "an estimate, with what the program itself takes",
     }
     rows = [(name, text, remarks[name]) for name, text in zip(remarks, texts, strict=True)]
@@ -132,10 +143,11 @@ def _layers(plan: Plan) -> Iterator[tuple[int, str, int, int, str]]:
         yield item.layer.index, kind, item.cells, item.n_bytes, where
 
 
-def _rows(plan: Plan, allowed: list[Limit]) -> Iterator[Sequence[object]]:
+def _rows(plan: Plan, whole: int, allowed: list[Limit]) -> Iterator[Sequence[object]]:
     yield "plan", "n_ctx", plan.n_ctx
     for name in ("weights", "weights_on_gpu", "cache", "compute", "host", "gpu"):
         yield "plan", name, getattr(plan, name)
+    yield "plan", "cache_swa_full", whole
     for row in _layers(plan):
         yield "layer", *row
     for limit in allowed:

@@ -51,6 +51,8 @@ class Profile(Record):
 def exact_context(settings: ContextSettings) -> ContextSettings:
     """Return settings of a context whose attention does not depend on the size of a batch.
 
+    Where windows alone are kept, what was there before decides in which order a window is added up.
+
     Raises:
         UsageError: Something else was asked for; F16, the default, becomes BF16.
     """
@@ -62,7 +64,7 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
             hint="leave it out, or --no-exact allows that",
         )
     kv_type = "q8_0" if settings.kv_type == "q8_0" else "bf16"
-    return replace(settings, kv_type=kv_type, flash_attention="on")
+    return replace(settings, kv_type=kv_type, flash_attention="on", swa_full=True)
 
 
 def profile(tensors: Sequence[Tensor], load: LoadSettings, path: str) -> Profile:

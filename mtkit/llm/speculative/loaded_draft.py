@@ -182,18 +182,12 @@ def check_can_cut(runner: Runner) -> None:
 
     Raises:
         UnsupportedError: The memory of this kind of model cannot be cut.
-        UsageError: Not with these settings.
     """
     model = runner.model
     if model.is_recurrent or model.has_encoder:
         kind = "an encoder" if model.has_encoder else "a recurrent state"
         raise UnsupportedError(
             f"has {kind}: rejected tokens cannot be taken back", source=model.path
-        )
-    if not runner.settings.context.swa_full:
-        raise UsageError(
-            "rejected tokens cannot be taken back from a window alone",
-            hint="leave out --no-swa-full",
         )
 
 

@@ -39,9 +39,11 @@ def prepared(settings: S) -> S:
         UsageError: A setting would do nothing, or cannot be exact.
     """
     check_used(settings.drafting)
-    if is_wanted(settings.drafting) and settings.drafting.exact:
+    if not is_wanted(settings.drafting):
+        return settings
+    if settings.drafting.exact:
         return replace(settings, context=exactness.exact_context(settings.context))
-    return settings
+    return replace(settings, context=replace(settings.context, swa_full=True))
 
 
 def check_used(drafting: DraftSettings) -> None:
