@@ -13,7 +13,7 @@ import threading
 from time import monotonic
 
 from mtkit.chat.child import EXHAUSTED
-from mtkit.chat.process import Process
+from mtkit.chat.process import Process, ProcessLost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def answer(
         deadline: When it has to be done, as ``time.monotonic`` counts.
 
     Raises:
-        ResourceError: It takes too long, or its process ends.
+        ResourceError: It takes too long.
+        ProcessLost: Its process ended, and so did another one.
         UnsupportedError: The process answers what it never would by itself.
         ValueError: The variables nest too deeply.
     """
@@ -55,6 +56,15 @@ def answer(
         now.tzname(),
     )
     request = marshal.dumps((template, variables, time, limits.seconds, limits.characters))
+    try:
+        return _answered(template, request, limits, deadline)
+    except ProcessLost:  # killed by a machine without memory, perhaps
+        if monotonic() >= deadline:
+            raise
+    return _answered(template, request, limits, deadline)
+
+
+def _answered(template: str, request: bytes, limits: Limits, deadline: float) -> Answer:
     process = _taken(template)
     if process is None:
         process = Process()

@@ -68,7 +68,11 @@ class Answer(Record):
     spans: tuple[tuple[int, int], ...]
 
 
-class _Interrupted(ResourceError):
+class ProcessLost(ResourceError):
+    """A process that does not start, or ended before it answered: another one may not."""
+
+
+class _Interrupted(ProcessLost):
     """It ended by Ctrl-C before it was ready."""
 
 
@@ -97,7 +101,7 @@ class Process:
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as error:
-            raise ResourceError(f"no process for the chat template: {error.strerror}") from None
+            raise ProcessLost(f"no process for the chat template: {error.strerror}") from None
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         self._stdin, self._stdout = self._popen.stdin, self._popen.stdout
@@ -112,7 +116,7 @@ class Process:
         except (OSError, EOFError):
             how = self._how_it_ended()
             self.end()
-            kind = _Interrupted if self._popen.returncode == -signal.SIGINT else ResourceError
+            kind = _Interrupted if self._popen.returncode == -signal.SIGINT else ProcessLost
             raise kind(
                 f"the process for the chat template does not start ({how})",
                 hint="MTKIT_TRACEBACK=1 shows why",
@@ -135,7 +139,8 @@ class Process:
             deadline: When the answer has to be there, as ``time.monotonic`` counts.
 
         Raises:
-            ResourceError: It takes too long, or the process ends.
+            ResourceError: It takes too long.
+            ProcessLost: The process ends.
             UnsupportedError: The answer is none that our code gives.
         """
         memory = limits.memory + 8 * len(request)
@@ -149,10 +154,10 @@ class Process:
                 spans = self._read(count * SPAN.size)
         except (OSError, EOFError):
             if monotonic() >= deadline:
-                what = f"ran for more than {limits.seconds:g} seconds"
-            else:
-                what = f"ended its process ({self._how_it_ended()})"
-            raise ResourceError(f"the chat template {what}") from None
+                what = f"the chat template ran for more than {limits.seconds:g} seconds"
+                raise ResourceError(what) from None
+            what = f"the process of the chat template ended ({self._how_it_ended()})"
+            raise ProcessLost(what) from None
         try:
             made = Answer(kind, str(text, "utf-8", "surrogatepass"), tuple(SPAN.iter_unpack(spans)))
         except UnicodeDecodeError:

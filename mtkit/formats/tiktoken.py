@@ -48,15 +48,24 @@ def sniff(source: Source) -> bool:
 
 
 def read(source: Source, overrides: Mapping[str, object]) -> Reading:
-    """Read a rank file; ``overrides["encoding"]`` names a published encoding.
+    """Read a rank file.
+
+    Args:
+        source: The file.
+        overrides: ``encoding`` names a published encoding; with ``published`` the ranks have to be
+            the published ones, too, by their SHA-256.
 
     Raises:
-        FormatError: The file is damaged.
+        FormatError: The file is damaged, or is not the published one.
         UnsupportedError: Nothing says which pattern and special tokens belong to it.
         UsageError: The named encoding is not known.
     """
+    name = overrides.get("encoding")
+    if overrides.get("published") and name not in names_of(source.data):
+        what = f"is not the published rank file of {name}: its SHA-256 is another"
+        raise FormatError(what, hint="remove it and let tiktoken fetch it again")
     vocabulary = _packed(source.data) or rank_vocabulary(parse_ranks(bytes(source.data)))
-    encoding, said = _encoding(source, overrides.get("encoding"))
+    encoding, said = _encoding(source, name)
     ranks = [number for number in encoding.special.values() if number < len(vocabulary)]
     both = [number for number in ranks if vocabulary.type_of(number) != TokenType.ABSENT]
     if both:

@@ -39,7 +39,7 @@ def page(title: str, data: Any, columns: Columns) -> bytes:
     made = {
         "policy": policy,
         "version": f"mtkit {__version__}",
-        "title": html.escape(title),
+        "title": html.escape(printable(title)),
         "style": style,
         "data": _data(data, columns),
         "script": script,

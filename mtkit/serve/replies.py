@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from mtkit.base.escape import printable
+from mtkit.chat.process import ProcessLost
 from mtkit.errors import MtkitError, UsageError
 from mtkit.serve.job import Busy, Closed, TooLong
 
@@ -64,6 +65,8 @@ def problem(error: Exception) -> Problem:
         return Problem(429, str(error), headers={"retry-after": str(error.seconds)})
     if isinstance(error, Closed):
         return Problem(503, str(error))
+    if isinstance(error, ProcessLost):
+        return Problem(503, str(error), headers={"retry-after": "1"})
     if isinstance(error, MtkitError):
         what = ": ".join(part for part in (error.field, error.what) if part)
         what = f"{what}; {error.hint}" if error.hint else what

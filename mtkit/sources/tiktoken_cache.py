@@ -59,7 +59,10 @@ def find(name: str) -> str | None:
 
 
 def overrides(name: str | None, path: str) -> dict[str, object] | None:
-    """Return what reading a rank file needs that was found by name: which encoding is meant."""
+    """Return what reading a rank file needs that was found by name: which encoding is meant.
+
+    The folder may be anybody's, as one in /tmp is: ``published`` has the ranks compared.
+    """
     if name is None or path == name or path != find(name):
         return None
-    return {"encoding": encoding_of(name)}
+    return {"encoding": encoding_of(name), "published": True}

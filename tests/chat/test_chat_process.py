@@ -73,6 +73,42 @@ def test_an_answer_that_is_none_is_refused(
         assert not children()
 
 
+@pytest.mark.parametrize("when", ["waiting", "starting", "asked", "always"])
+def test_a_process_that_was_killed_is_tried_once_more(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the kernel of a machine that lacks memory."""
+    started: list[Process] = []
+    greet, ask = Process._greet, Process.ask
+
+    def killed(process: Process) -> None:
+        process._popen.kill()
+        process._popen.wait()
+
+    def greeting(process: Process) -> None:
+        started.append(process)
+        if when == "starting" and len(started) == 2:
+            killed(process)
+        greet(process)
+
+    def asking(process: Process, *arguments: Any) -> Any:
+        if when == "always" or (when == "asked" and len(started) == 1):
+            killed(process)
+        return ask(process, *arguments)
+
+    monkeypatch.setattr(Process, "_greet", greeting)
+    assert render("{{ messages[0].content }}", USER).text == "hi"
+    monkeypatch.setattr(Process, "ask", asking)
+    if when in ("waiting", "starting"):
+        killed(started[0])
+    if when == "always":
+        with pytest.raises(chat_process.ProcessLost, match="signal 9"):
+            render("{{ messages[0].content }}", USER)
+    else:
+        assert render("{{ messages[0].content }}", USER).text == "hi"
+    assert len(started) == {"waiting": 2, "starting": 3, "asked": 2, "always": 2}[when]
+
+
 def test_what_was_written_unasked_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"import os; os.write(1, {b'+' + DONE + DONE!r}); os.read(0, 1 << 20); os.read(0, 1)"
     monkeypatch.setattr(chat_process, "_START", script)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
+import shutil
 import struct
 import zlib
 from html.parser import HTMLParser
@@ -18,6 +20,7 @@ from support import FIXTURES, one_line
 
 import mtkit as package
 from mtkit.base.binary import Source
+from mtkit.base.escape import printable
 from mtkit.gguf import open_gguf
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
@@ -262,6 +265,17 @@ def test_where_the_page_is_written(mtkit: Run, tmp_path: Path) -> None:
     assert named.stdout.startswith(b"wordpiece.report.html\t")
     piped = (FIXTURES / "spm-bpe" / "tokenizer.model").read_bytes()
     assert mtkit("report", "-", stdin=piped).stdout.startswith(b"stdin.report.html\t")
+
+
+def test_a_file_may_have_any_name(mtkit: Run, tmp_path: Path) -> None:
+    for name in (b"\xff\xfe.gguf", b"a<b>&.gguf", "ä \u202e\n.gguf".encode()):
+        copy = os.path.join(os.fsencode(tmp_path), name)
+        shutil.copyfile(MODEL, copy)
+        done = mtkit("report", os.fsdecode(copy), "-o", "r.html", "--force")
+        assert done.returncode == 0, done.stderr
+        title = re.search("<title>(.*)</title>", (tmp_path / "r.html").read_text("utf-8"))
+        assert title is not None
+        assert html.unescape(title[1]) == printable(name)
 
 
 def test_what_no_page_is_made_of(mtkit: Run, tmp_path: Path) -> None:

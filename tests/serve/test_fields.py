@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving_http import ASK, application, message, post, run
 
+from mtkit.chat.process import ProcessLost
 from mtkit.sources.locate import MODEL, shipped
 
 if TYPE_CHECKING:
@@ -134,3 +135,16 @@ def test_values_reach_the_template() -> None:
         asked = [{"role": "user", "content": "Hi"}]
         assert prompt(app, asked, chat_template_kwargs={"mood": "good"}) == "good:Hi"
         assert prompt(app, asked) == ":Hi"
+
+
+def test_a_template_without_a_process_is_the_servers_fault(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise ProcessLost("the process of the chat template ended (signal 9)")
+
+    monkeypatch.setattr("mtkit.chat.pool._answered", lost)
+    for path in (CHAT, MESSAGES, "/apply-template"):
+        answer = post(made[0], path, ASK)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support import reference
 
-from mtkit.errors import UsageError
+from mtkit.errors import FormatError, UsageError
+from mtkit.formats import tiktoken_encodings
 from mtkit.sources import tiktoken_cache, tiktoken_models
 from mtkit.sources.locate import locate
 from mtkit.tokenizer.load import load, named_encoding
@@ -46,7 +49,10 @@ def test_tiktoken_itself_finds_the_same_file(
     (cache / asked[0]).write_bytes(b"")
     assert tiktoken_cache.find(encoding) == str(cache / asked[0])
     assert locate(encoding) == str(cache / asked[0])
-    assert named_encoding(encoding, locate(encoding)) == {"encoding": encoding}
+    assert named_encoding(encoding, locate(encoding)) == {
+        "encoding": encoding,
+        "published": True,
+    }
 
 
 def test_models_have_the_encoding_that_tiktoken_gives_them() -> None:
@@ -76,6 +82,46 @@ def test_the_older_variable_counts_too(cache: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
     (cache / tiktoken_cache._FILES["cl100k_base"]).write_bytes(b"")
     assert tiktoken_cache.find("gpt-4") is not None
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "gpt2", "gpt-4", "o200k_harmony"])
+def test_only_the_published_ranks_are_taken(
+    name: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache's default folder is one in /tmp that anybody can have made."""
+    ranks = b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256))
+    encoding = str(tiktoken_cache.encoding_of(name))
+    small = tiktoken_encodings.Encoding(".+", {})
+    monkeypatch.setitem(tiktoken_encodings.ENCODINGS, encoding, lambda: small)
+    path = cache / tiktoken_cache._FILES[encoding]
+    digest = hashlib.sha256(ranks).hexdigest()
+    monkeypatch.setitem(tiktoken_encodings._FILES, digest, (encoding,))
+    path.write_bytes(ranks)
+    assert load(name).encode("a").ids == [97]
+    more = b"aGU= 256\n"
+    for forged in (
+        ranks + more,
+        ranks[: -len(b"/w== 255\n")],
+        ranks.replace(b"YQ== 97", b"Yg== 97"),
+    ):
+        path.write_bytes(forged)
+        with pytest.raises(FormatError, match=f"is not the published rank file of {encoding}"):
+            load(name)
+    path.write_bytes(ranks + more)
+    assert load(path, overrides={"encoding": encoding}).encode("he").ids == [256]
+
+
+@pytest.mark.parametrize("published", sorted(tiktoken_cache._FILES))
+def test_the_hashes_are_those_that_tiktoken_expects(
+    published: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = reference("tiktoken_ext.openai_public")
+    asked: list[str] = []
+    monkeypatch.setattr(
+        registry, "load_tiktoken_bpe", lambda _, expected_hash: asked.append(expected_hash) or {}
+    )
+    getattr(registry, "r50k_base" if published == "gpt2" else published)()
+    assert published in tiktoken_encodings._FILES[asked[0]]
 
 
 @pytest.mark.usefixtures("cache")
