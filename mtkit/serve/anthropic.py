@@ -16,7 +16,7 @@ from mtkit.serve.bodies.anthropic import Message, MessageCount
 from mtkit.serve.bodies.fields import MOST_BODY, read
 from mtkit.serve.bodies.openai import Format, Schema, schema_of
 from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Terms, TooLong
+from mtkit.serve.job import Progress, Terms, TooLong
 from mtkit.serve.messages import continuing
 from mtkit.serve.replies import Problem, as_json, body_of, event
 from mtkit.serve.sending import reply
@@ -78,7 +78,10 @@ async def messages(request: Request, served: Served) -> Response:
     sampler = await served.held(await tools.forcing(sampler))
     ids = await _ids(asked, tools, served)
     shown = served.markers if tools.shows else frozenset()
-    terms = Terms(sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative)
+    terms = Terms(
+        sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative,
+        progress=asked.stream,
+    )  # fmt: skip
     try:
         answers = Answers(served, [ids], terms)
     except TooLong as error:  # in Anthropic's words, which Claude Code looks for
@@ -121,13 +124,14 @@ class _Told:
         yield event({"type": "message_stop"}, "message_stop")
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the events of the content."""
-        begun = False
-        async with aclosing(self._answers.events()) as events:
+        """Yield the events of the content; a long prompt lets clients wait, but not in silence."""
+        yield self._start()
+        async with aclosing(self._answers.with_progress()) as events:
             async for _, told in events:
-                if not begun:  # how much of the prompt was remembered is known now
-                    begun = True
-                    yield self._start()
+                if isinstance(told, Progress):
+                    if told.cached < told.processed < told.total:
+                        yield {"type": "ping"}
+                    continue
                 for part in self._reading.read(told):
                     if part:
                         for one in self._content.add(part):

@@ -18,7 +18,7 @@ from mtkit.serve.bodies.fields import MOST_BODY
 from mtkit.serve.bodies.openai import schema_of
 from mtkit.serve.bodies.responses import Responses
 from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Terms
+from mtkit.serve.job import Progress, Terms
 from mtkit.serve.messages import continuing
 from mtkit.serve.replies import body_of, event, problem
 from mtkit.serve.responses_input import messages_of
@@ -56,7 +56,9 @@ async def create(request: Request, served: Served) -> Response:
     given = messages_of(asked.input, asked.instructions, origins)
     ids = await served.chat_ids(given, tools.given, **continuing(given))
     shown = served.markers if tools.shows else frozenset()
-    terms = Terms(sampler, asked.max_output_tokens, (), None, shown, asked.speculative)
+    terms = Terms(
+        sampler, asked.max_output_tokens, (), None, shown, asked.speculative, progress=asked.stream
+    )
     answers = Answers(served, [ids], terms)
     output = Output(origins, keeps_thoughts=_SEALED in asked.include)
     told = _Told(answers, tools.reading(), output, _head(asked, sampler, served))
@@ -131,9 +133,13 @@ class _Told:
         yield numbered({"type": f"response.{made['status']}", "response": made})
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield the events of the output."""
-        async with aclosing(self._answers.events()) as events:
+        """Yield the events of the output; a long prompt lets clients wait, but not in silence."""
+        async with aclosing(self._answers.with_progress()) as events:
             async for _, told in events:
+                if isinstance(told, Progress):
+                    if told.cached < told.processed < told.total:
+                        yield {"type": "response.in_progress", "response": self._head}
+                    continue
                 for part in self._reading.read(told):
                     if part:
                         for one in self._output.add(part):

@@ -100,3 +100,17 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     assert second.startswith(begun)  # what was computed is remembered
     assert agent_requests.WORD in second.removeprefix(begun)
     assert json.dumps(arguments) in second.removeprefix(begun)
+
+
+def test_a_long_prompt_is_not_computed_in_silence(made: Any) -> None:
+    text = " ".join(f"word{number}" for number in range(900))
+    for (path, body), kind in (
+        (agent_requests.claude_code(), "ping"),
+        (agent_requests.codex(), "response.in_progress"),
+    ):
+        name = "system" if "system" in body else "instructions"
+        told = events(made[0], path, {**body, name: text, "grammar": 'root ::= "Yes."'})
+        kinds = [one["type"] for one in told]
+        first = next(at for at, one in enumerate(kinds) if one.endswith("delta"))
+        assert kinds[1:first].count(kind) > 2
+        assert kind not in kinds[first:]
