@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mtkit.serve.served import Served
 
 app = application()
+_AS_ALWAYS = ("--jinja", "--metrics", "--webui", "--ui", "--cont-batching", "-cb")
+"""llama-server's switches for what is done here in any case."""
 
 
 @command(app, ServeSettings, also={"template": "--chat-template-file"})
@@ -27,8 +29,16 @@ def serve(
     template: Annotated[
         str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
     ] = None,
+    chat_template: Annotated[
+        str | None,
+        typer.Option(
+            "--chat-template",
+            metavar="NAME|TEXT",
+            help="The same: one of llama.cpp's by name, or a template's text.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+    _as_always: Annotated[bool, typer.Option(*_AS_ALWAYS, hidden=True)] = False,
 ) -> None:
     """Serve a GGUF model over HTTP, as OpenAI's and Anthropic's clients ask.
 
@@ -44,7 +54,7 @@ def serve(
     """
     from mtkit.base.record import replace
     from mtkit.commands.progress import Progress
-    from mtkit.errors import MissingExtra
+    from mtkit.errors import MissingExtra, UsageError
     from mtkit.llama import log
 
     try:
@@ -53,9 +63,11 @@ def serve(
         raise MissingExtra(
             f"{error.name} is not installed", hint="pip install 'mtkit[serve,generate]' brings it"
         ) from None
-    log.is_shown = verbose
+    log.is_shown = settings.verbose
     settings = replace(settings, model=model_named(settings.model, quiet=quiet))
-    own = read_text(template) if template is not None else None
+    if template is not None and chat_template is not None:
+        raise UsageError("excludes --template", field="--chat-template")
+    own = read_text(template) if template is not None else chat_template
 
     def listening(address: str, served: Served) -> None:
         log.is_shown = False
@@ -82,14 +94,14 @@ def show_note(text: str) -> None:
 def show_start(settings: ServeSettings, served: Served) -> None:
     """Say what is served, and to whom."""
     from mtkit.commands.terminal import Screen, count, joined, part, sticky
-    from mtkit.serve.guard import is_loopback
+    from mtkit.serve.guard import hosts_of, is_loopback
 
     screen = Screen(stderr=True)
     slots = f"{count(settings.slots, 'slot')} of {count(served.scheduler.n_slot, 'token')}"
     screen.line(*joined([part("name", served.name), sticky(slots)]))
-    if is_loopback(settings.host):
+    if all(map(is_loopback, hosts_of(settings))):
         screen.line(part("dim", "This machine alone can reach it; --host with --api-key opens it."))
     else:
         screen.line(part("dim", "Other machines can reach it, with the key."))
-    if not served.has_chat:
-        screen.line(part("dim", "No chat template: completions alone."))
+    if served.is_chatml:
+        screen.line(part("dim", "The model has no chat template: ChatML is used."))

@@ -24,6 +24,7 @@ _UNKNOWN, _CONTROL, _STRIPS_LEFT, _STRIPS_RIGHT = 1 << 0, 1 << 3, 1 << 7, 1 << 8
 """Bits of llama_token_attr."""
 _MOST_TEXT_BYTES = (1 << 31) - 1
 """llama_tokenize takes the length as a signed 32-bit number."""
+_FIM = ("pre", "suf", "mid", "pad", "rep", "sep")
 
 
 class Model(Closing):
@@ -135,6 +136,18 @@ class Model(Closing):
         """Whether a token ends a generation."""
         self.check_open()
         return bool(self._library.llama_vocab_is_eog(self.vocab, token_id))
+
+    @property
+    def fim(self) -> dict[str, int]:
+        """What stands around the parts of a text whose middle is missing, where it has any.
+
+        Token ids by llama.cpp's names: pre, suf, mid, pad, rep (repository) and sep (file).
+        """
+        self.check_open()
+        found = {
+            name: getattr(self._library, f"llama_vocab_fim_{name}")(self.vocab) for name in _FIM
+        }
+        return {name: token_id for name, token_id in found.items() if token_id >= 0}
 
     def is_control(self, token_id: int) -> bool:
         """Whether a text gives a token only where special tokens are recognised in it."""

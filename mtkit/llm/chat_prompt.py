@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
+from mtkit.llama.chat_templates import apply_builtin, builtin_templates
 from mtkit.llm.message_ids import message_ids
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ class ChatPrompt:
 
         Args:
             model: Whose tokenizer it is.
-            template: The chat template.
+            template: The chat template, or the name of one of llama.cpp's own.
             parse_special: Special tokens that messages spell are special tokens.
 
         Raises:
@@ -34,6 +35,7 @@ class ChatPrompt:
         if model.has_encoder:
             raise UnsupportedError("is not a chat model: it has an encoder", source=model.path)
         self._model, self._template, self._parse_special = model, template, parse_special
+        self._is_builtin = template.isprintable() and template in builtin_templates()
 
     def ids(
         self,
@@ -85,6 +87,9 @@ class ChatPrompt:
         from mtkit.chat.template import render
         from mtkit.chat.turns import written
 
+        opens = add_generation_prompt and not continue_final
+        if self._is_builtin:
+            return self._builtin(messages, tools, continue_final=continue_final, opens=opens)
         model = self._model
 
         def spelled(token_id: int) -> str:
@@ -98,9 +103,30 @@ class ChatPrompt:
                 self._template,
                 messages,
                 tools=tools,
-                add_generation_prompt=add_generation_prompt and not continue_final,
+                add_generation_prompt=opens,
                 continue_final_message=continue_final,
                 values={**tokens, **(values or {})},
             ).text
 
         return written(messages, rendered)
+
+    def _builtin(
+        self,
+        messages: Sequence[Any],
+        tools: Sequence[Any] | None,
+        *,
+        continue_final: bool | str,
+        opens: bool,
+    ) -> str:
+        from mtkit.chat.continuation import continued
+        from mtkit.chat.rendering import Rendering
+
+        if tools:
+            raise UnsupportedError(f"the chat template {self._template} has no place for tools")
+
+        def whole(chat: Sequence[Any]) -> Rendering:
+            return Rendering(apply_builtin(self._template, chat, add_generation_prompt=opens))
+
+        if not continue_final:
+            return whole(messages).text
+        return continued("content", list(messages), "content", whole).text

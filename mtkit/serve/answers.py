@@ -9,6 +9,7 @@ from contextlib import aclosing
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
 from mtkit.serve.job import Begun, Done, Failed, Job, Piece, Progress
+from mtkit.serve.timings import Timings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Answers:
         count: How many.
         begun: What each found in its slot.
         done: How each ended.
+        timings: The times of each.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class Answers:
         prompts: Sequence[list[int]],
         terms: Terms,
         n: int = 1,
+        *,
+        timed: bool = False,
     ) -> None:
         """Prepare the jobs.
 
@@ -42,13 +46,16 @@ class Answers:
             prompts: Each is answered ``n`` times.
             terms: How; of several answers each has a seed of its own.
             n: Answers to each prompt.
+            timed: The times are kept token by token, not only at the end.
 
         Raises:
-            UsageError: A prompt is empty, or has an id that does not exist, or nothing drafts.
+            UsageError: A prompt is empty, or has an id that does not exist, or nothing drafts, or
+                they are too many.
             ResourceError: One does not fit.
         """
         self._served, self._prompts = served, prompts
         self.count = len(prompts) * n
+        served.scheduler.check(self.count)
         self.begun: dict[int, Begun] = {}
         self.done: dict[int, Done] = {}
         self._told: asyncio.Queue[tuple[int, Any]] = asyncio.Queue()
@@ -60,6 +67,8 @@ class Answers:
                 "nothing drafts here", field="speculative",
                 hint="the server has to be started with --draft or --draft-lookup",
             )  # fmt: skip
+        self._timed = timed
+        self.timings = [Timings(len(prompts[index // n])) for index in range(self.count)]
         self._jobs = []
         for index in range(self.count):
             ids = prompts[index // n]
@@ -109,7 +118,11 @@ class Answers:
         index, told = await self._told.get()
         if isinstance(told, Failed):
             raise told.error
-        self.begun[index] = told  # of a job the first that is told, if it does not fail
+        self._begin(index, told)  # of a job the first that is told, if it does not fail
+
+    def _begin(self, index: int, told: Begun) -> None:
+        self.begun[index] = told
+        self.timings[index].see(told)
 
     async def events(self) -> AsyncGenerator[tuple[int, Piece | Done], None]:
         """Yield tokens and ends, each with the number of its answer."""
@@ -126,8 +139,10 @@ class Answers:
             if isinstance(told, Failed):
                 raise told.error
             if isinstance(told, Begun):
-                self.begun[index] = told
+                self._begin(index, told)
                 continue
+            if self._timed or not isinstance(told, Piece):
+                self.timings[index].see(told)
             if isinstance(told, Progress):
                 yield index, told
                 continue
@@ -148,6 +163,10 @@ class Answers:
         for job in self._jobs:
             job.cancelled = True
 
+    def prompt(self, index: int) -> list[int]:
+        """Return the prompt of an answer."""
+        return self._prompts[index * len(self._prompts) // self.count]
+
     # -- figures
 
     @property
@@ -165,17 +184,6 @@ class Answers:
     def generated(self) -> int:
         """Tokens of all answers."""
         return sum(done.generated for done in self.done.values())
-
-    def timings(self) -> dict[str, Any]:
-        """Return how long it took, how fast the first answer came, and what was drafted in it."""
-        done = self.done[0]
-        speed = (done.generated - 1) / done.seconds if done.seconds > 0 else 0.0
-        return {
-            "prompt_seconds": round(done.prompt_seconds, 6),
-            "seconds": round(done.seconds, 6),
-            "tokens_per_second": round(speed, 3),
-            **({"drafting": done.drafting} if done.drafting else {}),
-        }
 
     def explanation(self) -> list[dict[str, Any]]:
         """Return what each answer found in its slot, and which token broke it."""

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import anthropic, openai, own, responses
+from mtkit.serve import anthropic, llama, openai, own, responses, slot_actions
 from mtkit.serve.bodies import anthropic as anthropic_bodies
 from mtkit.serve.bodies import llama as llama_bodies
 from mtkit.serve.bodies import openai as openai_bodies
@@ -33,16 +33,34 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("POST", "/v1/completions", openai.completions, openai_bodies.Completion),
     ("POST", "/v1/chat/completions", openai.chat, openai_bodies.Chat),
     ("POST", "/v1/responses", responses.create, responses_bodies.Responses),
+    ("POST", "/v1/chat/completions/input_tokens", openai.input_tokens, openai_bodies.Chat),
     ("POST", "/v1/messages", anthropic.messages, anthropic_bodies.Message),
     ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, anthropic_bodies.MessageCount),
+    ("POST", "/completion", llama.completion, llama_bodies.Complete),
+    ("POST", "/completions", llama.completion, llama_bodies.Complete),
+    ("POST", "/infill", llama.infill, llama_bodies.Infill),
     ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),
     ("POST", "/detokenize", own.detokenize, llama_bodies.Detokenize),
-    ("POST", "/apply-template", own.apply_template, llama_bodies.ApplyTemplate),
+    ("POST", "/apply-template", openai.apply_template, openai_bodies.Chat),
+    ("GET", "/props", own.props, None),
+    ("GET", "/slots", own.slots, None),
+    ("POST", "/slots/{slot:int}", slot_actions.act, llama_bodies.Saved),
     ("GET", "/health", own.health, None),
     ("GET", "/metrics", own.metrics, None),
-    ("GET", "/slots", own.slots, None),
 )
 """Method, path, what answers, and the record of the body."""
+_PREFIX = "/v1"
+
+
+def _both(routes: Sequence[tuple[str, str, Any, Any]]) -> list[tuple[str, str, Any, Any]]:
+    """Return routes with and without ``/v1``, unless one of the two is another's."""
+    own = {(method, path) for method, path, _, _ in routes}
+    found = list(routes)
+    for method, path, answer, body in routes:
+        other = path.removeprefix(_PREFIX) if path.startswith(_PREFIX) else _PREFIX + path
+        if path != "/" and (method, other) not in own:
+            found.append((method, other, answer, body))
+    return found
 
 
 async def described(_: Request, __: Served) -> Response:
@@ -67,15 +85,21 @@ def application(served: Served, keys: Sequence[str] = ()) -> Guard:
     async def not_routed(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         status = error.status_code
-        said = {404: "there is no such path", 405: "this path takes another method"}
+        said = {
+            404: f"there is no such path; there are {paths}",
+            405: "this path takes another method",
+        }
         found = Problem(status, said.get(status, "refused"), headers=dict(error.headers or {}))
         return refusal(request.url.path, found)
 
+    routes = _ROUTES if served.settings.webui else [one for one in _ROUTES if one[1] != "/"]
+    paths = ", ".join(dict.fromkeys(path for _, path, _, _ in routes))
     app = Starlette(
         routes=[
             route("GET", "/openapi.json", described),
-            *(route(method, path, answer) for method, path, answer, _ in _ROUTES),
+            *(route(method, path, answer) for method, path, answer, _ in _both(routes)),
         ],
         exception_handlers={HTTPException: not_routed},
     )
+    app.router.redirect_slashes = False
     return Guard(app, served.settings, keys, served.metrics)

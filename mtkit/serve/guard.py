@@ -38,6 +38,8 @@ _POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'no
 _LEAST_KEY = 8
 _NAME = re.compile(r"[^\s/:*?#@\[\]]+|\[?[0-9a-fA-F.:]*:[0-9a-fA-F.:]*\]?")
 _ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\])(?::\d+)?)/?")
+_MANY = ("*", "localhost")
+"""Of ``--cors-origins``: any origin, those of this machine."""
 _PORTS = {"http": ":80", "https": ":443"}
 """What browsers leave out."""
 
@@ -60,13 +62,19 @@ def keys_of(settings: ServeSettings) -> list[str]:
             raise UsageError("holds no key", source=settings.api_key_file)
     if any(len(key) < _LEAST_KEY for key in found):
         raise UsageError(f"has fewer than {_LEAST_KEY} characters", field="--api-key")
-    if not found and not is_loopback(settings.host):
+    open_to_all = [host for host in hosts_of(settings) if not is_loopback(host)]
+    if not found and open_to_all:
         raise UsageError(
-            f"{settings.host} can be reached from other machines",
+            f"{open_to_all[0]} can be reached from other machines",
             field="--host",
             hint="--api-key KEY or --api-key-file FILE says who may ask",
         )
     return found
+
+
+def hosts_of(settings: ServeSettings) -> list[str]:
+    """Return the addresses to listen on."""
+    return [host.strip() for host in settings.host.split(",")]
 
 
 def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
@@ -75,14 +83,18 @@ def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
     Raises:
         UsageError: One is such as no request names.
     """
-    hosts = {"localhost", settings.host.lower()}
+    hosts = {"localhost", *(host.lower() for host in hosts_of(settings))}
     for name in settings.allow_host:
         if not _NAME.fullmatch(name):
             what = f"{name!r} is not a name"
             raise UsageError(what, field="--allow-host", hint="as model.example, without port")
         hosts.add(name.lower())
     origins = set()
-    for origin in settings.allow_origin:
+    more = (settings.cors_origins or "").split(",")
+    for origin in (*settings.allow_origin, *(one.strip() for one in more if one.strip())):
+        if origin in _MANY and origin not in settings.allow_origin:
+            origins.add(origin)
+            continue
         found = _ORIGIN.fullmatch(origin.lower())
         if not found:
             what = f"{origin!r} is not an origin"
@@ -127,13 +139,14 @@ class Guard:
                 self._metrics.request(message["status"])
                 headers = [*message["headers"], *_HEADERS]
                 origin = given.get(b"origin", b"")
-                if origin.decode("latin-1").lower() in self._origins:
-                    headers += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
+                if origin and self._is_allowed(origin.decode("latin-1").lower()):
+                    headers += [(b"Access-Control-Allow-Origin", origin), (b"vary", b"origin")]
                 if all(name != _POLICY[0] for name, _ in headers):
                     headers.append(_POLICY)
                 message = {**message, "headers": headers}
             await send(message)
 
+        scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         given = dict(scope["headers"])
         asking = b"access-control-request-method" in given and scope["method"] == "OPTIONS"
         try:
@@ -142,11 +155,14 @@ class Guard:
             await refusal(scope["path"], found)(scope, receive, sending)
             return
         if asking:
-            headers = {"access-control-allow-methods": "GET, POST"}
+            name = given.get(b"origin", b"").decode("latin-1").lower()
+            headers = {}
+            if self._is_allowed(name):
+                headers["access-control-allow-methods"] = "GET, POST"
             wanted = given.get(b"access-control-request-headers")
-            if wanted is not None:  # what pages that were allowed send is as free as anybody's
+            if headers and wanted is not None:  # what such a page sends is as free as anybody's
                 headers["access-control-allow-headers"] = wanted.decode("latin-1")
-            await Response(status_code=204, headers=headers)(scope, receive, sending)
+            await Response(headers=headers)(scope, receive, sending)
             return
         await self._app(scope, receive, sending)
 
@@ -158,9 +174,9 @@ class Guard:
             hint = "--allow-host NAME of mtkit serve allows a name"
             raise Problem(403, f"this server is not called {host[:100]!r}; {hint}")
         origin = headers.get(b"origin")
-        if origin is not None:
+        if origin is not None and not is_open:
             name = origin.decode("latin-1").lower()
-            if name.partition("://")[2] != host and name not in self._origins:
+            if name.partition("://")[2] != host and not self._is_allowed(name):
                 hint = "--allow-origin URL of mtkit serve allows a page"
                 raise Problem(403, f"pages of {name[:100]!r} may not ask; {hint}")
         is_open = is_open or path in _OPEN
@@ -169,12 +185,19 @@ class Guard:
                 401, "the key is missing or wrong", headers={"www-authenticate": "Bearer"}
             )
 
+    def _is_allowed(self, origin: str) -> bool:
+        """Whether pages of an origin that is not the server's own may ask."""
+        if origin in self._origins or "*" in self._origins:
+            return True
+        found = _ORIGIN.fullmatch(origin) if "localhost" in self._origins else None
+        return bool(found) and is_loopback(_without_port(origin.partition("://")[2]))
+
     def _is_known(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        name = _without_port(host)
         if name in self._hosts:
             return True
         try:
-            ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+            ipaddress.ip_address(name)
         except ValueError:
             return False
         return True
@@ -188,6 +211,12 @@ class Guard:
         digest = _digest(given.strip())
         # All are looked at: the time does not say which key was right.
         return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0
+
+
+def _without_port(host: str) -> str:
+    """Return the name or address in what a request calls the server."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return name.removeprefix("[").removesuffix("]")
 
 
 def _digest(key: bytes) -> bytes:

@@ -65,6 +65,8 @@ def continuing(
     messages: Sequence[dict[str, Any]],
     continue_final: bool | str | None = None,
     add_generation_prompt: bool | None = None,
+    *,
+    prefill: bool = True,
 ) -> dict[str, Any]:
     """Return how a prompt ends, as ``Served.chat_ids`` takes it.
 
@@ -75,6 +77,7 @@ def continuing(
         continue_final: Whether the last message is to be continued, or which field of it; None:
             where it is the assistant's, whatever is said of a generation prompt.
         add_generation_prompt: Whether an answer is to be opened; None: where nothing is continued.
+        prefill: A last message of the assistant is continued.
 
     Raises:
         UsageError: Both are asked for, or the message cannot be continued.
@@ -83,7 +86,7 @@ def continuing(
     """
     last = messages[-1]
     is_answer = last["role"] == "assistant"
-    if continue_final is None and is_answer:
+    if continue_final is None and is_answer and prefill:
         continue_final, add_generation_prompt = True, None
         if len(messages) > 1 and messages[-2]["role"] == "assistant":
             raise UsageError("end with two messages of the assistant", field="messages")

@@ -31,6 +31,37 @@ class _Computed(Collector):
         yield CounterMetricFamily("mtkit_batch_tokens", "Tokens in them.", scheduler.computed)
 
 
+class _Sums:
+    """What llama-server's names tell of prompts and answers; ``since`` the last look, too."""
+
+    def __init__(self) -> None:
+        self.prompt = self.cached = self.predicted = self.steps = self.longest = 0
+        self.drafted = self.accepted = self.verified = 0
+        self.prompt_seconds = self.predicted_seconds = 0.0
+        self._seen = (0, 0.0, 0, 0.0)
+
+    def add(self, prompt: int, cached: int, done: Done) -> None:
+        """Count an answer."""
+        self.prompt += prompt - cached
+        self.cached += cached
+        self.prompt_seconds += done.prompt_seconds
+        self.predicted += done.generated
+        self.steps += max(done.generated - 1, 0)
+        self.predicted_seconds += done.seconds
+        self.longest = max(self.longest, prompt + done.generated)
+        figures = done.drafting or {}
+        self.drafted += int(figures.get("drafted", 0))
+        self.accepted += int(figures.get("accepted", 0))
+        self.verified += int(figures.get("rounds", 0))
+
+    def rates(self) -> tuple[float, float]:
+        """Return tokens a second of prompts and of answers since the last call."""
+        now = (self.prompt, self.prompt_seconds, self.steps, self.predicted_seconds)
+        a, b, c, d = (one - other for one, other in zip(now, self._seen, strict=True))
+        self._seen = now
+        return (a / b if b > 0 else 0.0), (c / d if d > 0 else 0.0)
+
+
 class Metrics:
     """Counters of one server."""
 
@@ -76,6 +107,7 @@ class Metrics:
         ):  # fmt: skip
             Gauge(f"mtkit_{name}", text, registry=registry).set_function(value)
         registry.register(_Computed(scheduler))
+        self._scheduler, self._sums = scheduler, _Sums()
 
     def request(self, status: int) -> None:
         """Count a request."""
@@ -91,6 +123,7 @@ class Metrics:
 
     def answer(self, prompt: int, cached: int, done: Done) -> None:
         """Count an answer."""
+        self._sums.add(prompt, cached, done)
         self._prompt.inc(prompt)
         self._cached.inc(cached)
         self._generated.inc(done.generated)
@@ -101,5 +134,39 @@ class Metrics:
             self._speed.observe((done.generated - 1) / done.seconds)
 
     def text(self) -> bytes:
-        """Return all of it as Prometheus reads it."""
-        return generate_latest(self._registry)
+        """Return all of it as Prometheus reads it, in our names and llama-server's."""
+        return generate_latest(self._registry) + self._in_llama_servers_names().encode()
+
+    def _in_llama_servers_names(self) -> str:
+        """Return llama-server's counters and gauges.
+
+        Source: llama.cpp, tools/server/server-task.cpp (``to_metrics``).
+        """
+        sums, scheduler = self._sums, self._scheduler
+        prompt_rate, predicted_rate = sums.rates()
+        busy = sum(slot.job is not None for slot in scheduler.slots)
+        rows = (
+            ("prompt_tokens_total", "counter", "Tokens of prompts computed.", sums.prompt),
+            ("prompt_tokens_cached_total", "counter", "Tokens of prompts remembered.", sums.cached),
+            ("prompt_seconds_total", "counter", "Time of prompts.", sums.prompt_seconds),
+            ("tokens_predicted_total", "counter", "Tokens of answers.", sums.predicted),
+            ("tokens_predicted_seconds_total", "counter", "Time of answers.",
+             sums.predicted_seconds),
+            ("n_decode_total", "counter", "Batches computed.", scheduler.rounds),
+            ("n_tokens_max", "counter", "Tokens of the longest prompt and answer.", sums.longest),
+            ("spec_decode_num_draft_tokens_total", "counter", "Tokens drafted.", sums.drafted),
+            ("spec_decode_num_accepted_tokens_total", "counter", "Of them, accepted.",
+             sums.accepted),
+            ("spec_decode_num_drafts_total", "counter", "Rounds with drafts.", sums.verified),
+            ("prompt_tokens_seconds", "gauge", "Tokens of prompts a second.", prompt_rate),
+            ("predicted_tokens_seconds", "gauge", "Tokens of answers a second.", predicted_rate),
+            ("requests_processing", "gauge", "Slots that answer.", busy),
+            ("requests_deferred", "gauge", "Requests that wait for a slot.", scheduler.queued),
+            ("n_busy_slots_per_decode", "gauge", "Slots in a batch.",
+             scheduler.parts / max(scheduler.rounds, 1)),
+        )  # fmt: skip
+        return "".join(
+            f"# HELP llamacpp:{name} {text}\n# TYPE llamacpp:{name} {kind}\n"
+            f"llamacpp:{name} {float(value)!r}\n"
+            for name, kind, text, value in rows
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from mtkit._version import __version__
@@ -17,9 +19,12 @@ if TYPE_CHECKING:
 STATUSES = {
     400: "The request makes no sense.", 401: "The key is missing or wrong.",
     403: "Not under this name, or not from this page.", 413: "The body is too long.",
-    429: "All slots and the queue are full.", 503: "The server is ending.",
+    429: "All slots and the queue are full.",
+    501: "The server was started without it, or the model has nothing for it.",
+    503: "The server is ending.",
 }  # fmt: skip
 """What any route may answer besides 200; 500 is a fault in mtkit."""
+_PARAMETER = re.compile(r"\{(\w+):(\w+)\}")
 _TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean"}
 
 
@@ -46,10 +51,12 @@ def document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
             schema = {"$ref": f"#/components/schemas/{body.__name__}"}
             content = {"application/json": {"schema": schema}}
             made["requestBody"] = {"required": True, "content": content}
-        if "{name:path}" in path:
-            path = path.replace("{name:path}", "{name}")
-            given = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-            made["parameters"] = [given]
+        if found := _PARAMETER.search(path):
+            path = path.replace(found[0], f"{{{found[1]}}}")
+            schema = {"type": "integer" if found[2] == "int" else "string"}
+            made["parameters"] = [
+                {"name": found[1], "in": "path", "required": True, "schema": schema}
+            ]
         paths.setdefault(path, {})[method.lower()] = made
     keys = {
         "bearer": {"type": "http", "scheme": "bearer"},

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-ANTHROPIC = "/v1/messages"
-"""Routes below it answer as Anthropic's API does."""
+ANTHROPIC = "/messages"
+"""Routes below it, with /v1 or without, answer as Anthropic's API does."""
 _KINDS = {
     400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
     404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
-    429: "rate_limit_error", 503: "overloaded_error",
+    429: "rate_limit_error", 501: "not_supported_error", 503: "overloaded_error",
 }  # fmt: skip
 
 
@@ -41,6 +41,8 @@ class Problem(Exception):
         field: Which part of the request is wrong.
         code: A name for programs.
         headers: Further headers of the answer.
+        kind: Another name of the error than its status has.
+        figures: Further fields of the error.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class Problem(Exception):
         field: str | None = None,
         code: str | None = None,
         headers: dict[str, str] | None = None,
+        kind: str = "",
+        figures: dict[str, int] | None = None,
     ) -> None:
         super().__init__(what)
         self.status, self.what, self.field, self.code = status, what, field, code
-        self.headers = headers or {}
+        self.headers, self.kind, self.figures = headers or {}, kind, figures or {}
 
 
 def problem(error: Exception) -> Problem:
@@ -70,8 +74,11 @@ def problem(error: Exception) -> Problem:
     if isinstance(error, MtkitError):
         what = ": ".join(part for part in (error.field, error.what) if part)
         what = f"{what}; {error.hint}" if error.hint else what
-        code = "context_length_exceeded" if isinstance(error, TooLong) else None  # OpenAI's
-        return Problem(400, what, field=error.field or None, code=code)
+        if isinstance(error, TooLong):  # the code is OpenAI's, the rest llama-server's
+            figures = {"n_prompt_tokens": error.tokens, "n_ctx": error.n_slot}
+            kind = "exceed_context_size_error"
+            return Problem(400, what, code="context_length_exceeded", kind=kind, figures=figures)
+        return Problem(400, what, field=error.field or None)
     sys.stderr.write(printable(f"mtkit: serve: {type(error).__name__}: {error}") + "\n")
     return Problem(500, "an error inside the server")
 
@@ -79,10 +86,10 @@ def problem(error: Exception) -> Problem:
 def shaped(path: str, found: Problem) -> dict[str, Any]:
     """Return the body of an error."""
     kind = _KINDS.get(found.status, "api_error")
-    if path.startswith(ANTHROPIC):
+    if path.removeprefix("/v1").startswith(ANTHROPIC):
         return {"type": "error", "error": {"type": kind, "message": found.what}}
-    error = {"message": found.what, "type": kind, "param": found.field, "code": found.code}
-    return {"error": error}
+    error = {"message": found.what, "type": found.kind or kind, "param": found.field}
+    return {"error": {**error, "code": found.code, **found.figures}}
 
 
 def refusal(path: str, error: Exception) -> Response:

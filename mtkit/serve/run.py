@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import errno
 import os
 import signal
-import socket
 import threading
 from contextlib import ExitStack, contextmanager
 
 import uvicorn
 
-from mtkit.errors import ResourceError, UsageError
+from mtkit.errors import ResourceError
 from mtkit.serve.app import application
 from mtkit.serve.connection import Connection
 from mtkit.serve.guard import Guard, keys_of, names_of
+from mtkit.serve.listening import bound, refused
 from mtkit.serve.opening import opened
 from mtkit.serve.served import Served
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
     from types import FrameType
 
@@ -91,16 +91,6 @@ class _Server(uvicorn.Server):
         ending.cancel()
 
 
-def _not_listening(settings: ServeSettings, cause: BaseException | None) -> UsageError:
-    what, hint = "cannot be listened on", ""
-    if isinstance(cause, OSError):
-        is_name = isinstance(cause, socket.gaierror)
-        said = cause.strerror if is_name else os.strerror(cause.errno or 0)
-        what = f"{what}: {said}"
-        hint = "another --port is needed" if cause.errno == errno.EADDRINUSE else ""
-    return UsageError(what, field=f"{settings.host}:{settings.port}", hint=hint)
-
-
 @contextmanager
 def _mounted(
     settings: ServeSettings,
@@ -156,11 +146,11 @@ def serve(
         UsageError: The address cannot be listened on, or needs a key.
         ResourceError: The model does not fit the memory.
     """
-    with _mounted(settings, template, on_progress, on_note) as (app, served):
+    with ExitStack() as stack:
+        app, served = stack.enter_context(_mounted(settings, template, on_progress, on_note))
+        sockets = [stack.enter_context(one) for one in bound(settings)]
         config = uvicorn.Config(
             app,
-            host=settings.host,
-            port=settings.port,
             http=Connection,
             ws="none",
             lifespan="off",
@@ -174,9 +164,9 @@ def serve(
         state = server.server_state
         app.is_full = lambda: len(state.connections) > Connection.most
         try:
-            server.run()
-        except SystemExit as error:  # uvicorn's, where it cannot listen
-            raise _not_listening(settings, error.__context__) from None
+            server.run(sockets)
+        except OSError as error:  # another process was faster
+            raise refused(settings.host, settings.port, error) from None
     for timer in server.timers:
         timer.cancel()
     if not server.started:

@@ -42,6 +42,7 @@ class Scheduler:
         n_slot: Tokens that fit each.
         computed: Tokens computed since the start, prompts included.
         rounds: Batches computed since the start.
+        parts: Parts of slots in them.
         shifts: A slot that is full forgets half of its text.
         told: Called when jobs were told something, of tokens once a round: waking another thread
             for each would let it interrupt this one before all slots have chosen theirs.
@@ -79,7 +80,7 @@ class Scheduler:
         seats = drafting.seats if drafting else [None] * context.n_slots
         self.slots = [Slot(context, number, seat) for number, seat in enumerate(seats)]
         self._drafting = drafting
-        self.computed = self.rounds = 0
+        self.computed = self.rounds = self.parts = 0
         self.told: Callable[[], None] = lambda: None
         self._waiting = Waiting(self.slots, queue)
         self._change = self._waiting.change
@@ -121,6 +122,14 @@ class Scheduler:
         if n_prompt >= self.n_slot:
             raise TooLong(n_prompt, self.n_slot)
         return self.n_slot - n_prompt
+
+    def check(self, count: int) -> None:
+        """See that so many jobs may come together.
+
+        Raises:
+            UsageError: They would not fit if nobody else asked.
+        """
+        self._waiting.check(count)
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Take jobs, all or none.
@@ -249,6 +258,7 @@ class Scheduler:
             return
         ends = self._context.compute([slot.part(share) for slot, share in active])
         self.rounds += 1
+        self.parts += len(active)
         for (slot, share), row in zip(active, ends, strict=True):
             slot.computed(share)
             self.computed += share + len(slot.proposal.ids)

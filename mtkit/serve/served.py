@@ -6,6 +6,8 @@ import asyncio
 import os
 import time
 
+import msgspec
+
 from mtkit._version import __version__
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
@@ -24,12 +26,18 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from mtkit.llm.runner import Runner
+    from mtkit.serve.bodies.openai import Answer
     from mtkit.serve.scheduler import Scheduler
     from mtkit.settings import SamplerSettings, ServeSettings
 
     T = TypeVar("T")
 
 
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""For models without a chat template, as in llama.cpp."""
 SHORT = 1000
 """Characters, or tokens, that are worked on in less time than another thread takes to begin."""
 
@@ -41,13 +49,20 @@ class Served:
         model: The model.
         scheduler: Answers.
         settings: How it is served.
-        name: The model's.
+        name: The model's: the first alias, or the file's.
+        file_name: Of the model.
+        aliases: Of the model, in alphabetical order.
+        tags: Of the model.
         created: When the server started, in seconds since 1970.
         fingerprint: OpenAI's ``system_fingerprint``.
         metrics: What is counted.
         note: Tells the user something.
         unknown: Sees to the fields of requests that nothing reads.
         posts: What the scheduler tells.
+        default_values: Variables of the template where a request does not say.
+        is_chatml: The model has no chat template, so ChatML is used.
+        template: The chat template; empty where there is none.
+        tool_template: That of conversations with tools, if it is another one.
         form: How the model writes calls of tools, if that is known.
         markers: The control tokens of that form.
     """
@@ -70,14 +85,22 @@ class Served:
             on_note: Called with what the user should know, in any thread.
         """
         metadata = runner.header.file.metadata
-        own, name = metadata.get("tokenizer.chat_template"), metadata.get("general.name")
+        own = metadata.get("tokenizer.chat_template")
         for_tools = metadata.get("tokenizer.chat_template.tool_use")
         for_tools = template or (for_tools if isinstance(for_tools, str) else None)
         template = template or (own if isinstance(own, str) else None)
         self.model, self.scheduler, self.settings = runner.model, scheduler, settings
-        self.name = name if isinstance(name, str) and name else os.path.basename(runner.model.path)
+        self.file_name = os.path.basename(runner.model.path)
+        self.aliases = _listed(settings.alias)
+        self.tags = _listed(settings.tags)
+        self.name = self.aliases[0] if self.aliases else self.file_name
         self.created = int(time.time())
-        self.fingerprint = f"mtkit-{__version__}"
+        self.fingerprint = f"build-mtkit-{__version__}"
+        self.default_values = _values(settings.chat_template_kwargs)
+        self.is_chatml = not template and runner.model.has_vocabulary
+        if self.is_chatml:
+            template = CHATML
+        self.template, self.tool_template = template or "", for_tools or ""
         self.metrics = Metrics(scheduler)
         self.note: Callable[[str], None] = on_note or (lambda _: None)
         self.unknown = Unknown(strict=settings.strict, count=self.metrics.ignored, say=self.note)
@@ -95,11 +118,6 @@ class Served:
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
 
-    @property
-    def has_chat(self) -> bool:
-        """Whether the model has a chat template."""
-        return self._chat is not None
-
     async def chat_ids(
         self,
         messages: Sequence[Any],
@@ -115,7 +133,7 @@ class Served:
             lambda: prompt.ids(
                 messages,
                 tools or None,
-                values=values,
+                values={**self.default_values, **(values or {})},
                 continue_final=continue_final,
                 add_generation_prompt=add_generation_prompt,
             )
@@ -136,21 +154,22 @@ class Served:
             lambda: prompt.text(
                 messages,
                 tools or None,
-                values=values,
+                values={**self.default_values, **(values or {})},
                 continue_final=continue_final,
                 add_generation_prompt=add_generation_prompt,
             )
         )
 
-    async def text_ids(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True
-    ) -> list[int]:
-        """Return the tokens of a text."""
-        tokenize = self.model.tokenize
-        return await aside(
-            lambda: tokenize(text, add_special=add_special, parse_special=parse_special),
-            is_short=len(text) < SHORT,
-        )
+    def limit(self, asked: Answer, default: int | None = None) -> int | None:
+        """Return the most tokens of an answer; None: as many as fit.
+
+        Args:
+            asked: The body of the request.
+            default: Where neither it nor the server says.
+        """
+        own = self.settings.n_predict
+        found = asked.limit if asked.limit is not None else own if own >= 0 else default
+        return None if found is None or found < 0 else found
 
     async def held(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler whose schema is a grammar that llama.cpp can follow.
@@ -170,6 +189,26 @@ class Served:
         if found is None:
             raise Problem(400, f"{self.name} has no chat template", code="no_chat_template")
         return found
+
+
+def _listed(text: str | None) -> list[str]:
+    """Return names with commas between, in alphabetical order."""
+    return sorted({one.strip() for one in (text or "").split(",") if one.strip()})
+
+
+def _values(text: str | None) -> dict[str, Any]:
+    """Return variables of a template.
+
+    Raises:
+        UsageError: The text is not a JSON object.
+    """
+    try:
+        found = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError("is not a JSON object", field="--chat-template-kwargs")
+    return found
 
 
 def _held(sampler: SamplerSettings) -> SamplerSettings:

@@ -158,6 +158,10 @@ class Slot:
         job, context, proposal = self.job, self._context, self.proposal
         assert job is not None
         self.proposal = _NOTHING
+        if not job.limit:
+            self._first = time.perf_counter()
+            self._finish("length")
+            return
         made, drafted = Round(proposal), len(proposal.ids)
         end: End | None = None
         while end is None and not made.is_over and not job.cancelled:

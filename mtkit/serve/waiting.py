@@ -45,6 +45,17 @@ class Waiting:
             raise UsageError(what, field="id_slot")
         return self._slots[number]
 
+    def check(self, count: int) -> None:
+        """See that so many jobs may come together.
+
+        Raises:
+            UsageError: They would not fit if nobody else asked.
+        """
+        most = len(self._slots) + self._most
+        if count > most:
+            what = f"asks for {count} answers, this server takes {most} together"
+            raise UsageError(what, field="n")
+
     def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
         """Take jobs, all or none.
 
@@ -56,10 +67,7 @@ class Waiting:
             UsageError: They would not fit if nobody else asked, or want a slot that is not there.
             Busy: There are no slots and no places in the queue for them.
         """
-        most = len(self._slots) + self._most
-        if len(jobs) > most:
-            what = f"asks for {len(jobs)} answers, this server takes {most} together"
-            raise UsageError(what, field="n")
+        self.check(len(jobs))
         for job in jobs:
             self.slot(job.terms.slot or 0)
         count = len(self.jobs) + len(jobs)

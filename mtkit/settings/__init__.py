@@ -71,7 +71,7 @@ class ContextSettings(Settings, heading="Context"):
         also="--ctx-size",
     )  # fmt: skip
     n_batch: int = setting(
-        512, "Tokens given at once.", 1, _MOST, option="--batch", also="-b --batch-size"
+        512, "Tokens given at once.", 1, _MOST, option="--batch-size --batch", also="-b"
     )
     n_ubatch: int = setting(
         512, "Tokens computed at once.", 1, _MOST, option="--ubatch", also="-ub --ubatch-size"
@@ -114,7 +114,7 @@ class WindowSettings(ContextSettings, heading="Context"):
         1, _MOST, option="-c --ctx", also="--ctx-size",
     )  # fmt: skip
     n_batch: int = setting(
-        2048, "Tokens given at once.", 1, _MOST, option="--batch", also="-b --batch-size"
+        2048, "Tokens given at once.", 1, _MOST, option="--batch-size --batch", also="-b"
     )
 
 
@@ -354,7 +354,10 @@ class GenerateSettings(AnswerSettings, heading="Text"):
 class ServeSettings(ModelSettings, heading="Serving"):
     """What a model is served with; the sampler's are what a request does not say."""
 
-    host: str = setting("127.0.0.1", "Address to listen on; others than this machine's need a key.")
+    host: str = setting(
+        "127.0.0.1", "Address to listen on, or several with commas; others than this machine's "
+        "need a key.",
+    )  # fmt: skip
     port: int = setting(8080, "Port; 0: any free one.", 0, 65535)
     slots: int = setting(
         4, "Answers given at the same time, which share --ctx.", 1, 256, option="-np --slots",
@@ -375,6 +378,42 @@ class ServeSettings(ModelSettings, heading="Serving"):
     allow_origin: tuple[str, ...] = setting(
         (), "Origin whose web pages may ask. Repeatable.", metavar="URL"
     )
+    cors_origins: str | None = setting(
+        None, "The same with commas; localhost: all pages of this machine, *: any page.",
+        metavar="URLS",
+    )  # fmt: skip
+    alias: str | None = setting(
+        None, "Name of the model in the API, or several with commas; none: the file's.",
+        option="-a --alias", metavar="NAME",
+    )  # fmt: skip
+    tags: str | None = setting(None, "Tags that /v1/models tells, with commas.", metavar="TAGS")
+    n_predict: int = setting(
+        -1, "Tokens of an answer where a request does not say; -1: as many as fit.", -1, _MOST,
+        option="-n --tokens", also="--predict --n-predict",
+    )  # fmt: skip
+    slot_save_path: str | None = setting(
+        None, "Folder in which requests may save slots.", metavar="DIR"
+    )
+    chat_template_kwargs: str | None = setting(
+        None, "Variables of the chat template, as a JSON object.", metavar="JSON"
+    )
+    prefill_assistant: bool = setting(
+        True, "Continue a last message of the assistant.",
+        off="Answer a last message of the assistant instead of continuing it.",
+    )  # fmt: skip
+    spm_infill: bool = setting(False, "Fill gaps with what stands behind them first.")
+    webui: bool = setting(
+        True, "A page to chat at /.", off="No page at /.", also="--no-ui",
+    )  # fmt: skip
+    metrics: bool = setting(True, "Counters at /metrics.", off="No counters at /metrics.")
+    show_slots: bool = setting(
+        True, "What the slots do at /slots.", off="Not a word of the slots at /slots.",
+        option="--no-slots",
+    )  # fmt: skip
+    verbose: bool = setting(
+        False, "llama.cpp's log, and prompts and settings in the answers (__verbose).",
+        option="-v --verbose",
+    )  # fmt: skip
     strict: bool = setting(False, "Refuse fields of requests that are not known.")
     grace: int = setting(
         10, "Seconds that running answers have to end when the server does.", 0, 3600

@@ -55,7 +55,7 @@ def test_a_turn_shows_its_figures(chromium: Any, url: str) -> None:
         page.evaluate("""figures({
             usage: {completion_tokens: 9, prompt_tokens: 5,
                 prompt_tokens_details: {cached_tokens: 2}},
-            timings: {tokens_per_second: 7, drafting:
+            timings: {predicted_per_second: 7, drafting:
                 {drafted: 12, accepted: 6, triggers: 3, dynamic_vocabulary: 40}},
         })""")
         assert page.inner_text("#figures") == (

@@ -193,22 +193,29 @@ BAD = [
     ("/v1/chat/completions", {"messages": []}, "messages"),
     ("/v1/chat/completions", {**ASK, "messages": [{"role": "narrator", "content": ""}]}, "role"),
     ("/v1/chat/completions", {**ASK, "messages": [{"role": "user", "content": [{}]}]}, "not text"),
-    ("/v1/chat/completions", {**ASK, "n": 17}, "n: "),
+    ("/v1/chat/completions", {**ASK, "n": 0}, "n: "),
+    ("/v1/chat/completions", {**ASK, "n": 69}, "n: asks for 69 answers, this server takes 68"),
     ("/v1/chat/completions", {**ASK, "n": "2"}, "n: "),
-    ("/v1/chat/completions", {**ASK, "max_tokens": 0}, "max_tokens: "),
-    ("/v1/chat/completions", {**ASK, "stop": ["x"] * 17}, "stop: "),
+    ("/v1/chat/completions", {**ASK, "max_tokens": -2}, "max_tokens: "),
+    ("/v1/chat/completions", {**ASK, "stop": ["x"] * 257}, "stop: "),
     ("/v1/chat/completions", {**ASK, "top_logprobs": 21}, "top_logprobs: "),
     ("/v1/chat/completions", {**ASK, "tool_choice": "required"}, "tool_choice: "),
     ("/v1/chat/completions", {**ASK, "best_of": 2}, "best_of: is not 1; nothing"),
-    ("/v1/completions", {"prompt": "x", "echo": True}, "echo: is not false"),
-    ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is not true"),
+    ("/v1/completions", {"prompt": "x", "echo": True, "logprobs": 1}, "echo: the prompt's own"),
+    ("/v1/completions", {"prompt": "x", "cache_prompt": 1}, "cache_prompt: is a whole number"),
+    ("/completion", {"prompt": "x", "id_slot": 4}, "id_slot: there is no slot 4"),
+    ("/completion", {"prompt": {"multimodal_data": ["x"], "prompt_string": "x"}}, "holds media"),
     ("/v1/completions", {"max_tokens": 3}, "prompt: is missing"),
     (
         "/v1/completions",
         {"prompt": "x", "max_tokens": 0.5},
         "max_tokens: is a number, not a whole number",
     ),
-    ("/v1/completions", {"prompt": 5}, "prompt: is a whole number, not a text or a list"),
+    (
+        "/v1/completions",
+        {"prompt": 5},
+        "prompt: is a whole number, not a text or an object or a list",
+    ),
     ("/v1/completions", {"prompt": "x", "typical_p": 3}, "typical_p: is 3"),
     ("/v1/completions", {"prompt": "x", "top_k": -2}, "top_k: is -2"),
     ("/v1/chat/completions", {**ASK, "top_logprobs": 2}, "top_logprobs: needs logprobs"),
@@ -235,7 +242,7 @@ BAD = [
     ),
     ("/v1/chat/completions", {**ASK, "json_schema": {"type": "integer", "minimum": 3}}, "minimum"),
     ("/v1/chat/completions", {**ASK, "grammar": "root ::= " + '"a" ' * 20000}, "grammar: "),
-    ("/v1/chat/completions", {**ASK, "logit_bias": {"x": 1}}, "logit_bias"),
+    ("/v1/chat/completions", {**ASK, "logit_bias": {"x": "1"}}, "logit_bias"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"99999999": 1}}, "99999999"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"5": 10**400}}, "logit_bias"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"5": 1e308}}, "is 1e+308 for 5, not a"),
@@ -247,13 +254,13 @@ BAD = [
         "messages[0].tool_calls: is not a list",
     ),
     ("/v1/completions", {"prompt": []}, "prompt"),
-    ("/v1/completions", {"prompt": [1, "x"]}, "prompt"),
+    ("/v1/completions", {"prompt": [1, 0.5]}, "prompt"),
     ("/v1/completions", {"prompt": [10**8]}, "100000000"),
     ("/v1/completions", {"prompt": [-1]}, "prompt"),
     ("/v1/completions", {"prompt": "", "max_tokens": 2}, "empty"),
     ("/v1/completions", {"prompt": "x", "temperature": "hot"}, "temperature"),
     ("/v1/completions", {"prompt": "x", "seed": 1 << 64}, "seed: is 18446744073709551616"),
-    ("/v1/completions", {"prompt": ["x"] * 17}, "more than 16"),
+    ("/v1/completions", {"prompt": ["x"] * 69}, "n: asks for 69 answers"),
     ("/v1/messages", {"messages": ASK["messages"]}, "max_tokens"),
     ("/v1/messages", {**ASK, "thinking": {"type": "much"}}, "thinking.type"),
     ("/v1/messages", {**ASK, "tool_choice": {"type": "some"}}, "tool_choice.type: "),
@@ -350,12 +357,14 @@ def test_allowed_names_and_pages() -> None:
             headers={**headers, "access-control-request-method": "POST",
                      "access-control-request-headers": "content-type,x-stainless-os"},
         )  # fmt: skip
-        assert (answer.status_code, asked.status_code) == (200, 204)
+        assert (answer.status_code, asked.status_code) == (200, 200)
         for found in (answer, asked):
             assert found.headers["access-control-allow-origin"] == "https://page.example"
         assert asked.headers["access-control-allow-headers"] == "content-type,x-stainless-os"
         headers["origin"] = "https://other.example"
         (refused,) = run(app, ("OPTIONS", "/v1/completions", None), headers=headers)
+        assert not [name for name in refused.headers if name.startswith("access-control")]
+        (refused,) = run(app, ("GET", "/health", None), headers=headers)
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers
 
@@ -430,10 +439,12 @@ def test_every_answer_has_its_headers(app: Any) -> None:
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_a_model_without_a_template() -> None:
-    with application(tiny("llama")) as (app, _):
-        answer = post(app, "/v1/chat/completions", ASK)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_chat_template")
+def test_a_model_without_a_template_is_served_as_chatml() -> None:
+    with application(tiny("llama")) as (app, served):
+        found = post(app, "/apply-template", ASK).json()["prompt"]
+        assert found == "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+        assert served.is_chatml
+        assert post(app, "/v1/chat/completions", ASK).status_code == 200
         assert post(app, "/v1/completions", {"prompt": "x", "max_tokens": 2}).status_code == 200
 
 

@@ -101,9 +101,8 @@ def application(model: Path, keys: Sequence[str] = (), **given: Any) -> Iterator
     from mtkit.settings import ServeSettings
     from mtkit.settings.declaration import settings_of
 
-    http = {"host", "allow_host", "allow_origin", "temperature", "strict"}
-    settings = settings_of(ServeSettings, {key: given[key] for key in http & given.keys()})
     template, on_note = given.pop("template", None), given.pop("on_note", None)
+    settings = settings_of(ServeSettings, given)
     with serving(model, **given) as (runner, scheduler):
         served = Served(runner, scheduler, settings, template, on_note)
         yield made(served, keys), served

@@ -19,8 +19,10 @@ MOST_GRAMMAR = 64 << 10
 """Bytes of a grammar or a schema."""
 
 Stop = Annotated[str, Meta(max_length=1000)]
-Stops = Annotated[list[Stop], Meta(max_length=16)]
+Stops = Annotated[list[Stop], Meta(max_length=256)]
 Count = Annotated[int, Meta(ge=1, le=1 << 31)]
+Limit = Annotated[int, Meta(ge=-1, le=1 << 31)]
+"""Of tokens; -1: as many as fit."""
 Id = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mtkit.serve.bodies.fields import Id  # noqa: TC001  msgspec reads the annotations
-from mtkit.serve.bodies.openai import Messages, Tools  # noqa: TC001  as above
+from mtkit.serve.bodies.openai import Answer, Prompts
+
+Probabilities = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class Complete(Answer, kw_only=True):
+    """A body of ``/completion``."""
+
+    prompt: Prompts
+    n_probs: Probabilities = 0
+    logprobs: Probabilities = 0
+    return_tokens: bool = False
+    response_fields: list[str] = []
+
+
+class Extra(Struct, frozen=True):
+    """A piece of another file in ``/infill``."""
+
+    text: str
+    filename: str = "tmp"
+
+
+class Infill(Complete, kw_only=True):
+    """A body of ``/infill``."""
+
+    prompt: str = ""
+    input_prefix: str
+    input_suffix: str
+    input_extra: list[Extra] = []
+
+
+class Saved(Struct, kw_only=True):
+    """A body of ``/slots/ID`` that names a file."""
+
+    filename: str = ""
 
 
 class Tokenize(Struct, kw_only=True):
     """A body of ``/tokenize``."""
 
-    content: str
+    content: Prompts
     add_special: bool = False
     parse_special: bool = True
     with_pieces: bool = False
@@ -24,13 +58,3 @@ class Detokenize(Struct, kw_only=True):
 
     tokens: list[Id]
     special: bool = True
-
-
-class ApplyTemplate(Struct, kw_only=True):
-    """A body of ``/apply-template``."""
-
-    messages: Messages
-    tools: Tools = []
-    continue_final_message: bool | str | None = None
-    add_generation_prompt: bool | None = None
-    chat_template_kwargs: dict[str, Any] = {}

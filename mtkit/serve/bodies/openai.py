@@ -14,20 +14,20 @@ from mtkit.serve.bodies.fields import (
     STRING,
     TEXT,
     Count,
-    Id,
+    Limit,
     Stop,
     Stops,
     entry,
 )
 from mtkit.serve.bodies.sampler import WithSampler
-from mtkit.serve.replies import Problem
 
-MOST_CHOICES = 16
 _ROLE = {"enum": ["system", "developer", "user", "assistant", "tool"]}
 _FUNCTION = entry("name", name=STRING, parameters={"type": "object"})
 _OPENAI = Meta(extra_json_schema=entry("role", role=_ROLE, content=TEXT))
 _TOOL = Meta(extra_json_schema=entry("function", function=_FUNCTION))
 Messages = Annotated[list[Annotated[dict[str, Any], _OPENAI]], MANY]
+Prompts = str | dict[str, Any] | list[Any]
+"""What prompts.py reads."""
 Tools = Annotated[list[Annotated[dict[str, Any], _TOOL]], Meta(max_length=1000)]
 
 
@@ -52,14 +52,24 @@ class Format(Struct, frozen=True):
 
 
 class Answer(WithSampler, kw_only=True):
-    """What a request of OpenAI's API for an answer may say."""
+    """What a request for answers may say, in OpenAI's API and llama-server's."""
 
     model: str = ""
     stream: bool = False
-    stop: Stop | Stops = []
-    max_tokens: Count | None = None
-    n: Annotated[int, Meta(ge=1, le=MOST_CHOICES)] = 1
     stream_options: StreamOptions = StreamOptions()
+    stop: Stop | Stops = []
+    max_tokens: Limit | None = None
+    max_completion_tokens: Limit | None = None
+    n_predict: Limit | None = None
+    n: Count = 1
+    n_cmpl: Count | None = None
+    cache_prompt: bool = True
+    id_slot: Annotated[int, Meta(ge=-1, le=1 << 16)] = -1
+    n_keep: Annotated[int, Meta(ge=-1, le=1 << 31)] = 0
+    timings_per_token: bool = False
+    return_progress: bool = False
+    post_sampling_probs: bool = False
+    verbose: bool = False
     explain_cache: bool = False
     speculative: bool | None = None
 
@@ -68,11 +78,24 @@ class Answer(WithSampler, kw_only=True):
         """Return the stop strings."""
         return [self.stop] if isinstance(self.stop, str) else self.stop
 
+    @property
+    def count(self) -> int:
+        """Return how many answers to each prompt are asked for."""
+        return self.n_cmpl or self.n
+
+    @property
+    def limit(self) -> int | None:
+        """Return the most tokens of an answer; -1: as many as fit, None: it does not say."""
+        given = (self.n_predict, self.max_completion_tokens, self.max_tokens)
+        return next((one for one in given if one is not None), None)
+
 
 class Completion(Answer, kw_only=True):
     """A body of ``/v1/completions``."""
 
-    prompt: str | list[str | Id | list[Id]]
+    prompt: Prompts
+    suffix: str = ""
+    echo: bool = False
     logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
@@ -80,7 +103,6 @@ class Chat(Answer, kw_only=True):
     """A body of ``/v1/chat/completions``."""
 
     messages: Messages
-    max_completion_tokens: Count | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
     response_format: Format = Format()
@@ -90,20 +112,23 @@ class Chat(Answer, kw_only=True):
     continue_final_message: bool | str | None = None
     add_generation_prompt: bool | None = None
     chat_template_kwargs: dict[str, Any] = {}
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
 
 
-def prompts_of(given: str | list[str | int | list[int]]) -> list[str | list[int]]:
-    """Return the prompts of a completion: one text or list of ids, or several.
+def values_of(asked: Chat) -> dict[str, Any]:
+    """Return the variables of the chat template that a request sets.
 
-    Raises:
-        Problem: It is a mixture, or there is none.
+    Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
     """
-    if isinstance(given, str):
-        return [given]
-    single = [one for one in given if isinstance(one, int)]
-    if not given or (single and len(single) < len(given)):
-        raise Problem(400, "prompt: is not a text, ids, or a list of them", field="prompt")
-    return [single] if single else [one for one in given if not isinstance(one, int)]
+    found = dict(asked.chat_template_kwargs)
+    if asked.enable_thinking is not None:
+        found["enable_thinking"] = asked.enable_thinking
+    if asked.reasoning_effort == "none":
+        found["enable_thinking"] = False
+    elif asked.reasoning_effort:
+        found["reasoning_effort"] = asked.reasoning_effort
+    return found
 
 
 def schema_of(asked: Format) -> str | None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mtkit.serve.bodies.unknown import Unknown
 
 _MOST_BIASES = 1024
+_PAIR = 2
+_DIGITS = 10
+"""Of a number that can be an id."""
 _SAMPLER = {alias: name for name, one in table(SamplerSettings).items() for alias in one.names}
 
 
@@ -54,6 +57,10 @@ def read_with_sampler(
     given = {_SAMPLER[name]: value for name, value in rest.items()}
     if type(given.get("top_k")) is int:
         given["top_k"] = max(given["top_k"], 0) if given["top_k"] >= -1 else given["top_k"]
+    if type(given.get("top_n_sigma")) in (int, float):
+        given["top_n_sigma"] = max(given["top_n_sigma"], 0)
+    if given.get("grammar") == "":
+        del given["grammar"]
     if type(given.get("seed")) is int:
         given["seed"] = _seed(given["seed"])
     if "logit_bias" in given:
@@ -81,14 +88,24 @@ def _seed(given: int) -> int | None:
     return None if given == -1 else given % (1 << 32) if -(1 << 63) <= given < 1 << 64 else given
 
 
-def _biases(given: Any) -> list[tuple[int, float]]:
-    """Return OpenAI's ``logit_bias``: an object from ids to numbers, 100 and -100 beyond doubt."""
-    if not isinstance(given, dict) or len(given) > _MOST_BIASES:
-        raise UsageError(f"is not an object of at most {_MOST_BIASES} ids", field="logit_bias")
-    found = []
-    for name, value in given.items():
-        if not name.isdecimal() or len(name) > 9 or type(value) not in (int, float):
-            raise UsageError("is not an object from ids to numbers", field="logit_bias")
-        bias = float("-inf") if value <= -100 else fitted(value, float, "logit_bias")
-        found.append((int(name), bias))
+def _biases(given: Any) -> list[tuple[int | str, float]]:
+    """Return ``logit_bias``: an object from ids or texts to numbers, or a list of such pairs.
+
+    False and -100 are never, 100 and -100 beyond doubt.
+    """
+    what = f"is not an object from ids to numbers, or a list of pairs, of at most {_MOST_BIASES}"
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list) or len(pairs) > _MOST_BIASES:
+        raise UsageError(what, field="logit_bias")
+    found: list[tuple[int | str, float]] = []
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != _PAIR:
+            raise UsageError(what, field="logit_bias")
+        name, value = pair
+        if isinstance(name, str) and name.isdecimal() and len(name) < _DIGITS:
+            name = int(name)
+        if type(name) not in (int, str) or not (type(value) in (int, float) or value is False):
+            raise UsageError(what, field="logit_bias")
+        never = value is False or value <= -100
+        found.append((name, float("-inf") if never else fitted(value, float, "logit_bias")))
     return found

@@ -23,13 +23,13 @@ _NO_EFFECT = frozenset((
 """What clients send and what changes no answer here, taken with ``--strict``, too."""
 _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     # OpenAI's
-    "audio": (), "modalities": (["text"],), "best_of": (1,), "echo": (False,),
+    "audio": (), "modalities": (["text"],), "best_of": (1,),
     "functions": ([],), "function_call": ("none", "auto"), "web_search_options": (),
     "previous_response_id": (), "conversation": (), "prompt": (), "background": (False,),
     # Anthropic's
     "mcp_servers": ([],), "container": (),
     # llama-server's
-    "cache_prompt": (True,), "image_data": ([],),
+    "image_data": ([],),
     # vLLM's
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (),
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
