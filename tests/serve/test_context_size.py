@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from llm_models import tiny
 from serving import Asked, serving
 
 from mtkit.llm.preflight import ModelHeader
 from mtkit.memory_plan.plan import PlanSettings
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def auto(model: Any, **given: Any) -> tuple[int, Any]:

@@ -36,9 +36,7 @@ def show_plan(
 
     if n_ctx is not None and n_ctx < 1:
         raise UsageError(f"--ctx {n_ctx}: is not a number of tokens")
-    settings = PlanSettings(
-        n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers, swa_full=swa_full
-    )
+    settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers, swa_full=swa_full)
     header = ModelHeader(model)
     plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
     allowed = limits()
