@@ -84,8 +84,7 @@ def _side(name: str, both: str) -> Side:
     from mtkit.base.binary import Source
     from mtkit.errors import UsageError
     from mtkit.formats import is_tokenizer
-    from mtkit.gguf import open_gguf
-    from mtkit.gguf.draft import refuse_part
+    from mtkit.gguf.joined import open_whole
     from mtkit.gguf.magic import MAGIC
     from mtkit.inspection.sides import side_of
 
@@ -98,9 +97,7 @@ def _side(name: str, both: str) -> Side:
     if bytes(source.data[:4]) != MAGIC and is_tokenizer(source):
         hint = f"tokenizers of any format: mtkit compare {both}"
         raise UsageError("is not a GGUF", source=source.name, hint=hint)
-    file = open_gguf(source)
-    refuse_part(file)
-    return side_of(file)
+    return side_of(open_whole(source))
 
 
 def _progress(side: Side) -> Callable[[int], object]:

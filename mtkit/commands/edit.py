@@ -72,8 +72,9 @@ def edit(
     not at all. --in-place writes the header alone, however large the model: padding in front of the
     data takes up a few bytes, otherwise it is refused. What is cut short in between is finished by
     the next mtkit edit of that file, from FILE.journal. --tokenizer replaces what the file says of
-    its tokenizer, once the new one gave its own ids from there. In a pipe a row for each change:
-    what, key or tensor, before, after.
+    its tokenizer, once the new one gave its own ids from there. Of a set, named by its first file,
+    the new file is the whole model; one called NAME-00001-of-00003.gguf is that file of the set. In
+    a pipe a row for each change: what, key or tensor, before, after.
 
     \b
     Examples:
@@ -86,9 +87,10 @@ def edit(
     from contextlib import nullcontext
 
     from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf
+    from mtkit.gguf import open_gguf, shard_names
     from mtkit.gguf.draft import Draft
     from mtkit.gguf.in_place import InPlace
+    from mtkit.gguf.joined import joined
     from mtkit.gguf.journal import was_interrupted
 
     if in_place and (out is not None or file == "-"):
@@ -102,6 +104,8 @@ def edit(
         raise UsageError("an edit of it was cut short", source=file, hint=hint)
     with InPlace(file) if interrupted or (in_place and not dry_run) else nullcontext() as place:
         source = open_gguf(file)
+        if not in_place and shard_names.is_whole(source, out):
+            source = joined(source)
         draft = Draft.of(source)
         steps: list[tuple[Sequence[str] | None, Callable[[GgufFile, Draft, str], list[Change]]]] = [
             ([tokenizer] if tokenizer else None, partial(_tokenizer, allow_loss or ())),
@@ -143,6 +147,7 @@ def _write(
     force: bool,
 ) -> None:
     from mtkit.commands.new_files import warn_of_dropped
+    from mtkit.gguf import shard_names
     from mtkit.gguf.in_place import check
 
     if in_place:
@@ -152,6 +157,8 @@ def _write(
         return
     chunks = draft.chunks()
     warn_of_dropped(source)
+    if out is not None:
+        output.warn(out, [*shard_names.oddities(source, out)])
     if out is not None and not dry_run:
         from mtkit.gguf.in_place import write_ggufs
 

@@ -74,6 +74,7 @@ def quantize(
     from mtkit.commands.progress import Progress
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
+    from mtkit.gguf.joined import open_whole
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.inspection.difference import difference
     from mtkit.llm.quantization import file_type, quantised_types
@@ -85,7 +86,7 @@ def quantize(
         raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
     file = gguf_named(file)
-    before = open_gguf(file)
+    before = open_whole(file)
     texts = whole_texts(None, imatrix_from, "") if imatrix_from else ()
     run(
         file, out or file, number, pure=pure, imatrix=imatrix, imatrix_from=texts, threads=threads,

@@ -14,7 +14,7 @@ merging = application()
 
 @app.command()
 def split(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF with tensors.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF; of a set the first.")],
     out: Annotated[
         str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ] = ".",
@@ -51,8 +51,9 @@ def split(
     from mtkit.commands.new_files import NewFile, warn_of_dropped, write
     from mtkit.errors import UsageError
     from mtkit.gguf import open_gguf
-    from mtkit.gguf.shard_files import SPLIT_KEYS, numbered
+    from mtkit.gguf.shard_files import numbered
     from mtkit.gguf.shard_files import split as cut
+    from mtkit.gguf.shards import SPLIT_KEYS
 
     if max_size is None and max_tensors is None:
         raise UsageError("how large may a file be?", hint="--max-size 2G or --max-tensors 128")

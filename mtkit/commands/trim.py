@@ -66,9 +66,9 @@ def trim(
     from mtkit.commands.new_files import warn_of_dropped
     from mtkit.conversion import probes
     from mtkit.errors import UsageError
-    from mtkit.gguf import open_gguf
     from mtkit.gguf.arrays import array_of
     from mtkit.gguf.in_place import write_ggufs
+    from mtkit.gguf.joined import open_whole
     from mtkit.llm.speculative import static_vocabulary
     from mtkit.llm.trim import frequent_ids, texts_of
     from mtkit.llm.trim import trim as cut
@@ -89,7 +89,7 @@ def trim(
     if out is not None and not dry_run:  # before it takes minutes
         for path in (out, where):
             check_target(path, force=force)
-    before = open_gguf(file)
+    before = open_whole(file)
     warn_of_dropped(before)
     if keep is not None:
         size = len(array_of(before.metadata, "tokenizer.ggml.tokens", "string"))

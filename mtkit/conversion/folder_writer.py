@@ -16,8 +16,8 @@ from mtkit.conversion.convert import Conversion, Model, write
 from mtkit.conversion.to_folder import config_of, new_weights, plan_folder
 from mtkit.conversion.verify import verify
 from mtkit.errors import FormatError
-from mtkit.gguf import open_gguf
-from mtkit.gguf.draft import refuse_part, refuse_unfinished
+from mtkit.gguf.draft import refuse_unfinished
+from mtkit.gguf.joined import open_whole
 from mtkit.tokenizer.load import load
 
 TYPE_CHECKING = False
@@ -72,9 +72,8 @@ def convert_to_folder(
     from mtkit.formats.contract import WriteOptions
 
     path, folder = os.fspath(src), os.fspath(dst)
-    file = open_gguf(path)
+    file = open_whole(path)
     refuse_unfinished(file)
-    refuse_part(file)
     plan = plan_folder(file, kind)
     done = Counted(progress)
     weights = list(new_weights(plan, done))

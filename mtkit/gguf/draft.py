@@ -159,10 +159,8 @@ class Draft:
 
 def kept_keys(file: GgufFile) -> Iterator[Kept]:
     """Yield the keys of a file with the bytes that it has for them."""
-    entries = list(file.metadata.entries.values())
-    ends = [*(entry.offset for entry in entries), file.metadata_end][1:]
-    for entry, end in zip(entries, ends, strict=True):
-        yield Kept(entry.key, file.data[entry.offset : end])
+    for key, data in file.key_bytes():
+        yield Kept(key, data)
 
 
 def new_tensor(file: GgufFile, tensor: Tensor) -> NewTensor:
@@ -179,18 +177,6 @@ def refuse_unfinished(file: GgufFile) -> None:
     if any(finding.rule is UNFINISHED for finding in file.findings):
         what = "an edit of it was cut short"
         raise UsageError(what, source=file.name, hint=UNFINISHED.advice)
-
-
-def refuse_part(file: GgufFile) -> None:
-    """Refuse one of the files of a model that is in several.
-
-    Raises:
-        UsageError: It is one.
-    """
-    count = file.metadata.get("split.count")
-    if type(count) is int and count > 1:
-        hint = "mtkit merge joins them first"
-        raise UsageError(f"is one of {count} files", source=file.name, hint=hint)
 
 
 def _whole_number(key: Kept) -> int:

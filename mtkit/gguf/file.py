@@ -208,6 +208,13 @@ class GgufFile:
         start = self.data_offset + tensor.offset
         return self.data[start : start + tensor.n_bytes]
 
+    def key_bytes(self) -> Iterator[tuple[str, memoryview]]:
+        """Yield each key with the bytes that the file has for it: name, type and value."""
+        entries = list(self.metadata.entries.values())
+        ends = [*(entry.offset for entry in entries), self.metadata_end][1:]
+        for entry, end in zip(entries, ends, strict=True):
+            yield entry.key, self.data[entry.offset : end]
+
     def __repr__(self) -> str:
         return (
             f"GgufFile({self.name!r}, version {self.version}, {len(self.metadata)} keys, "

@@ -19,6 +19,7 @@ _OTHERS = (
     (b"fmgg", "is a GGMF file, older than GGUF", "convert the original model again"),
     (b"tjgg", "is a GGJT file, older than GGUF", "convert the original model again"),
     (b"version https://git-lfs", "is a Git LFS pointer, not the file", "git lfs pull fetches it"),
+    (b"# xet version", "is a Xet pointer, not the file", "hf download fetches it, or git xet"),
     (b"\xef\xbb\xbf", "begins with a UTF-8 byte order mark", "an editor has rewritten it"),
     (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
     (b"\xfd7zXZ\0", "is compressed with xz", "unpack it first"),

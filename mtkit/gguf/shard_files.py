@@ -7,10 +7,13 @@ Source: tools/gguf-split/gguf-split.cpp of llama.cpp; ``shards`` says how a set 
 
 from __future__ import annotations
 
+import re
+
 from mtkit.errors import UsageError
-from mtkit.gguf.draft import Draft, kept_keys, refuse_part
+from mtkit.gguf.draft import Draft, kept_keys
+from mtkit.gguf.joined import joined
 from mtkit.gguf.rules import ALIGNMENT
-from mtkit.gguf.shards import MAX_COUNT, all_files
+from mtkit.gguf.shards import MAX_COUNT, SPLIT_KEYS
 from mtkit.gguf.writer import Key
 
 TYPE_CHECKING = False
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import GgufFile
     from mtkit.gguf.writer import NewTensor
 
-NUMBER, COUNT, TENSORS = "split.no", "split.count", "split.tensors.count"
-SPLIT_KEYS = (NUMBER, COUNT, TENSORS)
+NUMBER, COUNT, TENSORS = SPLIT_KEYS
+_NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}\Z")
 
 
 def split(
@@ -34,17 +37,16 @@ def split(
     """Cut a model into files.
 
     Args:
-        file: The model.
+        file: The model, of a set its first file.
         max_bytes: Of the tensors of one file, padding included; a larger tensor is one alone.
         max_tensors: Of one file.
         first_without_tensors: Keep the first file for the keys.
 
     Raises:
-        UsageError: The file is one of a set already, has no tensors, or makes too many files.
+        UsageError: The file has no tensors, or makes too many files.
         UnsupportedError: It is of version 1 or big-endian.
     """
-    whole = Draft.of(file)
-    refuse_part(file)
+    whole = Draft.of(joined(file))
     if not whole.tensors:
         raise UsageError("holds no tensors: there is nothing to split", source=file.name)
     return cut(
@@ -120,13 +122,12 @@ def merge(first: GgufFile) -> Draft:
         FormatError: A file is missing or the set is damaged.
         UnsupportedError: It is of version 1 or big-endian.
     """
-    files = all_files(first)
-    if len(files) == 1 and first.metadata.get(COUNT) != 1:
+    whole = joined(first)
+    if whole is first and first.metadata.get(COUNT) != 1:
         raise UsageError("is not one of several files", source=first.name)
-    parts = [Draft.of(file) for file in files]
-    keys = [key for name, key in parts[0].keys.items() if name not in SPLIT_KEYS]
-    tensors = [tensor for part in parts for tensor in part.tensors.values()]
-    return Draft(keys, tensors, parts[0].version)
+    found = Draft.of(whole)
+    found.keys = {name: key for name, key in found.keys.items() if name not in SPLIT_KEYS}
+    return found
 
 
 def own_keys(part: GgufFile, first: GgufFile) -> list[str]:
@@ -140,6 +141,11 @@ def own_keys(part: GgufFile, first: GgufFile) -> list[str]:
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """Return the names of the files of a set, as llama.cpp looks for them."""
-    stem = name.removesuffix(".gguf")
+    """Return the names of the files of a set, as llama.cpp looks for them.
+
+    Args:
+        name: Of the model, or of a file of a set that it was in before.
+        count: Files in the set.
+    """
+    stem = _NUMBERED.sub("", name.removesuffix(".gguf"))
     return [f"{stem}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]

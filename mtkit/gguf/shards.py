@@ -14,6 +14,7 @@ import os
 from mtkit.base.record import Record
 from mtkit.base.rules import Finding, Findings, Rule
 from mtkit.errors import FormatError, MtkitError, UsageError
+from mtkit.gguf.magic import MAGIC
 from mtkit.gguf.reader import open_gguf
 from mtkit.gguf.rules import INTEGERS, LLAMA_CPP
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mtkit.gguf.file import GgufFile
 
 MAX_COUNT = 65535
+SPLIT_KEYS = ("split.no", "split.count", "split.tensors.count")
 
 
 def _number(number: int, count: int) -> str:
@@ -136,15 +138,22 @@ def all_files(file: GgufFile) -> tuple[GgufFile, ...]:
     shards = shard_set(file)
     if shards is None:
         return (file,)
+    if bytes(file.data[len(file.data) - file.trailing_bytes :][:4]) == MAGIC:
+        what = "has another GGUF behind its tensors, as cat puts files one behind the other"
+        hint = "take the files as they were: mtkit merge NAME-00001-of-0000N.gguf joins them"
+        raise FormatError(what, source=file.name, hint=hint)
+    if not shards.shards:
+        what = f"is file {shards.number + 1} of {shards.count}, and its name does not say so"
+        name = f"NAME-{shards.number + 1:05d}-of-{shards.count:05d}.gguf"
+        raise FormatError(what, source=file.name, hint=f"rename it to {name}, the others likewise")
     if shards.number:
-        first = shards.shards[0].path if shards.shards else "the first"
         what = f"is file {shards.number + 1} of {shards.count}"
-        raise UsageError(what, source=file.name, hint=f"name {first}")
+        raise UsageError(what, source=file.name, hint=f"name {shards.shards[0].path}")
     missing = [shard.path for shard in shards.shards if shard.file is None]
-    if missing or not shards.shards:
-        first = missing[0] if missing else "the others"
-        what = f"{len(missing)} of {shards.count} files are missing, as {first}"
-        raise FormatError(what, source=file.name)
+    if missing:
+        what = f"{len(missing)} of {shards.count} files are missing, as {missing[0]}"
+        hint = "they lie in one folder"
+        raise FormatError(what, source=file.name, hint=hint)
     return tuple(shard.file for shard in shards.shards if shard.file)
 
 

@@ -8,7 +8,6 @@ another order for odd numbers of rows.
 from __future__ import annotations
 
 from mtkit.errors import UnsupportedError
-from mtkit.gguf.draft import refuse_part
 from mtkit.gguf.rows import Rows
 from mtkit.gguf.writer import NewTensor
 
@@ -28,10 +27,8 @@ def count_rows(file: GgufFile) -> int:
 
     Raises:
         UnsupportedError: It keeps its vocabulary in another way.
-        UsageError: It is one of several files.
     """
     source = file.name
-    refuse_part(file)
     tensor = file.names.get(EMBEDDING)
     if tensor is None or len(tensor.shape) != 2:
         raise UnsupportedError(f"has no {EMBEDDING} to cut", source=source)

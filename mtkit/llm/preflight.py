@@ -6,9 +6,9 @@ vocabulary, more memory than there is. Everything else is for llama.cpp to refus
 
 from __future__ import annotations
 
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import UnsupportedError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.shards import shard_set
+from mtkit.gguf.shards import all_files
 from mtkit.inspection.kinds import NO_MODEL, content
 from mtkit.llm.adapters import adapters_of
 from mtkit.memory_plan.plan import Plan, PlanSettings, check_fits, make_plan
@@ -49,11 +49,11 @@ class ModelHeader:
         Raises:
             FormatError: It is damaged, or shards are missing.
             UnsupportedError: It holds no model that can run, or an adapter is none of it.
-            UsageError: There is no such adapter.
+            UsageError: It is a later file of a set, or there is no such adapter.
         """
         self.file = open_gguf(model)
         self.path = path = self.file.name
-        self.files = _all_files(self.file)
+        self.files = all_files(self.file)
         self.tensors = tuple(tensor for file in self.files for tensor in file.tensors)
         _check_model(self.file, self.tensors, path)
         architecture = self.file.metadata["general.architecture"]
@@ -96,23 +96,3 @@ def _check_model(file: GgufFile, tensors: tuple[Tensor, ...], path: str) -> None
             return
         kind = "vocabulary"
     raise UnsupportedError(NO_MODEL[kind], source=path, hint=_INSTEAD.get(kind, ""))
-
-
-def _all_files(file: GgufFile) -> tuple[GgufFile, ...]:
-    """Return the file and its other shards."""
-    shards = shard_set(file)
-    if shards is None or shards.count <= 1:
-        return (file,)
-    if shards.number != 0:
-        first = shards.shards[0].path if shards.shards else "the first"
-        raise UnsupportedError(
-            f"is file {shards.number + 1} of {shards.count}", source=file.name, hint=f"name {first}"
-        )
-    missing = [shard.path for shard in shards.shards if shard.file is None]
-    if missing:
-        raise FormatError(
-            f"{len(missing)} of {shards.count} files are missing or damaged, as {missing[0]}",
-            source=file.name,
-            hint="download them into the same folder",
-        )
-    return tuple(shard.file for shard in shards.shards if shard.file)

@@ -9,8 +9,9 @@ from mtkit.base.process import command
 from mtkit.base.whole_files import WholeFiles
 from mtkit.errors import FormatError, UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
-from mtkit.gguf.draft import refuse_part, refuse_unfinished
+from mtkit.gguf.draft import refuse_unfinished
 from mtkit.gguf.in_place import settle
+from mtkit.gguf.joined import open_whole
 from mtkit.gguf.types import FILE_TYPES
 from mtkit.llm.importance import temporary_matrix
 from mtkit.llm.trial import KINDS
@@ -69,7 +70,7 @@ def quantize(
     """Write a quantised model; it appears whole or not at all.
 
     Args:
-        source: The model, one file.
+        source: The model, of a set its first file.
         target: Where to write.
         kind: The mix, as ``general.file_type`` numbers them.
         pure: All matrices in one type, without the mix.
@@ -84,13 +85,13 @@ def quantize(
         name: What messages call the model; empty: its path.
 
     Raises:
-        UsageError: The model is quantised already or one of several files, an edit of it was cut
-            short, the target exists, or a text is too short.
+        UsageError: The model is quantised already, an edit of it was cut short, the target exists,
+            or a text is too short.
         FormatError: The model or the importance matrix is damaged.
         UnsupportedError: llama.cpp cannot quantise it so.
         ResourceError: The disk is full.
     """
-    file = open_gguf(source)
+    file = open_whole(source)
     _check(file, source, allow_requantize=allow_requantize)
     if imatrix is not None:
         open_gguf(imatrix)
@@ -117,7 +118,6 @@ def quantize(
 
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     refuse_unfinished(file)
-    refuse_part(file)
     if not file.tensors:
         raise UsageError("holds no tensors to quantise", source=source)
     found = quantised_types(file)

@@ -15,9 +15,9 @@ from mtkit.base.record import Record
 from mtkit.errors import AnswerNo, FormatError, NoToken, UsageError
 from mtkit.formats.gguf.kinds import ID_KEYS, KINDS, default_ids
 from mtkit.formats.gguf.pre_tokenizers import NAMES
-from mtkit.gguf import open_gguf
 from mtkit.gguf.arrays import GgufArray, array_of
 from mtkit.gguf.draft import Draft
+from mtkit.gguf.joined import open_whole
 from mtkit.gguf.vocabulary_rows import ROWS_MULTIPLE, count_rows, cut_rows
 from mtkit.gguf.writer import Key
 from mtkit.llm.speculative import frequencies
@@ -117,7 +117,7 @@ def trim(
         UnsupportedError: The model keeps its vocabulary in a way that is not known how to cut.
         AnswerNo: A text of kept tokens would have other tokens.
     """
-    file = open_gguf(path)
+    file = open_whole(path)
     n_vocab = count_rows(file)
     tokens = array_of(file.metadata, PREFIX + "tokens", "string")
     if len(tokens) != n_vocab:

@@ -40,6 +40,9 @@ _NAME = re.compile(r"[^\s/:*?#@\[\]]+|\[?[0-9a-fA-F.:]*:[0-9a-fA-F.:]*\]?")
 _ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\])(?::\d+)?)/?")
 _MANY = ("*", "localhost")
 """Of ``--cors-origins``: any origin, those of this machine."""
+_NO_ORIGIN = "null"
+"""What browsers say of pages without an origin, such as those opened from files."""
+_FORMS = "its form is https://host[:port], app://name, or null for pages of files"
 _PORTS = {"http": ":80", "https": ":443"}
 """What browsers leave out."""
 
@@ -95,10 +98,13 @@ def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
         if origin in _MANY and origin not in settings.allow_origin:
             origins.add(origin)
             continue
+        if origin.lower() == _NO_ORIGIN:
+            origins.add(_NO_ORIGIN)
+            continue
         found = _ORIGIN.fullmatch(origin.lower())
         if not found:
             what = f"{origin!r} is not an origin"
-            raise UsageError(what, field="--allow-origin", hint="its form is https://host[:port]")
+            raise UsageError(what, field="--allow-origin", hint=_FORMS)
         origins.add(found[1].removesuffix(_PORTS.get(found[2], "/")))
     return hosts, origins
 

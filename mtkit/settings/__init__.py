@@ -376,7 +376,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         (), "Name that this server may be called by. Repeatable.", metavar="NAME"
     )
     allow_origin: tuple[str, ...] = setting(
-        (), "Origin whose web pages may ask. Repeatable.", metavar="URL"
+        (), "Origin whose web pages may ask, or null: pages of files. Repeatable.", metavar="URL"
     )
     cors_origins: str | None = setting(
         None, "The same with commas; localhost: all pages of this machine, *: any page.",

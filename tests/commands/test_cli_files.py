@@ -283,6 +283,7 @@ def _foreign(folder: Path) -> dict[str, Path]:
         "ONNX model": b"\x08\x08\x12\x07pytorch\x1a\x052.4.0" + b"\0" * 40,
         "web page": b"\n<!DOCTYPE html>\n<html><head><title>404</title></head></html>\n",
         "Git LFS pointer": lfs,
+        "Xet pointer": b"# xet version 0\nfilesize = 12345\nhash = '0'\n",
         "numpy array": array.getvalue(),
     }
     for name, content in contents.items():

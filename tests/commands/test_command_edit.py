@@ -242,7 +242,7 @@ def test_cut_joined_and_hashed(mtkit: Run, tmp_path: Path) -> None:
     assert in_parts == manifest
     later = rows[1][0]
     assert "name parts" in one_line(mtkit("hash", later), 2)
-    assert "mtkit merge joins them" in one_line(mtkit("diff", first, MODEL), 2)
+    assert mtkit("diff", first, MODEL).returncode == 0
     (tmp_path / "manifest").write_bytes(manifest)
     same = mtkit("hash", MODEL, "--check", "manifest")
     assert same.returncode == 0

@@ -124,8 +124,8 @@ def test_a_set_that_is_not_whole_is_not_joined(tmp_path: Path) -> None:
             out.write(bytes_of(part))
     with pytest.raises(UsageError, match="is file 2 of"):
         merge(open_gguf(paths[1]))
-    with pytest.raises(UsageError, match="is one of"):
-        split(open_gguf(paths[0]), max_tensors=3)
+    again = split(open_gguf(paths[0]), max_tensors=3)
+    assert [*map(bytes_of, again)] == [*map(bytes_of, split(open_gguf(MODEL), max_tensors=3))]
     os.unlink(paths[2])
     with pytest.raises(FormatError, match=r"1 of \d files are missing"):
         merge(open_gguf(paths[0]))

@@ -12,7 +12,7 @@ import pytest
 from llm_models import OWN, latent, own, tiny
 from support import FIXTURES, reference
 
-from mtkit.errors import FormatError, UnsupportedError
+from mtkit.errors import FormatError, UsageError
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.llm.preflight import ModelHeader
@@ -216,7 +216,7 @@ def test_shards_that_are_missing(tmp_path: Path) -> None:
     keys[2] = Key("split.no", "u16", 1)
     second = tmp_path / "m-00002-of-00002.gguf"
     second.write_bytes(gguf_bytes(keys, [tensor]))
-    with pytest.raises(UnsupportedError, match=r"is file 2 of 2.*m-00001-of-00002"):
+    with pytest.raises(UsageError, match=r"is file 2 of 2.*m-00001-of-00002"):
         ModelHeader(str(second))
 
 

@@ -376,14 +376,23 @@ def test_names_that_no_request_has() -> None:
     for host in ("", " ", "*", "box.lan:80", "http://box.lan", "a b", "box/"):
         with pytest.raises(UsageError, match="--allow-host"):
             names_of(ServeSettings(allow_host=(host,)))
-    for origin in ("*", "", "null", "example.com", "https://", "https://*.a.example", "//a",
+    for origin in ("*", "", "example.com", "https://", "https://*.a.example", "//a",
                    "https://a.example/page", "https://a b", "https://a.example:x"):  # fmt: skip
         with pytest.raises(UsageError, match=r"--allow-origin.*https://host\[:port\]"):
             names_of(ServeSettings(allow_origin=(origin,)))
-    origins = ("https://A.example:443/", "http://a:80", "http://a:443", "http://[::1]:5", "x-y://z")
+    origins = (
+        "https://A.example:443/",
+        "http://a:80",
+        "http://a:443",
+        "http://[::1]:5",
+        "x-y://z",
+        "Null",
+        "vscode-webview://a1",
+    )
     given = ServeSettings(allow_host=("Box", "::1", "[::1]"), allow_origin=origins)
     assert names_of(given)[1] == {
-        "https://a.example", "http://a", "http://a:443", "http://[::1]:5", "x-y://z",
+        "https://a.example", "http://a", "http://a:443", "http://[::1]:5", "x-y://z", "null",
+        "vscode-webview://a1",
     }  # fmt: skip
 
 
