@@ -12,9 +12,10 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``products``        what enters its matrices while it computes
 * ``memory``          its memory and state
 * ``settings``        its parameters
-* ``sampler``         samplers and grammars
-* ``grammar_work``    whether llama.cpp can follow one; ``grammar_rules`` reads it
-* ``schema``          JSON schemas as grammars; ``schema_keywords``, ``gbnf`` are its parts
+* ``sampler``         samplers
+* ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` reads grammars
+* ``schema``          JSON schemas as llguidance enforces them; ``schema_*``, ``pattern`` and
+  ``formats`` are its parts
 * ``trial``           what the child process does that tries a model file
 * ``quantizer``       what the child process does that quantises one
 
@@ -25,8 +26,9 @@ Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.
 from __future__ import annotations
 
 from mtkit.llama.context import Context, Interrupted
+from mtkit.llama.grammar import Grammar, check_schema, one_of
 from mtkit.llama.model import Model
-from mtkit.llama.sampler import Chain, Grammar, check_grammar, schema_grammar
+from mtkit.llama.sampler import Chain
 from mtkit.llama.shared_library import Device, devices, library, library_file, log, system_info
 from mtkit.llama.slots import SlotContext
 from mtkit.settings import ContextSettings, LoadSettings
@@ -41,11 +43,11 @@ __all__ = [
     "LoadSettings",
     "Model",
     "SlotContext",
-    "check_grammar",
+    "check_schema",
     "devices",
     "library",
     "library_file",
     "log",
-    "schema_grammar",
+    "one_of",
     "system_info",
 ]

@@ -1,173 +1,262 @@
-"""Pieces of a grammar in GBNF: literals, repetitions, and the patterns of JSON schemas.
+"""GBNF, the grammars of llama.cpp, as the grammars that llguidance takes.
 
-Characters that JSON writes as escapes cannot be in a pattern.
+A character of GBNF becomes a lexeme of its own: texts that begin alike then stay apart in the
+parser alone, as they do in llama.cpp, where llguidance's own converter makes lexemes of whole rules
+and so leaves out texts whose end a longer lexeme has taken.
 
-Source: llama.cpp, grammars/README.md and src/llama-grammar.cpp (``parse_char``,
-``handle_repetitions``).
+Source: llama.cpp, grammars/README.md and src/llama-grammar.cpp (``llama_grammar_parser``);
+llguidance, docs/syntax.md.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 
-from mtkit.errors import UnsupportedError, UsageError
+from mtkit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_REPEATS = 2000
-"""Of a schema and a pattern; llama.cpp itself repeats a thing one time less."""
-ANY = '[^"\\\\\\x00-\\x1F\\U00110000-\\U7FFFFFFF]'
-"""What JSON takes in a string as it is; llama.cpp reads bad UTF-8 as numbers beyond Unicode."""
-_TOKEN = re.compile(
-    r"\\(.)|\[(\^?)((?:\\.|[^\]\\])*)\]|\{(\d*)(,?)(\d*)\}(?<!\{\})|\(\?|.", re.DOTALL
+HEAD = '%llguidance {"no_forcing": true}'
+"""How a grammar for llguidance begins: what has to come may come in any tokens."""
+_MOST_BYTES = 1 << 20
+_MOST_PARTS = 200_000
+_MOST_REPEATS = 2000
+_DEEPEST = 30
+"""Parentheses within each other."""
+_DEEPEST_RULES = 500
+"""Rules within each other, and parentheses: llguidance follows both on the stack."""
+_SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
+_LINES = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+_NAME = re.compile(r"[a-zA-Z0-9-]+")
+_PART = re.compile(
+    r"""(?P<name>[a-zA-Z0-9-]+) | "(?P<text>(?:[^"\\]|\\.)*)"
+    | \[(?P<not>\^?)(?P<set>(?:[^\]\\]|\\.)*)\] | (?P<other>!?)<(?P<token>[^>]*>) | (?P<any>\.)
+    | (?P<times>[*+?]|\{[ \t]*\d+[ \t]*(?:,[ \t]*\d*[ \t]*)?\})""",
+    re.DOTALL | re.VERBOSE,
 )
-_CLASSES = {
-    "d": [(0x30, 0x39)], "w": [(0x41, 0x5A), (0x61, 0x7A), (0x30, 0x39), (0x5F, 0x5F)],
-    "s": [(0x20, 0x20)],
-}  # fmt: skip
-_PLAIN = [(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)]
+_CHARACTER = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([tnr\\\"\[\]-]))|([^\\])",
+    re.DOTALL,
+)  # fmt: skip
+_NAMED = {"t": 9, "n": 10, "r": 13}
+_ANY = "(?s:.)"
 
 
-def literal(text: str) -> str:
-    """Return a text as a literal."""
-    marked = re.sub(r'(["\\])', r"\\\1", text)
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\x{ord(found[0]):02X}", marked) + '"'
-
-
-def repeated(item: str, least: int, most: int | None) -> str:
-    """Return one item several times.
+def lark_of(text: str, token: Callable[[str], int], root: str = "root") -> str:
+    """Return a grammar as llguidance takes it.
 
     Args:
-        item: A rule's name, a set, or a literal of one character.
-        least: How often at least.
-        most: How often at most; None: any number.
-    """
-    if most == 0:
-        return '""'
-    if least == MOST_REPEATS:
-        return f"{item} {repeated(item, least - 1, most and most - 1)}"
-    if most == MOST_REPEATS:
-        rest = f"{item} {repeated(item, max(least - 1, 0), most - 1)}"
-        return rest if least else f"({rest})?"
-    if most is None:
-        return item + ("*", "+")[least] if least < 2 else f"{item}{{{least},}}"
-    if (least, most) == (0, 1):
-        return f"{item}?"
-    return f"{item}{{{least}}}" if least == most else f"{item}{{{least},{most}}}"
-
-
-def pattern_rule(pattern: str, add: Callable[[str], str]) -> str:
-    """Return the body of a string that a regular expression describes.
-
-    Args:
-        pattern: The regular expression.
-        add: Makes a rule of a text, and returns its name.
+        text: The grammar in GBNF.
+        token: Returns the id of a token, "<think>" or "<[5]>".
+        root: Its first rule.
 
     Raises:
-        UnsupportedError: It says what GBNF cannot say.
-        UsageError: It is none.
+        UsageError: It does not parse.
     """
-    refused = _Refusals(pattern)
-    _check(pattern, refused)
-    levels: list[list[str]] = [[]]
-    for found in _TOKEN.finditer(pattern, 1, len(pattern) - 1):
-        text, escaped, negated, inner = found[0], found[1], found[2], found[3]
-        made = levels[-1]
-        if inner is not None:
-            made.append(_set(inner, text, refused, negated=bool(negated)))
-        elif escaped in _CLASSES:
-            made.append(_written(_CLASSES[escaped]))
-        elif (escaped and (escaped.isalnum() or escaped in '"\\')) or text in ("^", "$", "(?"):
-            raise refused(text)
-        elif text == '"' or (escaped or text) < " ":
-            raise refused("a character that JSON escapes")
-        elif escaped:
-            made.append(literal(escaped))
-        elif text == "(":
-            levels.append([])
-        elif text == ")":
-            levels.pop()
-            levels[-1].append(f"({' '.join(made)})")
-        elif text == "|":
-            if len(levels) == 1:
-                raise refused("a choice outside parentheses")
-            made.append(text)
-        elif text in "*+?":
-            made.append(made.pop() + text)
-        elif found[5] is not None:
-            least = int(found[4] or 0)
-            most = (int(found[6]) if found[6] else None) if found[5] else least
-            if max(least, most or 0) > MOST_REPEATS:
-                raise refused(f"a repetition above {MOST_REPEATS}")
-            item = made.pop()
-            made.append(repeated(add(item) if item[0] == "(" else item, least, most))
-        else:
-            made.append(ANY if text == "." else literal(text))
-    return " ".join(levels[0]) or '""'
+    size = len(text.encode("utf-8", "surrogateescape"))
+    if not text.strip():
+        raise UsageError("is empty", field="grammar")
+    if size > _MOST_BYTES:
+        raise UsageError(f"has {size} bytes, most are {_MOST_BYTES}", field="grammar")
+    return _Parser(text, token).lark(root)
 
 
-class _Refusals:
-    """Makes the errors about a pattern."""
+class _Parser:
+    """Reads the rules of a grammar."""
 
-    def __init__(self, pattern: str) -> None:
-        self._field = f"pattern {pattern}"
+    def __init__(self, text: str, token: Callable[[str], int]) -> None:
+        self._text, self._token = text, token
+        self._at = self._depth = self._parts = 0
+        self._rules: dict[str, str] = {}
+        self._named: dict[str, list[str]] = {}
+        self._weights: dict[str, int] = {}
+        self._name = ""
+        self._numbers: dict[str, int] = {}
+        self._sets: dict[str, str] = {}
+        self._skip(_LINES)
+        while self._at < len(text):
+            self._rule()
 
-    def __call__(self, what: str, hint: str = "") -> UnsupportedError:
-        what = f"{what} cannot be turned into a grammar"
-        return UnsupportedError(what, field=self._field, hint=hint)
+    def lark(self, root: str) -> str:
+        """Return the rules, the first one named start."""
+        if root not in self._rules:
+            raise self._error(f"there is no rule {root}")
+        self._check_depth(root)
+        lines = [HEAD, f"start: r{self._numbers[root]}"]
+        for name, number in self._numbers.items():
+            if name not in self._rules:
+                raise self._error(f"there is no rule {name}")
+            lines.append(f"r{number}: {self._rules[name]}")
+        return "\n".join([*lines, *(f"{name}: /{body}/" for body, name in self._sets.items())])
 
-    def none(self, why: str) -> UsageError:
-        return UsageError(why, field=self._field)
+    def _check_depth(self, root: str) -> None:
+        """Visit the rules as llguidance does, first things first, and see how deep that goes."""
+        begun = {root}
+        todo = [(iter(self._named[root]), self._weights[root])]
+        depth = todo[0][1]
+        while todo:
+            name = next(todo[-1][0], None)
+            if name is None:
+                depth -= todo.pop()[1]
+            elif name in self._named and name not in begun:
+                begun.add(name)
+                todo.append((iter(self._named[name]), self._weights[name]))
+                depth += todo[-1][1]
+                if depth > _DEEPEST_RULES:
+                    raise UsageError(
+                        f"has more than {_DEEPEST_RULES} rules in each other", field="grammar"
+                    )
 
+    def _error(self, what: str) -> UsageError:
+        return UsageError(
+            f"does not parse: {what}", field="grammar", hint="its first rule is root ::= …"
+        )
 
-def _check(pattern: str, refused: _Refusals) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise refused.none(str(error)) from None
-    if pattern[:1] != "^" or not re.search(r"(?<!\\)(?:\\\\)*\$\Z", pattern):
-        raise refused("a part of a text", "begin with ^ and end with $")
-    if re.search(r"(?<!\\)[*+?}][*+?]", pattern):
-        raise refused("a quantifier after another")
-    if re.search(r"[\ud800-\udfff]", pattern):
-        raise refused("half a character")
+    def _expected(self, what: str) -> UsageError:
+        rest = self._text[self._at : self._at + 30]
+        return self._error(f"expecting {what} at {rest!r}")
 
+    def _skip(self, space: re.Pattern[str]) -> None:
+        found = space.match(self._text, self._at)
+        assert found
+        self._at = found.end()
 
-def _set(inner: str, text: str, refused: _Refusals, *, negated: bool) -> str:
-    """Return a set; of ranges, what JSON escapes is left out."""
-    if re.search(r"\\[^\Wdws]|\\[\\\"]|[\"\x00-\x1f]", inner) or not inner:
-        raise refused(text)
-    parts = re.findall(r"\\.|[^\\]", inner)
-    ranges: list[tuple[int, int]] = []
-    while parts:
-        part = parts.pop(0)
-        if part[1:] in _CLASSES:
-            ranges += _CLASSES[part[1:]]
-            continue
-        last = part
-        if len(parts) > 1 and parts[0] == "-":
-            last = parts[1]
-            del parts[:2]
-        ranges.append((ord(part[-1]), ord(last[-1])))
-    if negated:
-        return f"[^{_written(ranges)[1:-1]}{ANY[2:]}"
-    cut = [(max(a, c), min(b, d)) for a, b in ranges for c, d in _PLAIN if max(a, c) <= min(b, d)]
-    if not cut:
-        raise refused(text)
-    return _written(cut)
+    def _number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
 
+    def _rule(self) -> None:
+        found = _NAME.match(self._text, self._at)
+        if not found:
+            raise self._expected("name")
+        self._at = found.end()
+        self._skip(_SPACE)
+        if not self._text.startswith("::=", self._at):
+            raise self._expected("::=")
+        self._at += 3
+        self._skip(_LINES)
+        self._number(found[0])
+        self._name = found[0]
+        self._named[self._name], self._weights[self._name] = [], 1
+        self._rules[found[0]] = self._alternatives(nested=False)
+        if self._at < len(self._text) and self._text[self._at] not in "\r\n":
+            raise self._expected("newline or end")
+        self._skip(_LINES)
 
-def _written(ranges: list[tuple[int, int]]) -> str:
-    return f"[{''.join(_hex(a) if a == b else f'{_hex(a)}-{_hex(b)}' for a, b in ranges)}]"
+    def _alternatives(self, *, nested: bool) -> str:
+        made = [self._sequence(nested=nested)]
+        while self._text.startswith("|", self._at):
+            self._at += 1
+            self._skip(_LINES)
+            made.append(self._sequence(nested=nested))
+        return " | ".join(made)
 
+    def _sequence(self, *, nested: bool) -> str:
+        made: list[str] = []
+        repeats = False
+        space = _LINES if nested else _SPACE
+        while self._at < len(self._text):
+            if self._text[self._at] == "(":
+                made.append(self._group())
+                repeats = True
+            else:
+                found = _PART.match(self._text, self._at)
+                if not found:
+                    break
+                if found["times"]:
+                    if not repeats:
+                        raise self._expected("something to repeat before it")
+                    made[-1] = self._repeated(made[-1], found["times"])
+                else:
+                    one = self._element(found)
+                    repeats = bool(one)
+                    made += [one] if one else []
+                self._at = found.end()
+            self._skip(space)
+        return " ".join(made) or '""'
 
-def _hex(code: int) -> str:
-    """Return a character as GBNF writes it, by its number where it could mean something else."""
-    if code < 0x7F:
-        return chr(code) if chr(code).isalnum() else f"\\x{code:02X}"
-    return f"\\U{code:08X}"
+    def _group(self) -> str:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise UsageError(f"has more than {_DEEPEST} parentheses in each other", field="grammar")
+        self._weights[self._name] = max(self._weights[self._name], 1 + self._depth)
+        self._at += 1
+        self._skip(_LINES)
+        inner = self._alternatives(nested=True)
+        if not self._text.startswith(")", self._at):
+            raise self._expected("')'")
+        self._at += 1
+        self._depth -= 1
+        return f"({inner})"
+
+    def _element(self, found: re.Match[str]) -> str:
+        if found["name"]:
+            self._named[self._name].append(found["name"])
+            return f"r{self._number(found['name'])}"
+        if found["text"] is not None:
+            codes = [self._terminal([(c, c)]) for c, _ in self._codes(found["text"])]
+            return codes[0] if len(codes) == 1 else f"({' '.join(codes)})" if codes else ""
+        if found["token"]:
+            return self._of_token(f"<{found['token']}", others=bool(found["other"]))
+        if found["any"]:
+            return self._terminal([], negated=True)
+        codes_of_set = self._codes(found["set"])
+        ranges: list[tuple[int, int]] = []
+        at = 0
+        while at < len(codes_of_set):
+            low = high = codes_of_set[at][0]
+            if at + 2 < len(codes_of_set) and codes_of_set[at + 1] == (0x2D, False):
+                high = codes_of_set[at + 2][0]
+                at += 2
+            at += 1
+            ranges.append((low, high))
+        return self._terminal(ranges, negated=bool(found["not"])) if ranges else ""
+
+    def _of_token(self, name: str, *, others: bool) -> str:
+        return f"<[{'^' * others}{self._token(name)}]>"
+
+    def _terminal(self, ranges: list[tuple[int, int]], *, negated: bool = False) -> str:
+        """Return the name of a set of characters; those that are none are left out."""
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise UsageError(f"has more than {_MOST_PARTS} characters and sets", field="grammar")
+        cut = [
+            (max(low, first), min(high, last))
+            for low, high in ranges
+            for first, last in ((0, 0xD7FF), (0xE000, 0x10FFFF))
+            if max(low, first) <= min(high, last)
+        ]
+        inner = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in cut)
+        if not inner and not negated:
+            raise self._error("a set of characters of which none is one")
+        body = f"[{'^' * negated}{inner}]" if inner else _ANY
+        return self._sets.setdefault(body, f"T{len(self._sets)}")
+
+    def _codes(self, text: str) -> list[tuple[int, bool]]:
+        """Return the characters of a literal or set, and of each whether it was escaped."""
+        made, at = [], 0
+        while at < len(text):
+            found = _CHARACTER.match(text, at)
+            if not found:
+                raise self._expected("a known escape")
+            at = found.end()
+            number = found[1] or found[2] or found[3]
+            plain = found[4] or found[5]
+            code = int(number, 16) if number else ord(plain)
+            made.append((_NAMED.get(plain, code) if found[4] else code, found[5] is None))
+        return made
+
+    def _repeated(self, item: str, times: str) -> str:
+        if item[-1] in "*+?}":  # it is repeated already
+            item = f"({item})"
+        if times in "*+?":
+            return f"{item}{times}"
+        low, comma, high = re.sub(r"[ \t]", "", times[1:-1]).partition(",")
+        if max(len(low), len(high)) > 9 or max(int(low), int(high or 0)) > _MOST_REPEATS:
+            raise UsageError(f"repeats more than {_MOST_REPEATS} times", field="grammar")
+        if high and int(high) < int(low):
+            raise UsageError(f"repeats {times} times", field="grammar")
+        if (high or low) == "0" and not (comma and not high):
+            return '""'
+        return f"{item}{{{int(low)}{comma}{int(high) if high else ''}}}"

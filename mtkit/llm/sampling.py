@@ -14,7 +14,7 @@ import time
 from mtkit.base.closing import Closing
 from mtkit.base.record import replace
 from mtkit.errors import ResourceError
-from mtkit.llama import Chain, Grammar, schema_grammar
+from mtkit.llama import Chain, Grammar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtkit.llama import Context, Model
     from mtkit.settings import SamplerSettings
 
-MOST_SECONDS = 3.0
+MOST_SECONDS = 1.0
 """CPU time that a grammar may take for one token."""
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
@@ -69,9 +69,9 @@ class Sampler(Closing):
         if biases:
             self.steps.append(f"logit bias ({len(biases)} ids)")
         if settings.json_schema is not None:
-            self._grammar = Grammar(model, schema_grammar(settings.json_schema))
+            self._grammar = Grammar(model, schema=settings.json_schema)
         elif settings.grammar is not None:
-            self._grammar = Grammar(model, settings.grammar)
+            self._grammar = Grammar(model, text=settings.grammar)
         if self._grammar:
             self.steps.append("grammar")
         if not settings.is_greedy or settings.has_penalties:
@@ -132,7 +132,7 @@ class Sampler(Closing):
         if chain:
             chain.accept(token)
         taken = time.thread_time() - begun
-        if taken > MOST_SECONDS:  # the next may take a hundred times as long
+        if taken > MOST_SECONDS:  # the next takes longer
             what = f"a token took {taken:.1f} s: the text can follow it in too many ways"
             raise ResourceError(what, field="grammar")
         return token

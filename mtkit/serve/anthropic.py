@@ -69,11 +69,9 @@ async def messages(request: Request, served: Served) -> Response:
     asked, sampler = read_with_sampler(Message, body, served.settings.sampler, served.unknown)
     form = asked.output_config.format or asked.output_format
     if form is not None:
-        sampler = replace(
-            sampler,
-            grammar=None,
-            json_schema=schema_of(Format("json_schema", json_schema=Schema(form.schema))),
-        )
+        asked_for = Format("json_schema", json_schema=Schema(form.schema))
+        schema = schema_of(asked_for, body, "output_config.format")
+        sampler = replace(sampler, grammar=None, json_schema=schema)
     tools = _tools(asked, served)
     sampler = await served.held(await tools.forcing(sampler))
     ids = await _ids(asked, tools, served)

@@ -77,7 +77,7 @@ async def chat(request: Request, served: Served) -> Response:
     """Answer a conversation."""
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Chat, body, served.settings.sampler, served.unknown)
-    schema = schema_of(asked.response_format)
+    schema = schema_of(asked.response_format, body)
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     tools, given = conversation(asked, served)

@@ -46,7 +46,7 @@ async def create(request: Request, served: Served) -> Response:
     """Answer a conversation."""
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Responses, body, served.settings.sampler, served.unknown)
-    schema = schema_of(asked.text.format.as_chat)
+    schema = schema_of(asked.text.format.as_chat, body, "text.format")
     if schema is not None:
         sampler = replace(sampler, grammar=None, json_schema=schema)
     functions, origins = functions_of(asked.tools, served.unknown)

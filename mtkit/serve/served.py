@@ -9,9 +9,8 @@ import time
 import msgspec
 
 from mtkit._version import __version__
-from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.llama import check_grammar, schema_grammar
+from mtkit.llama import Grammar
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.serve.bodies.unknown import Unknown
 from mtkit.serve.call_forms import form_of
@@ -172,14 +171,17 @@ class Served:
         return None if found is None or found < 0 else found
 
     async def held(self, sampler: SamplerSettings) -> SamplerSettings:
-        """Return settings of a sampler whose schema is a grammar that llama.cpp can follow.
+        """Return settings of a sampler whose grammar or schema the model's tokens can follow.
 
         Raises:
-            UsageError: There is none.
+            UsageError: They cannot.
+            UnsupportedError: A part of the schema cannot be enforced.
         """
-        if sampler.grammar is None and sampler.json_schema is None:
-            return sampler
-        return await asyncio.to_thread(_held, sampler)
+        grammar, schema = sampler.grammar, sampler.json_schema
+        if grammar is not None or schema is not None:
+            compiled = await asyncio.to_thread(Grammar, self.model, text=grammar, schema=schema)
+            compiled.close()
+        return sampler
 
     def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
         return with_one_text(messages) if self.form and self.form.ends else messages
@@ -209,13 +211,6 @@ def _values(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError("is not a JSON object", field="--chat-template-kwargs")
     return found
-
-
-def _held(sampler: SamplerSettings) -> SamplerSettings:
-    schema, grammar = sampler.json_schema, sampler.grammar
-    grammar = schema_grammar(schema) if schema is not None else grammar
-    check_grammar(grammar or "")
-    return replace(sampler, grammar=grammar, json_schema=None)
 
 
 async def aside(work: Callable[[], T], *, is_short: bool = False) -> T:

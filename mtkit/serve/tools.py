@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from functools import partial
 
 from mtkit.base.record import replace
 from mtkit.errors import MtkitError, UsageError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from mtkit.settings import SamplerSettings
 
 _NAME = re.compile(r"[\w.-]{1,64}")
-_RULE = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[a-zA-Z][\w-]*')
 
 
 class Tools:
@@ -90,31 +88,24 @@ class Tools:
         if sampler.grammar is not None or sampler.json_schema is not None:
             raise UsageError("cannot be forced together with a grammar", field="tool_choice")
         assert self._form is not None
-        from mtkit.llama import schema_grammar
-        from mtkit.llama.gbnf import literal
+        from mtkit.llama import check_schema, one_of
 
-        rules, calls = [], []
         before, _, after = self._form.example.partition("ARGUMENTS")
-        for place, name in enumerate(self._forced):
+        calls = []
+        for name in self._forced:
             if not _NAME.fullmatch(name):
                 raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
+            schema = json.dumps(self._schemas[name])
             try:
-                made = schema_grammar(json.dumps(self._schemas[name]))
+                check_schema(schema)
             except MtkitError as error:
                 field = error.field.replace("JSON schema", f"parameters of {name}", 1)
                 raise UsageError(error.what, field=field, hint=error.hint) from None
-            rules.append(_RULE.sub(partial(_own, f"t{place}-"), made))
-            opening = literal(before.replace("NAME", name))
-            calls.append(f"{opening} t{place}-root {literal(after)}")
-        return replace(sampler, grammar="\n".join([f"root ::= {' | '.join(calls)}", *rules]))
+            calls.append((before.replace("NAME", name), schema, after))
+        return replace(sampler, json_schema=one_of(calls))
 
     def reading(self) -> Reading:
         """Return what reads one answer."""
         if self._form is not None and self._form.ends:
             return Channels(self._form, self._schemas, several=self._several)
         return Reading(self._form, self._schemas, several=self._several)
-
-
-def _own(prefix: str, found: re.Match[str]) -> str:
-    """Give a rule of a grammar a name of its own; literals and sets of characters stay."""
-    return found[0] if found[0][0] in '"[' else prefix + found[0]

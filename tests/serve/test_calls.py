@@ -364,9 +364,9 @@ def test_what_cannot_be_forced_is_refused(openai: Any) -> None:
     refused("names none of the tools", tools=TOOLS, tool_choice=other)
     both = {"grammar": SPOKEN}
     refused("together with a grammar", tools=TOOLS, tool_choice="required", extra_body=both)
-    odd = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 3}}}
+    odd = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": odd}}]
-    refused("parameters of f at #.*: minimum", tools=tools, tool_choice="required")
+    refused("parameters of f at #.*: uniqueItems", tools=tools, tool_choice="required")
 
 
 def test_forms_that_cannot_be_forced() -> None:

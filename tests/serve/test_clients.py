@@ -211,8 +211,8 @@ def test_openai_errors(openai: Any, url: str) -> None:
         pytest.raises(library.AuthenticationError),
     ):
         stranger.models.list()
-    assert [card.id for card in openai.models.list()] == ["mtkit docs target"]
-    assert openai.models.retrieve("mtkit docs target").owned_by == "mtkit"
+    assert [card.id for card in openai.models.list()] == ["mtkit-docs-target-q8_0.gguf"]
+    assert openai.models.retrieve("mtkit-docs-target-q8_0.gguf").owned_by == "mtkit"
     with pytest.raises(library.NotFoundError):
         openai.models.retrieve("another")
 

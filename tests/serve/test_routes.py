@@ -240,7 +240,20 @@ BAD = [
         {**ASK, "response_format": {"type": "json_schema"}},
         "response_format.json_schema: has no schema",
     ),
-    ("/v1/chat/completions", {**ASK, "json_schema": {"type": "integer", "minimum": 3}}, "minimum"),
+    ("/v1/chat/completions", {**ASK, "json_schema": {"uniqueItems": True}}, "uniqueItems"),
+    *(
+        (
+            "/v1/chat/completions",
+            {**ASK, "response_format": {"type": "json_object"}, other: given},
+            f"response_format: and {other} exclude each other",
+        )
+        for other, given in (("grammar", 'root ::= "a"'), ("json_schema", {}))
+    ),
+    (
+        "/v1/chat/completions",
+        {**ASK, "response_format": {"type": "json_object", "json_schema": {"schema": {}}}},
+        "response_format.json_schema: is not for the type json_object",
+    ),
     ("/v1/chat/completions", {**ASK, "grammar": "root ::= " + '"a" ' * 20000}, "grammar: "),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"x": "1"}}, "logit_bias"),
     ("/v1/chat/completions", {**ASK, "logit_bias": {"99999999": 1}}, "99999999"),

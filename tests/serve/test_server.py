@@ -268,7 +268,7 @@ def test_a_second_signal_ends_it_whatever_computes(number: int) -> None:
             assert time.monotonic() - begun < 10
 
 
-ENDLESS = (
+MANY_WAYS = (
     ("grammar", 'root ::= ("a"?){1000}'),
     ("grammar", "root ::= r0\n" + "\n".join(f"r{n} ::= r{n + 1} r{n + 1} | r{n + 1}"
                                             for n in range(22)) + '\nr22 ::= "a"?'),
@@ -276,14 +276,15 @@ ENDLESS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "given"), ENDLESS)
-def test_a_grammar_without_end_is_refused(http: Any, name: str, given: Any) -> None:
+@pytest.mark.parametrize(("name", "given"), MANY_WAYS)
+def test_a_grammar_of_many_ways_is_followed(http: Any, name: str, given: Any) -> None:
     messages = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 3}
     for path, body in (("completions", {"prompt": "x"}), ("chat/completions", messages),
                        ("messages", {**messages, "model": "any"})):  # fmt: skip
+        begun = time.monotonic()
         answer = http.post(f"/v1/{path}", json={**body, name: given})
-        assert answer.status_code == 400
-        assert "can be followed in too many ways" in answer.text
+        assert answer.status_code == 200, answer.text
+        assert time.monotonic() - begun < 10
     assert http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}).status_code == 200
 
 

@@ -131,20 +131,32 @@ def values_of(asked: Chat) -> dict[str, Any]:
     return found
 
 
-def schema_of(asked: Format) -> str | None:
+def schema_of(asked: Format, body: dict[str, Any], name: str = "response_format") -> str | None:
     """Return the JSON schema that OpenAI's ``response_format`` asks for; None: any text.
 
+    Args:
+        asked: The format.
+        body: The request, which may ask for something else besides.
+        name: What the request calls the format.
+
     Raises:
-        UsageError: It names no schema, or a long one.
+        UsageError: It names no schema, or a long one, or the request asks for two things at once.
     """
+    wanted = {"text": "", "json_object": "schema"}.get(asked.type, asked.type)
+    for field in ("schema", "json_schema"):
+        if field != wanted and getattr(asked, field) is not None:
+            raise UsageError(f"is not for the type {asked.type}", field=f"{name}.{field}")
     if asked.type == "text":
         return None
+    for other in ("grammar", "json_schema"):
+        if body.get(other) not in (None, ""):
+            raise UsageError(f"and {other} exclude each other", field=name)
     schema = {"type": "object"} if asked.schema is None else asked.schema
     if asked.type == "json_schema":
         if asked.json_schema is None:
-            raise UsageError("has no schema", field="response_format.json_schema")
+            raise UsageError("has no schema", field=f"{name}.json_schema")
         schema = asked.json_schema.schema
     text = msgspec.json.encode(schema).decode()
     if len(text) > MOST_GRAMMAR:
-        raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field="response_format")
+        raise UsageError(f"has more than {MOST_GRAMMAR} bytes", field=name)
     return text

@@ -1,0 +1,307 @@
+"""What tokens have to follow: a grammar in GBNF, a JSON schema, or a choice of calls.
+
+All of them are llguidance's to follow: it keeps the ways in which a text can have come about as
+an Earley parser does, so that their number stays within bounds that it is given.
+
+Source: llguidance, python/llguidance/_lib.pyi.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import weakref
+from functools import lru_cache
+
+from mtkit.base.closing import Closing
+from mtkit.base.record import Record
+from mtkit.errors import MissingExtra, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.llama.gbnf import HEAD, lark_of
+from mtkit.llama.schema import Prepared, read_schema
+from mtkit.llama.schema_keywords import field_of, lost, wrong
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from mtkit.llama.model import Model
+
+_WRITTEN: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
+"""How JSON is written: at most one space where there can be some; characters as they are, since a
+property's name spelled in numbers would pass as another's."""
+_LIMITS: dict[str, Any] = {
+    "max_items_in_row": 20_000, "step_max_items": 500_000, "max_lexer_states": 50_000,
+    "verbose_errors": False,
+}  # fmt: skip
+"""Of llguidance: some 100 MB, and a time for a token that the samplers see to."""
+_MOST_CALLS = 1000
+_MOST_TRIED = 500
+"""Parts of a schema, when the one is looked for that cannot be enforced."""
+_SAID = (
+    ("oneOf constraints", "oneOf of schemas that are not known to exclude each other"),
+    ("recursion limit", "what is nested so deeply"),
+    ("too large", "what is so large"),
+    ("Unable to determine if regex is empty", "a pattern and lengths that are so long"),
+    ("circular references with sibling", "a $ref that leads back here beside other keywords"),
+)
+_vocabularies: weakref.WeakKeyDictionary[Model, _Vocabulary] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+class Grammar(Closing):
+    """What the tokens of a model have to follow."""
+
+    def __init__(self, model: Model, *, text: str | None = None, schema: str | None = None) -> None:
+        """Compile a grammar or a schema, one of the two.
+
+        Args:
+            model: Whose tokens follow it.
+            text: The grammar, in GBNF.
+            schema: A JSON schema, or what ``one_of`` returns.
+
+        Raises:
+            UsageError: It does not parse, or nothing follows it.
+            UnsupportedError: A part of the schema cannot be enforced.
+            ResourceError: It is too large.
+        """
+        found = _vocabulary(model)
+        self._ends = model.eog_ids
+        if schema is not None:
+            lark = _lark_of_schema(schema, found.controls)
+        else:
+            lark = lark_of(text or "", lambda name: _token_id(model, name))
+        self._matcher = _matcher(found.tokenizer, lark, "grammar" if schema is None else "schema")
+
+    def allows(self, token_id: int) -> bool:
+        """Whether a token can come next."""
+        found = self._checked()
+        if found.is_stopped():  # then it knows of no token, not even of one that ends
+            return token_id in self._ends
+        return int(found.validate_tokens([token_id])) == 1
+
+    def mask(self, logits: Any) -> bool:
+        """Set the logits of tokens that cannot come next to minus infinity, in place.
+
+        Returns:
+            Whether any token can.
+        """
+        import numpy as np
+
+        bits = np.frombuffer(self._checked().compute_bitmask(), np.uint8)
+        self._checked()
+        logits[np.unpackbits(bits, count=len(logits), bitorder="little") == 0] = float("-inf")
+        return bool(logits.max() > float("-inf"))
+
+    def accept(self, token_id: int) -> None:
+        """Go on after a token that ``allows`` has taken."""
+        self._checked().consume_token(token_id)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._checked().reset()
+
+    def close(self) -> None:
+        """Free it."""
+        self._matcher = None
+
+    def _checked(self) -> Any:
+        """Return the matcher.
+
+        Raises:
+            UsageError: It is closed.
+            ResourceError: Following the text would take too long.
+        """
+        if self._matcher is None:
+            raise UsageError("the grammar is closed")
+        if self._matcher.is_error():
+            said = _first_line(self._matcher.get_error())
+            raise ResourceError(f"can be followed in too many ways: {said}", field="grammar")
+        return self._matcher
+
+
+class _Vocabulary(Record):
+    """A vocabulary as llguidance takes it.
+
+    Attributes:
+        tokenizer: Its ``LLTokenizer``.
+        controls: The texts of control tokens, which no text of a grammar stands for, to ids.
+    """
+
+    tokenizer: Any
+    controls: dict[str, int]
+
+
+class _Pieces:
+    """What llguidance asks about a vocabulary; it needs no tokenizer for what is done here."""
+
+    bos_token_id = None
+
+    def __init__(self, tokens: Sequence[bytes], special: Sequence[int], eos: int) -> None:
+        self.tokens, self.special_token_ids, self.eos_token_id = tokens, special, eos
+
+    def __call__(self, text: bytes) -> list[int]:
+        return [0] * len(text)
+
+
+@lru_cache(maxsize=1)
+def _of_bytes() -> Any:
+    """Return a vocabulary of the bytes, for checking schemas where there is no model."""
+    tokens = [bytes([byte]) for byte in range(256)] + [b"<end>"]
+    return _tokenizer(_Pieces(tokens, [256], 256), [256])
+
+
+def _vocabulary(model: Model) -> _Vocabulary:
+    """Return a model's vocabulary, made once: about a second for 150,000 tokens."""
+    with _making:
+        if model not in _vocabularies:
+            ids = range(model.n_vocab)
+            special = {i for i in ids if model.is_control(i)} | model.eog_ids
+            tokens = [model.piece(i, special=i in special) for i in ids]
+            ends = sorted(model.eog_ids) or [model.n_vocab]
+            _vocabularies[model] = _Vocabulary(
+                tokenizer=_tokenizer(_Pieces(tokens, sorted(special), ends[0]), ends),
+                controls={tokens[i].decode("utf-8", "replace"): i for i in special if tokens[i]},
+            )
+        return _vocabularies[model]
+
+
+def _tokenizer(pieces: _Pieces, ends: list[int]) -> Any:
+    try:
+        from llguidance import LLTokenizer, TokenizerWrapper
+    except ImportError:
+        raise MissingExtra(
+            "grammars and schemas need llguidance", hint="pip install 'mtkit[generate]'"
+        ) from None
+    return LLTokenizer(TokenizerWrapper(pieces), eos_token=ends, slices=[])
+
+
+def _matcher(tokenizer: Any, lark: str, field: str) -> Any:
+    """Compile a grammar.
+
+    Raises:
+        UsageError: It does not compile, or nothing follows it.
+    """
+    from llguidance import LLMatcher, LLParserLimits
+
+    found = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
+    field = "grammar" if field == "grammar" else "JSON schema"
+    if found.is_error():
+        raise UsageError(_first_line(found.get_error()), field=field)
+    if not any(found.compute_bitmask()) or found.is_error():
+        said = _first_line(found.get_error())
+        raise UsageError(said if "items" in said else "nothing follows it", field=field)
+    return found
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0][:200]
+
+
+def _token_id(model: Model, name: str) -> int:
+    """Return the id of the token that a grammar names, ``<[5]>`` or by its text.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = re.fullmatch(r"<\[(\d{1,9})\]>", name)
+    ids = [int(found[1])] if found else model.tokenize(name, add_special=False)
+    if len(ids) != 1 or ids[0] >= model.n_vocab:
+        raise UsageError(f"{name} is no token of the model", field="grammar")
+    return ids[0]
+
+
+def one_of(choices: Iterable[tuple[str, str, str]]) -> str:
+    """Return what ``json_schema`` of sampler settings is, where an answer is one of several calls.
+
+    Args:
+        choices: Of each the text before its JSON, the schema of that, and the text behind it;
+            control tokens stand there as their texts.
+    """
+    return json.dumps([[before, json.loads(schema), after] for before, schema, after in choices])
+
+
+def check_schema(schema: str) -> None:
+    """See that every part of a JSON schema can be enforced.
+
+    Args:
+        schema: A JSON schema, or what ``one_of`` returns.
+
+    Raises:
+        UnsupportedError: A part of it cannot.
+        UsageError: It is no schema, or nothing follows it.
+    """
+    _lark_of_schema(schema, {})
+
+
+def _lark_of_schema(text: str, controls: dict[str, int]) -> str:
+    found = read_schema(text)
+    if not isinstance(found, list):
+        return f"{HEAD}\nstart: %json {_checked_schema(text)}"
+    if not 0 < len(found) <= _MOST_CALLS or not all(map(_is_choice, found)):
+        raise UsageError("is neither an object nor true", field="JSON schema")
+    lines = [HEAD, "start: " + " | ".join(f"c{n}" for n in range(len(found)))]
+    for number, (before, schema, after) in enumerate(found):
+        parts = [*_literals(before, controls), f"s{number}", *_literals(after, controls)]
+        lines.append(f"c{number}: {' '.join(parts)}")
+        lines.append(f"s{number}: %json {_checked_schema(json.dumps(schema))}")
+    return "\n".join(lines)
+
+
+def _is_choice(given: Any) -> bool:
+    is_three = isinstance(given, list) and len(given) == 3
+    return is_three and isinstance(given[0], str) and isinstance(given[2], str)
+
+
+def _literals(text: str, controls: dict[str, int]) -> list[str]:
+    """Return a text as literals, control tokens in it by their ids."""
+    names = "|".join(map(re.escape, sorted(controls, key=len, reverse=True)))
+    parts = re.split(f"({names})", text) if names else [text]
+    return [
+        f"<[{controls[part]}]>" if part in controls else json.dumps(part, ensure_ascii=False)
+        for part in parts
+        if part
+    ]
+
+
+@lru_cache(maxsize=64)
+def _checked_schema(text: str) -> str:
+    """Return the JSON of a schema that llguidance enforces whole."""
+    prepared = Prepared(read_schema(text))
+    try:
+        _matcher(_of_bytes(), _json(prepared.schema), "schema")
+    except UsageError as error:
+        place = _place_of(error.what, prepared)
+        raise _in_words(error.what, place) from None
+    return json.dumps({"x-guidance": _WRITTEN, **prepared.schema})
+
+
+def _json(schema: dict[str, Any]) -> str:
+    from llguidance import LLMatcher
+
+    made: str = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_WRITTEN)
+    return made
+
+
+def _place_of(said: str, prepared: Prepared) -> str:
+    """Return the innermost part of a schema about which the same is said as about the whole."""
+    places = sorted(prepared.parts, key=lambda place: place.count("/"), reverse=True)
+    for place in places[:_MOST_TRIED]:
+        try:
+            part = {**prepared.parts[place], "$defs": prepared.definitions}
+            _matcher(_of_bytes(), _json(part), "schema")
+        except (UsageError, ValueError) as error:
+            if getattr(error, "what", "") == said:
+                return place
+    return "#"
+
+
+def _in_words(said: str, place: str) -> MtkitError:
+    for sign, words in _SAID:
+        if sign in said:
+            return lost(words, place)
+    if "nsatisfiable" in said or said == "nothing follows it":
+        reason = said.partition(": ")[2] if "nsatisfiable" in said else ""
+        return wrong(place, f"no value follows it{': ' * bool(reason)}{reason}")
+    return UnsupportedError(f"cannot be enforced: {said}", field=field_of(place))
