@@ -14,7 +14,7 @@ from mtkit.serve.anthropic_content import Content
 from mtkit.serve.anthropic_messages import from_anthropic, tools_from_anthropic
 from mtkit.serve.bodies.anthropic import Message, MessageCount
 from mtkit.serve.bodies.fields import MOST_BODY, read
-from mtkit.serve.bodies.openai import Format, Schema, schema_of
+from mtkit.serve.bodies.openai import Format, Schema, schema_of, template_values
 from mtkit.serve.bodies.sampler import read_with_sampler
 from mtkit.serve.job import Progress, Terms, TooLong
 from mtkit.serve.messages import continuing
@@ -52,8 +52,11 @@ def _tools(asked: MessageCount, served: Served) -> Tools:
 
 
 async def _ids(asked: MessageCount, tools: Tools, served: Served) -> list[int]:
+    if asked.output_config.effort is not None:
+        served.unknown.see({"output_config": asked.output_config.effort})
     given = from_anthropic(asked.messages, asked.system)
-    return await served.chat_ids(given, tools.given, **continuing(given))
+    values = template_values(asked.chat_template_kwargs, asked.thinks)
+    return await served.chat_ids(given, tools.given, values=values, **continuing(given))
 
 
 async def count_tokens(request: Request, served: Served) -> Response:
@@ -85,8 +88,8 @@ async def messages(request: Request, served: Served) -> Response:
     except TooLong as error:  # in Anthropic's words, which Claude Code looks for
         what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
         raise Problem(400, f"{what}; {error.hint}") from None
-    hides = asked.thinking is not None and asked.thinking.type == "disabled"
-    told = _Told(asked, answers, tools.reading(), Content(shows_thoughts=not hides), served.name)
+    content = Content(shows_thoughts=asked.thinks is not False)
+    told = _Told(asked, answers, tools.reading(), content, served.name)
     return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
 
 

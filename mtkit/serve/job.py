@@ -91,6 +91,13 @@ class Progress(Record):
     processed: int
     seconds: float
 
+    def shown(self) -> dict[str, int]:
+        """Return it as llama-server's ``prompt_progress``."""
+        return {
+            "total": self.total, "cache": self.cached, "processed": self.processed,
+            "time_ms": round(1e3 * self.seconds),
+        }  # fmt: skip
+
 
 class Chances(Record):
     """How probable a token was, before any sampler or behind them all.

@@ -15,10 +15,10 @@ from itertools import count
 from mtkit.base.record import replace
 from mtkit.serve.answers import Answers
 from mtkit.serve.bodies.fields import MOST_BODY
-from mtkit.serve.bodies.openai import schema_of
+from mtkit.serve.bodies.openai import schema_of, template_values
 from mtkit.serve.bodies.responses import Responses
 from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Progress, Terms
+from mtkit.serve.job import Piece, Progress, Terms
 from mtkit.serve.messages import continuing
 from mtkit.serve.replies import body_of, event, problem
 from mtkit.serve.responses_input import messages_of
@@ -54,14 +54,15 @@ async def create(request: Request, served: Served) -> Response:
     tools = Tools(served.form, functions, choice, several=asked.parallel_tool_calls)
     sampler = await served.held(await tools.forcing(sampler))
     given = messages_of(asked.input, asked.instructions, origins)
-    ids = await served.chat_ids(given, tools.given, **continuing(given))
+    values = template_values(asked.chat_template_kwargs, None, asked.reasoning.effort)
+    ids = await served.chat_ids(given, tools.given, values=values, **continuing(given))
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
         sampler, asked.max_output_tokens, (), None, shown, asked.speculative, progress=asked.stream
     )
-    answers = Answers(served, [ids], terms)
+    answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
     output = Output(origins, keeps_thoughts=_SEALED in asked.include)
-    told = _Told(answers, tools.reading(), output, _head(asked, sampler, served))
+    told = _Told(asked, answers, tools.reading(), output, _head(asked, sampler, served))
     return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
 
 
@@ -98,9 +99,16 @@ class _Told:
     """One response, whole or as events."""
 
     def __init__(
-        self, answers: Answers, reading: Reading, output: Output, head: dict[str, Any]
+        self,
+        asked: Responses,
+        answers: Answers,
+        reading: Reading,
+        output: Output,
+        head: dict[str, Any],
     ) -> None:
-        self._answers, self._reading, self._output, self._head = answers, reading, output, head
+        self._asked, self._answers, self._reading = asked, answers, reading
+        self._output, self._head = output, head
+        self._thinking = 0
 
     async def whole(self) -> dict[str, Any]:
         """Wait for the answer, and return it."""
@@ -130,25 +138,38 @@ class _Told:
             yield numbered({"type": "response.failed", "response": failed})
             return
         made = self._finished()
-        yield numbered({"type": f"response.{made['status']}", "response": made})
+        yield numbered({"type": f"response.{made['status']}", "response": made, **self._timed()})
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of the output; a long prompt lets clients wait, but not in silence."""
         async with aclosing(self._answers.with_progress()) as events:
             async for _, told in events:
                 if isinstance(told, Progress):
-                    if told.cached < told.processed < told.total:
-                        yield {"type": "response.in_progress", "response": self._head}
+                    if self._asked.return_progress or told.cached < told.processed < told.total:
+                        yield self._going_on(told)
                     continue
                 for part in self._reading.read(told):
                     if part:
                         for one in self._output.add(part):
-                            yield one
+                            yield {**one, **self._timed()} if "delta" in one else one
+                self._thinking += isinstance(told, Piece) and self._output.is_reasoning
         if not self._output.items:
             for one in self._output.add(""):
                 yield one
         for one in self._output.close(self._status):
             yield one
+
+    def _going_on(self, told: Progress) -> dict[str, Any]:
+        found = {"type": "response.in_progress", "response": self._head}
+        if self._asked.return_progress:
+            found |= {"prompt_progress": told.shown(), **self._timed()}
+        return found
+
+    def _timed(self) -> dict[str, Any]:
+        """Return the times so far, if they are asked for."""
+        if not self._asked.timings_per_token:
+            return {}
+        return {"timings": self._answers.timings[0].told()}
 
     @property
     def _status(self) -> str:
@@ -168,7 +189,7 @@ class _Told:
                 "input_tokens": prompt,
                 "input_tokens_details": {"cached_tokens": answers.cached},
                 "output_tokens": generated,
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": self._thinking},
                 "total_tokens": prompt + generated,
             },
         }

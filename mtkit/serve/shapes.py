@@ -90,11 +90,7 @@ class Shape:
 
     def progress(self, index: int, told: Progress) -> dict[str, Any]:
         """Return how far a prompt is."""
-        found = {
-            "total": told.total, "cache": told.cached, "processed": told.processed,
-            "time_ms": round(1e3 * told.seconds),
-        }  # fmt: skip
-        return {"prompt_progress": found, **self.timed(index)}
+        return {"prompt_progress": told.shown(), **self.timed(index)}
 
 
 async def answer(request: Request, shape: Shape) -> Response:

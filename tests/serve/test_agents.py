@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import agent_requests
 import pytest
 from llm_models import chatting
-from serving_http import application, client
+from serving_http import application, streamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,21 +34,6 @@ CALLS = {
 def made() -> Iterator[Any]:
     with application(chatting(), template=HERMES, n_ctx=8192, slots=1) as found:
         yield found
-
-
-def events(app: Any, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the data of a stream's events."""
-
-    async def ask() -> str:
-        async with client(app) as one:
-            answer = await one.post(path, json=body)
-            assert answer.status_code == 200, answer.text
-            text: str = answer.text
-            return text
-
-    lines = asyncio.run(ask()).splitlines()
-    found = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
-    return [json.loads(one) for one in found if one != "[DONE]"]
 
 
 def call_in(told: list[dict[str, Any]]) -> tuple[str, Any]:
@@ -89,9 +73,9 @@ def test_an_agent_reads_a_file(made: Any, agent: Any, monkeypatch: pytest.Monkey
     written = json.dumps({"name": name, "arguments": arguments})
     grammar = f"root ::= {json.dumps('<tool_call>' + written + '</tool_call>')}"
     path, body = agent()
-    assert call_in(events(app, path, {**body, "grammar": grammar})) == (name, arguments)
+    assert call_in(streamed(app, path, {**body, "grammar": grammar})) == (name, arguments)
     path, body = agent(reads=True)
-    assert events(app, path, {**body, "grammar": 'root ::= "It is a bird."'})
+    assert streamed(app, path, {**body, "grammar": 'root ::= "It is a bird."'})
     first, second = told
     for text in ("You are an agent.", f"What is in {agent_requests.FILE}?", f'"{name}"'):
         assert text in first
@@ -109,7 +93,7 @@ def test_a_long_prompt_is_not_computed_in_silence(made: Any) -> None:
         (agent_requests.codex(), "response.in_progress"),
     ):
         name = "system" if "system" in body else "instructions"
-        told = events(made[0], path, {**body, name: text, "grammar": 'root ::= "Yes."'})
+        told = streamed(made[0], path, {**body, name: text, "grammar": 'root ::= "Yes."'})
         kinds = [one["type"] for one in told]
         first = next(at for at, one in enumerate(kinds) if one.endswith("delta"))
         assert kinds[1:first].count(kind) > 2

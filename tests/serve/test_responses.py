@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from serving_http import application, message, post
+from serving_http import ASK, application, message, post, streamed
 from support import reference
 
 from mtkit.chat.answer_parts import CallStart, CallText, Thought
@@ -38,9 +38,14 @@ def said() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def app(said: list[str]) -> Iterator[Any]:
-    with application(Path(shipped(MODEL)), slots=2, on_note=said.append) as (app, _):
-        yield app
+def made(said: list[str]) -> Iterator[Any]:
+    with application(Path(shipped(MODEL)), slots=2, on_note=said.append) as found:
+        yield found
+
+
+@pytest.fixture
+def app(made: Any) -> Any:
+    return made[0]
 
 
 def functions(said: list[str] | None = None) -> Any:
@@ -247,3 +252,48 @@ def test_what_another_server_sealed_is_nothing() -> None:
     assert unsealed(sealed("Łódź 😀\n")) == "Łódź 😀\n"
     for odd in ("gAAAAABo=", "ÿ", "//79/w==", ""):
         assert unsealed(odd) == ""
+
+
+def test_progress_and_times_where_they_are_asked_for(app: Any) -> None:
+    asked = {"input": "word " * 300, "max_output_tokens": 4, "stream": True}
+    more = {"return_progress": True, "timings_per_token": True}
+    plain = streamed(app, PATH, asked)
+    told = streamed(app, PATH, {**asked, **more, "input": "other " * 300})
+    assert not any("timings" in one or "prompt_progress" in one for one in plain)
+    found = [one for one in told if "prompt_progress" in one]
+    assert {one["type"] for one in found} == {"response.in_progress"}
+    last = found[-1]["prompt_progress"]
+    assert last["processed"] == last["total"] > 300
+    deltas = [one for one in told if one["type"] == "response.output_text.delta"]
+    assert all(one["timings"]["predicted_n"] for one in [*deltas, told[-1]])
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "values"),
+    [
+        (PATH, {}, {}),
+        (PATH, {"reasoning": {"effort": "low"}}, {"reasoning_effort": "low"}),
+        (PATH, {"reasoning": {"effort": "none"}}, {"enable_thinking": False, "thinking": False}),
+        (PATH, {"chat_template_kwargs": {"mood": "good"}}, {"mood": "good"}),
+        ("/v1/messages", {}, {}),
+        ("/v1/messages", {"thinking": {"type": "adaptive"}}, {}),
+        ("/v1/messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+         {"enable_thinking": True, "thinking": True}),
+        ("/v1/messages", {"thinking": {"type": "disabled"}},
+         {"enable_thinking": False, "thinking": False}),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_reasoning_goes_to_the_template(
+    path: str, fields: Any, values: Any, monkeypatch: pytest.MonkeyPatch, made: Any
+) -> None:
+    app, served = made
+    given, chat_ids = [], served.chat_ids
+
+    async def watched(*args: Any, **options: Any) -> Any:
+        given.append(options["values"])
+        return await chat_ids(*args, **options)
+
+    monkeypatch.setattr(served, "chat_ids", watched)
+    asked = {"input": "Hello", "max_output_tokens": 1} if path == PATH else ASK
+    assert post(app, path, {**asked, **fields}).status_code == 200
+    assert given == [values]

@@ -141,3 +141,11 @@ def message(answer: Any) -> str:
     """Return what an error says."""
     found: str = answer.json()["error"]["message"]
     return found
+
+
+def streamed(app: Any, path: str, body: Any) -> list[dict[str, Any]]:
+    """Return the data of the events of a stream."""
+    answer = post(app, path, body)
+    assert answer.status_code == 200, answer.text
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines()]
+    return [json.loads(line) for line in lines if line.startswith("{")]

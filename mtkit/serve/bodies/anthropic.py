@@ -63,6 +63,13 @@ class MessageCount(Struct, kw_only=True):
     thinking: Thinking | None = None
     output_config: OutputConfig = OutputConfig()
     output_format: Output | None = None
+    chat_template_kwargs: dict[str, Any] = {}
+
+    @property
+    def thinks(self) -> bool | None:
+        """Whether the model is to think before it answers; None: as it does by itself."""
+        kind = self.thinking.type if self.thinking is not None else "adaptive"
+        return None if kind == "adaptive" else kind == "enabled"
 
 
 class Message(MessageCount, WithSampler, kw_only=True):

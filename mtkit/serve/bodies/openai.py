@@ -117,17 +117,30 @@ class Chat(Answer, kw_only=True):
 
 
 def values_of(asked: Chat) -> dict[str, Any]:
-    """Return the variables of the chat template that a request sets.
+    """Return the variables of the chat template that a request sets."""
+    return template_values(
+        asked.chat_template_kwargs, asked.enable_thinking, asked.reasoning_effort
+    )
+
+
+def template_values(
+    given: dict[str, Any], thinks: bool | None, effort: str | None = None
+) -> dict[str, Any]:
+    """Return the variables of a chat template.
+
+    Args:
+        given: By name.
+        thinks: Whether the model is to think before it answers; None: as the template has it.
+        effort: OpenAI's ``reasoning_effort``.
 
     Source: llama.cpp, tools/server/server-common.cpp (``oaicompat_chat_params_parse``).
     """
-    found = dict(asked.chat_template_kwargs)
-    if asked.enable_thinking is not None:
-        found["enable_thinking"] = asked.enable_thinking
-    if asked.reasoning_effort == "none":
-        found["enable_thinking"] = False
-    elif asked.reasoning_effort:
-        found["reasoning_effort"] = asked.reasoning_effort
+    found = dict(given)
+    thinks = False if effort == "none" else thinks
+    if thinks is not None:
+        found |= {"enable_thinking": thinks, "thinking": thinks}  # Qwen's name, and DeepSeek's
+    if effort and effort != "none":
+        found["reasoning_effort"] = effort
     return found
 
 

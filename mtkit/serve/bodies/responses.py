@@ -56,4 +56,7 @@ class Responses(WithSampler, kw_only=True):
     include: list[str] = []
     top_logprobs: Literal[0] = 0
     metadata: dict[str, Any] = {}
+    chat_template_kwargs: dict[str, Any] = {}
+    timings_per_token: bool = False
+    return_progress: bool = False
     speculative: bool | None = None
