@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from mtkit.serve.served import Served
 
 app = application()
-_AS_ALWAYS = ("--jinja", "--metrics", "--webui", "--ui", "--cont-batching", "-cb")
+_AS_ALWAYS = (
+    "--jinja", "--metrics", "--webui", "--ui", "--cont-batching", "-cb", "--embedding",
+    "--embeddings", "--rerank", "--reranking", "--prefill-assistant",
+)  # fmt: skip
 """llama-server's switches for what is done here in any case."""
 
 

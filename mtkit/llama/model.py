@@ -16,7 +16,7 @@ from mtkit.settings import LoadSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _NO_VOCABULARY = 0
@@ -149,6 +149,22 @@ class Model(Closing):
         }
         return {name: token_id for name, token_id in found.items() if token_id >= 0}
 
+    @property
+    def around(self) -> tuple[list[int], list[int], list[int]]:
+        """What stands before two texts that are given together, behind each, and between them.
+
+        Source: llama.cpp, tools/server/server-common.cpp (``format_prompt_rerank``).
+        """
+        self.check_open()
+        lib, vocab = self._library, self.vocab
+        sep = lib.llama_vocab_sep(vocab)
+        eos = self.eos if self.eos >= 0 else sep
+        return (
+            [self.bos] if self.add_bos else [],
+            [eos] if lib.llama_vocab_get_add_eos(vocab) else [],
+            [sep] if lib.llama_vocab_get_add_sep(vocab) else [],
+        )
+
     def is_control(self, token_id: int) -> bool:
         """Whether a text gives a token only where special tokens are recognised in it."""
         return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
@@ -258,9 +274,36 @@ class Model(Closing):
             raise FormatError(f"cannot be added to the model{log.reason()}", source=path)
         self._adapters.append((handle, scale))
 
+    @property
+    def adapter_scales(self) -> list[float]:
+        """What each adapter is multiplied with, in the order in which they were loaded."""
+        return [scale for _, scale in self._adapters]
+
+    def scale_adapters(self, scales: Mapping[int, float]) -> None:
+        """Set what adapters are multiplied with, in all contexts; those not named get 0.
+
+        No context may compute meanwhile, and what they remember was computed with other scales.
+
+        Raises:
+            UsageError: There is no such adapter.
+        """
+        for place in scales:
+            if not 0 <= place < len(self._adapters):
+                what = f"there is no adapter {place}, there are {len(self._adapters)}"
+                raise UsageError(what, field="id")
+        self._adapters = [
+            (handle, scales.get(place, 0.0)) for place, (handle, _) in enumerate(self._adapters)
+        ]
+        for context in list(self._contexts):
+            if context.is_open:
+                self._give_adapters(context)
+
     def adopt(self, context: Any) -> None:
         """Remember a context, so that it is closed before the model, and give it the adapters."""
         self._contexts.add(context)
+        self._give_adapters(context)
+
+    def _give_adapters(self, context: Any) -> None:
         if self._adapters:
             lib, count = self._library, len(self._adapters)
             handles = (lib.llama_adapter_lora_p_ctypes * count)(*(one for one, _ in self._adapters))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtkit.settings import ContextSettings
 
+_POOLING = {"mean": 1, "cls": 2, "last": 3, "rank": 4}
 _FLASH = {"auto": -1, "off": 0, "on": 1}
 _TOKENS, _THREADS = 512, 1
 """Of a context whose settings leave it open; llama.cpp's own default is 4 threads anywhere."""
@@ -46,6 +47,8 @@ def parameters(lib: Any, settings: ContextSettings) -> Any:
     params.type_k = params.type_v = element_type(settings.kv_type).number
     params.flash_attn_type = _FLASH[settings.flash_attention]
     params.embeddings = settings.embeddings
+    if settings.pooling is not None:
+        params.pooling_type = _POOLING[settings.pooling]
     params.swa_full = settings.swa_full
     params.kv_unified = settings.kv_unified
     params.no_perf = False

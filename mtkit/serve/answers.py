@@ -7,7 +7,7 @@ import time
 from contextlib import aclosing
 
 from mtkit.base.record import replace
-from mtkit.errors import UsageError
+from mtkit.errors import UnsupportedError, UsageError
 from mtkit.serve.job import Begun, Done, Failed, Job, Piece, Progress
 from mtkit.serve.timings import Timings
 
@@ -51,9 +51,13 @@ class Answers:
         Raises:
             UsageError: A prompt is empty, or has an id that does not exist, or nothing drafts, or
                 they are too many.
+            UnsupportedError: The model does not answer.
             ResourceError: One does not fit.
         """
         self._served, self._prompts = served, prompts
+        if not served.generates:
+            what = f"{served.name} makes vectors of texts; it does not continue them"
+            raise UnsupportedError(what)
         self.count = len(prompts) * n
         served.scheduler.check(self.count)
         self.begun: dict[int, Begun] = {}

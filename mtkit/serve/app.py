@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve import anthropic, llama, openai, own, responses, slot_actions
+from mtkit.serve import adapters, anthropic, embeddings, llama, openai, own, responses, slot_actions
 from mtkit.serve.bodies import anthropic as anthropic_bodies
 from mtkit.serve.bodies import llama as llama_bodies
 from mtkit.serve.bodies import openai as openai_bodies
@@ -34,11 +34,18 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("POST", "/v1/chat/completions", openai.chat, openai_bodies.Chat),
     ("POST", "/v1/responses", responses.create, responses_bodies.Responses),
     ("POST", "/v1/chat/completions/input_tokens", openai.input_tokens, openai_bodies.Chat),
+    ("POST", "/v1/embeddings", embeddings.openai, openai_bodies.Embeddings),
     ("POST", "/v1/messages", anthropic.messages, anthropic_bodies.Message),
     ("POST", "/v1/messages/count_tokens", anthropic.count_tokens, anthropic_bodies.MessageCount),
     ("POST", "/completion", llama.completion, llama_bodies.Complete),
     ("POST", "/completions", llama.completion, llama_bodies.Complete),
     ("POST", "/infill", llama.infill, llama_bodies.Infill),
+    ("POST", "/embedding", embeddings.plain, llama_bodies.Embedding),
+    ("POST", "/embeddings", embeddings.plain, llama_bodies.Embedding),
+    ("POST", "/rerank", embeddings.rerank, llama_bodies.Rerank),
+    ("POST", "/reranking", embeddings.rerank, llama_bodies.Rerank),
+    ("GET", "/lora-adapters", adapters.told, None),
+    ("POST", "/lora-adapters", adapters.scaled, None),
     ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),
     ("POST", "/detokenize", own.detokenize, llama_bodies.Detokenize),
     ("POST", "/apply-template", openai.apply_template, openai_bodies.Chat),

@@ -176,6 +176,8 @@ class Terms(Record):
         cached: What a slot remembers of the prompt need not be computed again.
         keep: Tokens from the start, BOS left out, that stay where a slot's text is shortened; -1:
             the prompt.
+        seconds: After so long the answer ends, once it has a whole line; None: never.
+        indent: It ends before a line that is indented less.
         progress: ``Progress`` is told while the prompt is computed.
     """
 
@@ -189,6 +191,8 @@ class Terms(Record):
     slot: int | None = None
     cached: bool = True
     keep: int = 0
+    seconds: float | None = None
+    indent: int = 0
     progress: bool = False
 
 

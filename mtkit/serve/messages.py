@@ -20,6 +20,8 @@ _MEDIA = {
     "document": "document",
 }  # fmt: skip
 """What parts of a content are called, in all APIs, and what they hold."""
+_BETWEEN, _BETWEEN_LAST = "\n", "\n\n"
+"""Of parts of a content, as llama-server and vLLM join them, and of one that is continued."""
 _OF_FUNCTION = (
     ("name", str, "a text"),
     ("description", str, "a text"),
@@ -39,7 +41,9 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         role = role_of(message.get("role"), f"{field}.role")
         one = {key: value for key, value in message.items() if value is not None}
         one["role"] = role
-        one["content"] = text_of(message.get("content") or "", f"{field}.content")
+        is_last = role == "assistant" and place == len(messages) - 1
+        between = _BETWEEN_LAST if is_last else _BETWEEN
+        one["content"] = text_of(message.get("content") or "", f"{field}.content", between)
         if "tool_calls" in one:
             calls, place_of = one["tool_calls"], f"{field}.tool_calls"
             if not isinstance(calls, list):
@@ -118,8 +122,13 @@ def with_one_text(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def text_of(content: Any, field: str) -> str:
+def text_of(content: Any, field: str, between: str = "") -> str:
     """Return the text of a message's content: a text, or a list of parts of it.
+
+    Args:
+        content: The content.
+        field: Its name.
+        between: What stands between parts.
 
     Raises:
         UsageError: It holds something else, as an image.
@@ -136,7 +145,7 @@ def text_of(content: Any, field: str) -> str:
             what = f"is {kind}, which is not text" if kind else "is not text"
             raise UsageError(f"{what}; this model takes nothing else", field=field)
         texts.append(part["text"])
-    return "".join(texts)
+    return between.join(texts)
 
 
 def _call(call: Any, field: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _KINDS = {
     404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
     429: "rate_limit_error", 501: "not_supported_error", 503: "overloaded_error",
 }  # fmt: skip
+_NAMED: dict[type[Any], str] = {dict: "object", list: "list"}
 
 
 class Gone(Exception):
@@ -111,11 +112,17 @@ def event(value: Any, name: str = "") -> bytes:
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
-async def body_of(request: Request, most: int) -> Any:
+async def body_of(request: Request, most: int, kind: type[Any] = dict) -> Any:
     """Return the JSON of a request's body.
 
+    Args:
+        request: The request.
+        most: Bytes that it may have.
+        kind: What it has to be: a dict or a list.
+
     Raises:
-        Problem: It is too long, or not a JSON object.
+        Problem: It is too long, or not JSON.
+        UsageError: It is something else.
         Gone: The client has left before its end.
     """
     too_long = Problem(413, f"the body has more than {most} bytes")
@@ -137,6 +144,6 @@ async def body_of(request: Request, most: int) -> Any:
         raise Problem(400, f"the body is not valid JSON: {error}") from None
     except UnicodeDecodeError:
         raise Problem(400, "the body is not valid UTF-8") from None
-    if not isinstance(found, dict):
-        raise UsageError("is not a JSON object", field="body")
+    if not isinstance(found, kind):
+        raise UsageError(f"is not a JSON {_NAMED[kind]}", field="body")
     return found

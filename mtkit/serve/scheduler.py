@@ -19,7 +19,7 @@ from mtkit.serve.waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from typing import TypeVar
 
@@ -89,6 +89,11 @@ class Scheduler:
         self._mean_seconds = 1.0
         self._thread = threading.Thread(target=self._run, name="mtkit-scheduler", daemon=True)
 
+    @property
+    def threads(self) -> int | None:
+        """Threads that compute."""
+        return self._context.settings.threads
+
     # -- called from any thread
 
     def start(self) -> None:
@@ -156,6 +161,32 @@ class Scheduler:
         with self._change:
             self._check_open()
             return self._waiting.add_errand(number, work)
+
+    def between(self, work: Callable[[], T]) -> Future[T]:
+        """Have something done in the scheduler's thread between two batches.
+
+        Raises:
+            Closed: The server is ending.
+        """
+        with self._change:
+            self._check_open()
+            return self._waiting.add_errand(None, lambda _: work())
+
+    def scale_adapters(self, scales: Mapping[int, float]) -> Future[None]:
+        """Set the scales of the model's adapters; those that are not named get 0.
+
+        What the slots remember was computed with others: it is computed again.
+
+        Raises:
+            Closed: The server is ending.
+        """
+
+        def work() -> None:
+            self._context.model.scale_adapters(scales)
+            for slot in self.slots:
+                slot.put_off()
+
+        return self.between(work)
 
     def _check_open(self) -> None:
         if not self.is_open:

@@ -18,6 +18,7 @@ from mtkit.serve.messages import with_one_text
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.posts import Posts
 from mtkit.serve.replies import Problem
+from mtkit.serve.vectors import Vectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ CHATML = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """For models without a chat template, as in llama.cpp."""
+_RANKS = "cls.output.weight"
+"""The tensor of a head that says how well a text answers a question."""
 SHORT = 1000
 """Characters, or tokens, that are worked on in less time than another thread takes to begin."""
 
@@ -57,8 +60,10 @@ class Served:
         metrics: What is counted.
         note: Tells the user something.
         unknown: Sees to the fields of requests that nothing reads.
+        vectors: What makes vectors of texts.
         posts: What the scheduler tells.
         default_values: Variables of the template where a request does not say.
+        generates: The model continues texts; others only make vectors of them.
         is_chatml: The model has no chat template, so ChatML is used.
         template: The chat template; empty where there is none.
         tool_template: That of conversations with tools, if it is another one.
@@ -95,7 +100,10 @@ class Served:
         self.name = self.aliases[0] if self.aliases else self.file_name
         self.created = int(time.time())
         self.fingerprint = f"build-mtkit-{__version__}"
-        self.default_values = _values(settings.chat_template_kwargs)
+        thinks = settings.reasoning != "off"
+        self.default_values = {"enable_thinking": thinks, **_values(settings.chat_template_kwargs)}
+        arch = metadata.get("general.architecture")
+        self.generates = metadata.get(f"{arch}.attention.causal") is not False
         self.is_chatml = not template and runner.model.has_vocabulary
         if self.is_chatml:
             template = CHATML
@@ -103,6 +111,8 @@ class Served:
         self.metrics = Metrics(scheduler)
         self.note: Callable[[str], None] = on_note or (lambda _: None)
         self.unknown = Unknown(strict=settings.strict, count=self.metrics.ignored, say=self.note)
+        ranks = any(tensor.name == _RANKS for tensor in runner.header.tensors)
+        self.vectors = Vectors(runner.model, scheduler, settings, self.note, ranks=ranks)
         self.posts = Posts()
         scheduler.told = self.posts.deliver
         self._chat = ChatPrompt(runner.model, template) if template else None

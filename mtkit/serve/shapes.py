@@ -57,6 +57,8 @@ class Shape:
             slot=slot,
             cached=asked.cache_prompt,
             keep=asked.n_keep,
+            seconds=asked.t_max_predict_ms / 1e3 if asked.t_max_predict_ms > 0 else None,
+            indent=asked.n_indent,
             progress=asked.return_progress and asked.stream,
         )
         timed = asked.timings_per_token and asked.stream

@@ -12,6 +12,7 @@ from mtkit.llm.whole_characters import TextStream
 from mtkit.serve import slot_file
 from mtkit.serve.chances import chances, probable
 from mtkit.serve.job import Begun, Broken, Done, Piece, Progress
+from mtkit.serve.lines import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Slot:
         self.job, self.used = job, used
         self.ids, self.past, self.cached, self.generated = list(ids), keep, keep, 0
         self._text = TextStream(terms.stops)
+        self._lines = Lines.of(terms)
         self.started = time.perf_counter()
         self._first, self._is_shortened = 0.0, False
         self._sampler.accept(ids)
@@ -191,13 +193,16 @@ class Slot:
         is_eog = context.model.is_eog(token) and not job.terms.sampler.ignore_eos
         raw = context.model.piece(token, special=is_eog or token in job.terms.shown)
         text = "" if is_eog else self._text.push(raw)
+        is_over = False
+        if self._lines is not None:
+            text, is_over = self._lines.push(text, now - self._first)
         found = None if likely is None or is_eog else chances(likely, token, job.terms.top or 0)
         job.emit(Piece(token, raw, text, found, now - self.started))
         if is_eog:
             return "eog"
         if self._text.stopped is not None:
             return "stop"
-        return "length" if self.generated >= job.limit else None
+        return "length" if is_over or self.generated >= job.limit else None
 
     def _finish(self, end: End) -> None:
         job = self.job

@@ -31,7 +31,7 @@ class Waiting:
     def __init__(self, slots: Sequence[Slot], most: int) -> None:
         self.change = threading.Condition()
         self.jobs: deque[Job] = deque()
-        self._errands: deque[tuple[Slot, Callable[[Slot], Any], Future[Any]]] = deque()
+        self._errands: deque[tuple[Slot | None, Callable[[Any], Any], Future[Any]]] = deque()
         self._slots, self._most = slots, most
 
     def slot(self, number: int) -> Slot:
@@ -89,14 +89,15 @@ class Waiting:
                     return job
         return None
 
-    def add_errand(self, number: int, work: Callable[[Slot], T]) -> Future[T]:
-        """Remember what is to be done once a slot is free.
+    def add_errand(self, number: int | None, work: Callable[[Any], T]) -> Future[T]:
+        """Remember what is to be done once a slot is free, or, without a number, at once.
 
         Raises:
             UsageError: There is no such slot.
         """
         future: Future[T] = Future()
-        self._errands.append((self.slot(number), work, future))
+        slot = self.slot(number) if number is not None else None
+        self._errands.append((slot, work, future))
         self.change.notify()
         return future
 
@@ -115,17 +116,17 @@ class Waiting:
             slot, work, future = self._errands.popleft()
             if ending:
                 future.set_exception(Closed("the server is ending"))
-            elif slot.job is not None:
+            elif slot is not None and slot.job is not None:
                 self._errands.append((slot, work, future))
             else:
                 self._run(slot, work, future)
 
-    def _run(self, slot: Slot, work: Callable[[Slot], Any], future: Future[Any]) -> None:
+    def _run(self, slot: Slot | None, work: Callable[[Any], Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(work(slot))
         except Exception as error:  # noqa: BLE001  it is told who asked
             future.set_exception(error)
-        if slot.past:
+        if slot is not None and slot.past:
             slot.used = max(one.used for one in self._slots)

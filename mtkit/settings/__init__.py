@@ -13,6 +13,8 @@ from mtkit.memory_plan.kv_types import KvType  # noqa: TC001  read from the anno
 from mtkit.settings.declaration import Settings, setting
 
 Flash = Literal["on", "off", "auto"]
+Pooling = Literal["mean", "cls", "last", "rank"]
+Thinking = Literal["auto", "on", "off"]
 Waiting = Literal["auto", "active", "passive", "default"]
 Trigger = Literal["likely", "emitted", "either"]
 Position = Literal["first", "any"]
@@ -62,6 +64,7 @@ class ContextSettings(Settings, heading="Context"):
 
     Attributes:
         embeddings: Give hidden states as well.
+        pooling: How they become one vector; None: the model's way.
         n_seq: Sequences that share ``n_ctx``.
         kv_unified: Each may take all of it, instead of an equal part.
     """
@@ -87,6 +90,7 @@ class ContextSettings(Settings, heading="Context"):
         None, "Threads; none: measured.", 1, MOST_THREADS, also="-t", heading="Computing"
     )
     embeddings: bool = False
+    pooling: Pooling | None = None
     n_seq: int = 1
     kv_unified: bool = False
 
@@ -391,12 +395,20 @@ class ServeSettings(ModelSettings, heading="Serving"):
         -1, "Tokens of an answer where a request does not say; -1: as many as fit.", -1, _MOST,
         option="-n --tokens", also="--predict --n-predict",
     )  # fmt: skip
+    pooling: Pooling | None = setting(
+        None, "How /v1/embeddings makes one vector of a text; none: the model's way, else mean.",
+        metavar="mean|cls|last|rank",
+    )  # fmt: skip
     slot_save_path: str | None = setting(
         None, "Folder in which requests may save slots.", metavar="DIR"
     )
     chat_template_kwargs: str | None = setting(
         None, "Variables of the chat template, as a JSON object.", metavar="JSON"
     )
+    reasoning: Thinking = setting(
+        "auto", "Let the model think, where its template has a switch; auto: as on.",
+        metavar="auto|on|off",
+    )  # fmt: skip
     prefill_assistant: bool = setting(
         True, "Continue a last message of the assistant.",
         off="Answer a last message of the assistant instead of continuing it.",

@@ -211,7 +211,7 @@ def test_every_field_of_a_record_is_declared() -> None:
     kinds = LoadSettings, ContextSettings, SamplerSettings, DraftSettings, GenerateSettings
     own = map(fields, kinds)
     assert {name for names in own for name in names} - known == {
-        "embeddings", "n_seq", "kv_unified",
+        "embeddings", "pooling", "n_seq", "kv_unified",
     }  # fmt: skip
     assert [setting.name for setting in SETTINGS.values() if not setting.options] == ["logprobs"]
 

@@ -379,3 +379,37 @@ def test_a_request_for_one_slot_waits_for_it(made: Any) -> None:
             return [one.json()["id_slot"] for one in answers]
 
     assert asyncio.run(both()) == [3, 3]
+
+
+@pytest.mark.parametrize(("text", "indent", "kept"), [
+    ("a\n    b\n  c\n", 4, "a\n    b\n  "), ("a\n    b\n    c", 4, None), ("a\nb", 1, "a\n"),
+    ("  a\n\n    \n    b\nc", 4, "  a\n\n    \n    b\n"), ("\tx\n\ty\nz", 1, "\tx\n\ty\n"),
+    ("no line", 4, None), ("a\nb", 0, None),
+])  # fmt: skip
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_line_that_is_indented_less_ends_an_answer(
+    text: str, indent: int, kept: str | None, size: int
+) -> None:
+    from mtkit.serve.lines import Lines
+
+    lines, found, is_over = Lines(None, indent), "", False
+    for at in range(0, len(text), size):
+        part, is_over = lines.push(text[at : at + size], 0.0)
+        found += part
+        if is_over:
+            break
+    assert (found, is_over) == (text if kept is None else kept, kept is not None)
+
+
+def test_a_time_ends_an_answer_that_has_a_line(app: Any) -> None:
+    from mtkit.serve.lines import Lines
+
+    lines = Lines(0.5, 0)
+    assert [lines.push(text, at)[1] for text, at in (("a", 9), ("b\n", 0.4), ("c", 0.6))] == [
+        False, False, True,
+    ]  # fmt: skip
+    body = {**TEXT, "n_predict": 200, "ignore_eos": True, "t_max_predict_ms": 0.001,
+            "grammar": 'root ::= ("ab" "\\n")+'}  # fmt: skip
+    found = post(app, "/completion", body).json()
+    assert (found["stop_type"], found["has_new_line"]) == ("limit", True)
+    assert found["tokens_predicted"] < 20

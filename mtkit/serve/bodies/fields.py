@@ -75,11 +75,11 @@ def split(kind: type[S], body: dict[str, Any]) -> tuple[S, dict[str, Any]]:
     try:
         found = msgspec.convert({name: given[name] for name in own if name in given}, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _misread(str(error)) from None
+        raise misread(str(error)) from None
     return found, rest
 
 
-def _misread(said: str) -> Problem:
+def misread(said: str) -> Problem:
     """Return msgspec's error in the words of the other errors."""
     what, _, place = said.partition(" - at `$")
     field = place.strip("`.")

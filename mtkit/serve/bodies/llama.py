@@ -58,3 +58,28 @@ class Detokenize(Struct, kw_only=True):
 
     tokens: list[Id]
     special: bool = True
+
+
+class Embedding(Struct, kw_only=True):
+    """A body of ``/embedding``."""
+
+    content: Prompts | None = None
+    input: Prompts | None = None
+    embd_normalize: Annotated[int, Meta(ge=-1, le=64)] = 2
+
+
+class Rerank(Struct, kw_only=True):
+    """A body of ``/rerank``; ``texts`` is what text-embeddings-inference calls the documents."""
+
+    query: str
+    documents: Annotated[list[str], Meta(max_length=10_000)] = []
+    texts: Annotated[list[str], Meta(max_length=10_000)] = []
+    top_n: Annotated[int, Meta(ge=0)] | None = None
+    return_text: bool = False
+
+
+class Scale(Struct, frozen=True):
+    """An entry of ``/lora-adapters``."""
+
+    id: Annotated[int, Meta(ge=0, le=1 << 16)]
+    scale: Annotated[float, Meta(ge=-1e6, le=1e6)] = 0.0

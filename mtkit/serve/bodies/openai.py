@@ -66,6 +66,8 @@ class Answer(WithSampler, kw_only=True):
     cache_prompt: bool = True
     id_slot: Annotated[int, Meta(ge=-1, le=1 << 16)] = -1
     n_keep: Annotated[int, Meta(ge=-1, le=1 << 31)] = 0
+    n_indent: Annotated[int, Meta(ge=0, le=1 << 16)] = 0
+    t_max_predict_ms: Annotated[float, Meta(ge=-1)] = -1
     timings_per_token: bool = False
     return_progress: bool = False
     post_sampling_probs: bool = False
@@ -114,6 +116,15 @@ class Chat(Answer, kw_only=True):
     chat_template_kwargs: dict[str, Any] = {}
     enable_thinking: bool | None = None
     reasoning_effort: str | None = None
+
+
+class Embeddings(Struct, kw_only=True):
+    """A body of ``/v1/embeddings``."""
+
+    input: Prompts
+    model: str = ""
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Count | None = None
 
 
 def values_of(asked: Chat) -> dict[str, Any]:

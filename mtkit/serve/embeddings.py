@@ -1,0 +1,132 @@
+"""Vectors of texts, and how well texts answer a question: OpenAI's route and llama-server's.
+
+They are computed by the scheduler's thread between two batches, one text after the other.
+
+Source: llama.cpp, tools/server/server-context.cpp (``handle_embeddings_impl``, ``post_rerank``).
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import partial
+
+from mtkit.serve.bodies.fields import MOST_BODY, read
+from mtkit.serve.bodies.llama import Embedding, Rerank
+from mtkit.serve.bodies.openai import Embeddings
+from mtkit.serve.prompts import prompt_ids, prompts_of
+from mtkit.serve.replies import Problem, as_json, body_of
+from mtkit.serve.sending import while_there
+from mtkit.serve.served import aside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from mtkit.serve.served import Served
+
+_EUCLIDEAN, _GREATEST = 2, 0
+"""What ``embd_normalize`` divides by: a p-norm by its p; 0: the greatest part, as whole numbers of
+16 bits; -1: nothing."""
+_WHOLE = 32760.0
+
+
+async def openai(request: Request, served: Served) -> Response:
+    """Return the vectors of texts, in OpenAI's shape."""
+    asked = read(Embeddings, await body_of(request, MOST_BODY), served.unknown)
+    prompts = [await prompt_ids(served, one) for one in prompts_of(asked.input, "input")]
+    vectors = await while_there(request.receive, served.vectors.of(prompts))
+    data = []
+    for place, vector in enumerate(vectors):
+        if asked.dimensions is not None:
+            if asked.dimensions > len(vector):
+                what = f"is {asked.dimensions}, the model has {len(vector)}"
+                raise Problem(400, f"dimensions: {what}", field="dimensions")
+            vector = vector[: asked.dimensions]
+        vector = normalized(vector, _EUCLIDEAN)
+        told: Any = vector.tolist()
+        if asked.encoding_format == "base64":
+            told = base64.b64encode(vector.astype("<f4").tobytes()).decode()
+        data.append({"object": "embedding", "index": place, "embedding": told})
+    return as_json({"object": "list", "data": data, "model": served.name, "usage": _usage(prompts)})
+
+
+async def plain(request: Request, served: Served) -> Response:
+    """Return the vectors of texts, in llama-server's shape."""
+    asked = read(Embedding, await body_of(request, MOST_BODY), served.unknown)
+    given, field = (
+        (asked.content, "content") if asked.content is not None else (asked.input, "input")
+    )
+    if given is None:
+        raise Problem(400, "content: is missing", field="content")
+    prompts = [await prompt_ids(served, one) for one in prompts_of(given, field)]
+    vectors = await while_there(request.receive, served.vectors.of(prompts))
+    return as_json([
+        {"index": place, "embedding": [normalized(vector, asked.embd_normalize).tolist()]}
+        for place, vector in enumerate(vectors)
+    ])  # fmt: skip
+
+
+async def rerank(request: Request, served: Served) -> Response:
+    """Return how well texts answer a question, the best first."""
+    asked = read(Rerank, await body_of(request, MOST_BODY), served.unknown)
+    texts = asked.documents or asked.texts
+    if not texts:
+        raise Problem(400, "documents: is empty", field="documents")
+    prompts = [await aside(partial(_pair, served, asked.query, text)) for text in texts]
+    vectors = await while_there(request.receive, served.vectors.of(prompts, "rank"))
+    name = "score" if asked.texts else "relevance_score"
+    found: list[dict[str, Any]] = [
+        {"index": place, name: float(vector[0])} for place, vector in enumerate(vectors)
+    ]
+    if asked.texts and asked.return_text:
+        found = [{**one, "text": texts[one["index"]]} for one in found]
+    found.sort(key=lambda one: -one[name])
+    found = found[: asked.top_n] if asked.top_n is not None else found
+    if asked.texts:  # as text-embeddings-inference answers
+        return as_json(found)
+    return as_json(
+        {"model": served.name, "object": "list", "usage": _usage(prompts), "results": found}
+    )
+
+
+def _pair(served: Served, query: str, text: str) -> list[int]:
+    """Return the tokens of a question and a text.
+
+    Source: llama.cpp, tools/server/server-common.cpp (``format_prompt_rerank``).
+    """
+    model = served.model
+
+    def plain(text: str) -> list[int]:
+        return model.tokenize(text, add_special=False, parse_special=False)
+
+    template = model.meta("tokenizer.chat_template.rerank")
+    if template:
+        text = template.replace("{query}", query).replace("{document}", text)
+        return model.tokenize(text, add_special=False)
+    begin, end, between = model.around
+    return [*begin, *plain(query), *end, *between, *plain(text), *end]
+
+
+def normalized(vector: Any, norm: int) -> Any:
+    """Return a vector divided by its norm, as ``embd_normalize`` names it.
+
+    Source: llama.cpp, common/common.cpp (``common_embd_normalize``).
+    """
+    import numpy as np
+
+    if norm < 0:
+        return vector
+    if norm == _GREATEST:
+        size = float(np.abs(vector).max()) / _WHOLE
+    else:
+        size = float((np.abs(vector, dtype=np.float64) ** norm).sum() ** (1 / norm))
+    return (vector / size).astype(np.float32) if size > 0 else vector * 0
+
+
+def _usage(prompts: Sequence[list[int]]) -> dict[str, int]:
+    count = sum(map(len, prompts))
+    return {"prompt_tokens": count, "total_tokens": count}
