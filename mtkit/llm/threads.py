@@ -25,6 +25,8 @@ _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 _SECONDS = 0.02
 """Time that a measurement takes for each number of threads, one token at least."""
 _PROMPT = 32
+_LOOKS, _BETWEEN = 7, 0.001
+"""At what runs on the machine, and seconds between two."""
 
 
 def cores() -> int:
@@ -73,17 +75,30 @@ def _load_with(policy: str) -> None:
 
 
 def _busy() -> int:
-    """Threads that want a core now, this one left out, or that wanted one in the last minute."""
-    now = 0
+    """Threads that want a core, this one left out: now, or in the last minute if any does now.
+
+    What ran a moment ago and has ended counts for nothing, though the load still shows it.
+    """
+    now = [_running()]
+    while len(now) < _LOOKS and now[0] is not None:
+        time.sleep(_BETWEEN)
+        now.append(_running())
+    typical = sorted(one or 0 for one in now)[len(now) // 2]
+    if not typical and now[0] is not None:
+        return 0
+    try:
+        return max(typical, round(os.getloadavg()[0] - 0.25))
+    except OSError:
+        return typical
+
+
+def _running() -> int | None:
+    """Threads that run or could, this one left out; None where nobody says."""
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
-            now = int(file.read().split()[3].partition("/")[0]) - 1
+            return int(file.read().split()[3].partition("/")[0]) - 1
     except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return max(now, round(os.getloadavg()[0] - 0.25))
-    except OSError:
-        return now
+        return None
 
 
 def measure(context: Context, token_id: int) -> int:
