@@ -97,7 +97,7 @@ def show_note(text: str) -> None:
 def show_start(settings: ServeSettings, served: Served) -> None:
     """Say what is served, and to whom."""
     from mtkit.commands.terminal import Screen, count, joined, part, sticky
-    from mtkit.serve.guard import hosts_of, is_loopback
+    from mtkit.serve.access import hosts_of, is_loopback
 
     screen = Screen(stderr=True)
     slots = f"{count(settings.slots, 'slot')} of {count(served.scheduler.n_slot, 'token')}"

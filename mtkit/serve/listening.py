@@ -7,7 +7,7 @@ import os
 import socket
 
 from mtkit.errors import UsageError
-from mtkit.serve.guard import hosts_of
+from mtkit.serve.access import hosts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

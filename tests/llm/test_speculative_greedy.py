@@ -267,4 +267,4 @@ def test_prepared_changes_nothing_without_a_draft() -> None:
     settings = GenerateSettings()
     assert prepared(settings) is settings
     given = replace(settings, drafting=replace(settings.drafting, draft_lookup=True, exact=False))
-    assert prepared(given) is given
+    assert prepared(given) == replace(given, context=replace(given.context, swa_full=True))

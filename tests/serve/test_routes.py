@@ -383,7 +383,7 @@ def test_allowed_names_and_pages() -> None:
 
 
 def test_names_that_no_request_has() -> None:
-    from mtkit.serve.guard import names_of
+    from mtkit.serve.access import names_of
     from mtkit.settings import ServeSettings
 
     for host in ("", " ", "*", "box.lan:80", "http://box.lan", "a b", "box/"):
@@ -427,7 +427,7 @@ def test_keys() -> None:
 
 def test_which_keys_are_needed(tmp_path: Path) -> None:
     reference("starlette")
-    from mtkit.serve.guard import keys_of
+    from mtkit.serve.access import keys_of
     from mtkit.settings import ServeSettings
 
     for host in ("127.0.0.1", "localhost", "::1", "127.9.9.9"):

@@ -1,0 +1,95 @@
+"""Who may ask, as far as the settings say."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtkit.settings import ServeSettings
+
+_LEAST_KEY = 8
+_NAME = re.compile(r"[^\s/:*?#@\[\]]+|\[?[0-9a-fA-F.:]*:[0-9a-fA-F.:]*\]?")
+ORIGIN = re.compile(r"(([a-z][a-z0-9+.-]*)://(?:[^\s/:*?#@\[\]]+|\[[0-9a-f.:]+\])(?::\d+)?)/?")
+_MANY = ("*", "localhost")
+"""Of ``--cors-origins``: any origin, those of this machine."""
+_NO_ORIGIN = "null"
+"""What browsers say of pages without an origin, such as those opened from files."""
+_FORMS = "its form is https://host[:port], app://name, or null for pages of files"
+_PORTS = {"http": ":80", "https": ":443"}
+"""What browsers leave out."""
+
+
+def keys_of(settings: ServeSettings) -> list[str]:
+    """Return the keys; listening for other machines needs one.
+
+    Raises:
+        UsageError: One is needed, too short, or its file cannot be read.
+    """
+    found = [settings.api_key.strip()] if settings.api_key is not None else []
+    if settings.api_key_file is not None:
+        try:
+            with open(settings.api_key_file, encoding="utf-8-sig") as file:
+                found += [line.strip() for line in file if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            what = getattr(error, "strerror", None) or "is not valid UTF-8"
+            raise UsageError(what, source=settings.api_key_file) from None
+        if not found:
+            raise UsageError("holds no key", source=settings.api_key_file)
+    if any(len(key) < _LEAST_KEY for key in found):
+        raise UsageError(f"has fewer than {_LEAST_KEY} characters", field="--api-key")
+    open_to_all = [host for host in hosts_of(settings) if not is_loopback(host)]
+    if not found and open_to_all:
+        raise UsageError(
+            f"{open_to_all[0]} can be reached from other machines",
+            field="--host",
+            hint="--api-key KEY or --api-key-file FILE says who may ask",
+        )
+    return found
+
+
+def hosts_of(settings: ServeSettings) -> list[str]:
+    """Return the addresses to listen on."""
+    return [host.strip() for host in settings.host.split(",")]
+
+
+def names_of(settings: ServeSettings) -> tuple[set[str], set[str]]:
+    """Return the names that the server is called by, and the origins whose pages may ask.
+
+    Raises:
+        UsageError: One is such as no request names.
+    """
+    hosts = {"localhost", *(host.lower() for host in hosts_of(settings))}
+    for name in settings.allow_host:
+        if not _NAME.fullmatch(name):
+            what = f"{name!r} is not a name"
+            raise UsageError(what, field="--allow-host", hint="as model.example, without port")
+        hosts.add(name.lower())
+    origins = set()
+    more = (settings.cors_origins or "").split(",")
+    for origin in (*settings.allow_origin, *(one.strip() for one in more if one.strip())):
+        if origin in _MANY and origin not in settings.allow_origin:
+            origins.add(origin)
+            continue
+        if origin.lower() == _NO_ORIGIN:
+            origins.add(_NO_ORIGIN)
+            continue
+        found = ORIGIN.fullmatch(origin.lower())
+        if not found:
+            what = f"{origin!r} is not an origin"
+            raise UsageError(what, field="--allow-origin", hint=_FORMS)
+        origins.add(found[1].removesuffix(_PORTS.get(found[2], "/")))
+    return hosts, origins
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address belongs to this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
