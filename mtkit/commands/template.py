@@ -65,6 +65,14 @@ def template(
     now: Annotated[
         str | None, typer.Option("--now", metavar="TIME", help="The time, as 2024-07-26T13:45.")
     ] = None,
+    parse: Annotated[
+        str | None,
+        typer.Option(
+            "--parse",
+            metavar="FILE",
+            help="Take apart what a model wrote, in a file or a pipe (-): text, reasoning, calls.",
+        ),
+    ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Print the ids of the text instead.")] = False,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
@@ -72,20 +80,27 @@ def template(
     """Render a chat template as the transformers library does.
 
     In a pipe: the text as it is. On a terminal control characters are escaped. The template runs
-    in a process of its own, for 10 seconds and with 256 MiB at most.
+    in a process of its own, for 10 seconds and with 256 MiB at most. --parse goes the other way:
+    what a model wrote becomes JSON with content, reasoning_content and tool_calls.
 
     \b
     Examples:
       mtkit template tokenizer.json --messages chat.json --tools tools.json
       mtkit template model.gguf --system "Be brief." --user "Hello, MNN!" --ids
+      mtkit template tokenizer.json --parse answer.txt --tools tools.json
     """
     from mtkit.commands import output
+    from mtkit.commands.arguments import read_text
     from mtkit.commands.conversation import conversation_of, read_json
     from mtkit.errors import MtkitError, UsageError
 
     if continue_final and generation_prompt:
         generation_prompt = False
-    conversation = conversation_of(messages, system, user)
+    if parse is not None:
+        has_chat = messages is not None or user is not None
+        conversation = conversation_of(messages, system, user) if has_chat else None
+    else:
+        conversation = conversation_of(messages, system, user)
     options: dict[str, Any] = {
         "tools": read_json(tools),
         "documents": read_json(documents),
@@ -97,6 +112,11 @@ def template(
     tokenizer: Tokenizer | None = None
     try:
         file = model_named(None) if file is None else file
+        if parse is not None:
+            tokenizer = None if file.endswith(".jinja") else load_named(file, download=download)
+            parts = _parsed(file, tokenizer, read_text(parse), conversation, name, options)
+            output.write_json({"schema": "mtkit.answer/1", **parts})
+            return
         if file.endswith(".jinja"):
             made = _render_file(file, conversation, options)
         else:
@@ -124,6 +144,25 @@ def template(
         output.write(made.text)
 
 
+def _parsed(
+    file: str,
+    tokenizer: Tokenizer | None,
+    text: str,
+    conversation: Any,
+    name: str | None,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what a model wrote in its parts; a conversation is what it saw last."""
+    from mtkit.chat.reading import parse_response
+
+    tools = options["tools"]
+    if tokenizer is None:
+        prompt = _render_file(file, conversation, options).text if conversation else ""
+        return parse_response(_template_of(file), text, tools=tools, prompt=prompt)
+    prompt = _render(tokenizer, conversation, name, options).text if conversation else ""
+    return tokenizer.parse_response(text, tools=tools, prompt=prompt, chat_template=name)
+
+
 def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: Any) -> Any:
     from mtkit.chat.template import apply
     from mtkit.errors import UsageError
@@ -135,15 +174,19 @@ def _render(tokenizer: Tokenizer, conversation: Any, name: str | None, options: 
 
 
 def _render_file(file: str, conversation: Any, options: Any) -> Any:
-    from mtkit.base.binary import map_file
     from mtkit.chat.template import render
+
+    return render(_template_of(file), conversation, **options)
+
+
+def _template_of(file: str) -> str:
+    from mtkit.base.binary import map_file
     from mtkit.errors import FormatError
 
     try:
-        text = bytes(map_file(file)).decode("utf-8")
+        return bytes(map_file(file)).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError("is not UTF-8", offset=error.start) from None
-    return render(text, conversation, **options)
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -3,9 +3,7 @@
 * ``job``, ``slot``, ``scheduler``  answers in one llama.cpp context, computed together; no HTTP
 * ``answers``, ``posts``            the jobs of a request, and what they tell
 * ``messages``                      conversations of both APIs as templates know them
-* ``tools``                         the tools of a request, and what forces a call
-* ``call_forms``, ``calls``         calls of tools: how models write them, what they say
-* ``channels``                      answers that are messages of channels
+* ``tools``                         tools: what is told of them, what reads and forces calls
 * ``bodies``                        what a request's JSON may say
 * ``openai``, ``anthropic``, ``own``  the routes, each API in its own shape
 * ``replies``, ``sending``          errors and events; answers on their way, clients that go away

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Reading
     from mtkit.serve.served import Served
+    from mtkit.serve.tools import Reading
 
 _REASONS = {
     "eog": "end_turn",
@@ -89,7 +89,8 @@ async def messages(request: Request, served: Served) -> Response:
         what = f"prompt is too long: {error.tokens} tokens > {error.n_slot} maximum"
         raise Problem(400, f"{what}; {error.hint}") from None
     content = Content(shows_thoughts=asked.thinks is not False)
-    told = _Told(asked, answers, tools.reading(), content, served.name)
+    reading = tools.reading(served.tail(ids), streams=asked.stream)
+    told = _Told(asked, answers, reading, content, served.name)
     return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
 
 

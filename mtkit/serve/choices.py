@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import defaultdict
+from functools import partial
 
 from mtkit.chat.answer_parts import (
     Call,
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 
     from mtkit.chat.answer_parts import Part
     from mtkit.serve.bodies.openai import Answer, Chat, Completion
-    from mtkit.serve.calls import Reading
     from mtkit.serve.job import Chances, Piece, Terms
     from mtkit.serve.served import Served
-    from mtkit.serve.tools import Tools
+    from mtkit.serve.tools import Reading, Tools
 
 
 class Choices(Shape):
@@ -241,7 +241,8 @@ class Messages(Choices):
         """
         super().__init__(served, asked, terms, prompts)
         self._piece = served.model.piece
-        self._readings: defaultdict[int, Reading] = defaultdict(tools.reading)
+        read = partial(tools.reading, served.tail(prompts[0]), streams=asked.stream)
+        self._readings: defaultdict[int, Reading] = defaultdict(read)
 
     def opening(self) -> list[Any]:
         """Return whose messages follow."""

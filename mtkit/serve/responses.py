@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from mtkit.serve.calls import Reading
     from mtkit.serve.served import Served
+    from mtkit.serve.tools import Reading
     from mtkit.settings import SamplerSettings
 
 _SEALED = "reasoning.encrypted_content"
@@ -62,7 +62,8 @@ async def create(request: Request, served: Served) -> Response:
     )
     answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
     output = Output(origins, keeps_thoughts=_SEALED in asked.include)
-    told = _Told(asked, answers, tools.reading(), output, _head(asked, sampler, served))
+    reading = tools.reading(served.tail(ids), streams=asked.stream)
+    told = _Told(asked, answers, reading, output, _head(asked, sampler, served))
     return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
 
 

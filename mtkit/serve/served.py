@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import cached_property
 
 import msgspec
 
 from mtkit._version import __version__
-from mtkit.errors import UsageError
+from mtkit.chat.tool_prompt import prepared
+from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
 from mtkit.llm.chat_prompt import ChatPrompt
 from mtkit.serve.bodies.unknown import Unknown
-from mtkit.serve.call_forms import form_of
 from mtkit.serve.messages import with_one_text
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.posts import Posts
@@ -23,8 +24,11 @@ from mtkit.serve.vectors import Vectors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
     from typing import Any, TypeVar
 
+    from mtkit.chat.answer_form import Form
+    from mtkit.llama import Model
     from mtkit.llm.runner import Runner
     from mtkit.serve.bodies.openai import Answer
     from mtkit.serve.scheduler import Scheduler
@@ -40,6 +44,8 @@ CHATML = (
 """For models without a chat template, as in llama.cpp."""
 _RANKS = "cls.output.weight"
 """The tensor of a head that says how well a text answers a question."""
+_TAIL = 256
+"""Tokens of a prompt that may say how its answer begins."""
 SHORT = 1000
 """Characters, or tokens, that are worked on in less time than another thread takes to begin."""
 
@@ -67,8 +73,6 @@ class Served:
         is_chatml: The model has no chat template, so ChatML is used.
         template: The chat template; empty where there is none.
         tool_template: That of conversations with tools, if it is another one.
-        form: How the model writes calls of tools, if that is known.
-        markers: The control tokens of that form.
     """
 
     def __init__(
@@ -117,15 +121,28 @@ class Served:
         scheduler.told = self.posts.deliver
         self._chat = ChatPrompt(runner.model, template) if template else None
         self._for_tools = ChatPrompt(runner.model, for_tools) if for_tools else self._chat
-        self.form = form_of(for_tools or template or "")
-        self.markers: frozenset[int] = frozenset()
-        if self.form is not None and runner.model.has_vocabulary:
-            form = self.form
-            signs = "".join((form.example, *form.openings, form.closing, *form.ends))
-            ids = runner.model.tokenize(signs, add_special=False)
-            self.markers = frozenset(one for one in ids if not runner.model.piece(one))
+        self._introduced = False
+        self._form = _forming(for_tools or template, runner.model)
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
+
+    @property
+    def form(self) -> Form | None:
+        """How the model writes answers; None without a chat template that can be looked at."""
+        return self._form.result()
+
+    @cached_property
+    def markers(self) -> frozenset[int]:
+        """The control tokens that answers are written with."""
+        if self.form is None or not self.model.has_vocabulary:
+            return frozenset()
+        ids = self.model.tokenize("".join(self.form.signs), add_special=False)
+        return frozenset(one for one in ids if not self.model.piece(one))
+
+    def tail(self, ids: Sequence[int]) -> str:
+        """Return the end of a prompt, special tokens as they are spelled."""
+        pieces = (self.model.piece(one, special=True) for one in ids[-_TAIL:])
+        return b"".join(pieces).decode("utf-8", "replace")
 
     async def chat_ids(
         self,
@@ -137,7 +154,8 @@ class Served:
         add_generation_prompt: bool = True,
     ) -> list[int]:
         """Return the tokens of a conversation; texts of messages never are control tokens."""
-        prompt, messages = self._prompt(tools), self._fitting(messages)
+        prompt = self._prompt(tools)
+        messages, tools = self._fitting(messages, tools)
         return await aside(
             lambda: prompt.ids(
                 messages,
@@ -158,7 +176,8 @@ class Served:
         add_generation_prompt: bool = True,
     ) -> str:
         """Return what the chat template writes, as ``ChatPrompt.text`` says."""
-        prompt, messages = self._prompt(tools), self._fitting(messages)
+        prompt = self._prompt(tools)
+        messages, tools = self._fitting(messages, tools)
         return await aside(
             lambda: prompt.text(
                 messages,
@@ -193,8 +212,19 @@ class Served:
             compiled.close()
         return sampler
 
-    def _fitting(self, messages: Sequence[Any]) -> Sequence[Any]:
-        return with_one_text(messages) if self.form and self.form.ends else messages
+    def _fitting(
+        self, messages: Sequence[Any], tools: Sequence[Any] | None
+    ) -> tuple[Sequence[Any], Sequence[Any] | None]:
+        """Return messages and tools as the template shows them."""
+        form = self.form
+        if form is None:
+            return messages, tools
+        if form.channels:
+            messages = with_one_text(messages)
+        if tools and not form.shows_tools and not self._introduced:
+            self._introduced = True
+            self.note("the chat template knows no tools: the model is told of them by mtkit")
+        return prepared(form, messages, tools)
 
     def _prompt(self, tools: Sequence[Any] | None) -> ChatPrompt:
         found = self._for_tools if tools else self._chat
@@ -221,6 +251,27 @@ def _values(text: str | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError("is not a JSON object", field="--chat-template-kwargs")
     return found
+
+
+def _forming(template: str | None, model: Model) -> Future[Form | None]:
+    """Look at a template beside what else there is to do."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from mtkit.chat.answer_analysis import form_of
+
+    eos = model.piece(model.eos, special=True).decode("utf-8", "replace") if model.eos >= 0 else ""
+
+    def work() -> Form | None:
+        try:
+            return form_of(template, eos) if template else None
+        except MtkitError:  # requests are told what is wrong with it
+            return None
+
+    with_one = ThreadPoolExecutor(1, "mtkit-form")
+    try:
+        return with_one.submit(work)
+    finally:
+        with_one.shutdown(wait=False)
 
 
 async def aside(work: Callable[[], T], *, is_short: bool = False) -> T:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 
 from mtkit.base.record import replace
+from mtkit.chat.reading import reader_of
+from mtkit.chat.signs import ID, NAME, NUMBER
+from mtkit.chat.telling import schemas_of
 from mtkit.errors import MtkitError, UsageError
-from mtkit.serve.calls import Reading
-from mtkit.serve.channels import Channels
+from mtkit.serve.job import Done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from mtkit.serve.call_forms import Form
+    from mtkit.chat.answer_form import Form
+    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.reading import Reader
+    from mtkit.serve.job import Piece
     from mtkit.settings import SamplerSettings
 
 _NAME = re.compile(r"[\w.-]{1,64}")
+_BARE = ('{"name": "' + NAME + '", "arguments": ', "}")
+"""A call as any model may write it, for forms whose arguments are no JSON object."""
 
 
 class Tools:
@@ -41,25 +49,18 @@ class Tools:
         """Take the tools.
 
         Args:
-            form: How the model writes calls; None: its calls are not read.
+            form: How the model writes answers; None: all is text.
             tools: Definitions, in OpenAI's form.
             choice: "none", "auto", "required", or a function that has to be called.
             several: An answer may have several calls.
 
         Raises:
-            UsageError: The choice names no tool, or cannot be forced.
+            UsageError: The choice names no tool.
         """
-        self._several = several
+        self._form, self._several = form, several
         self.given = list(tools) if choice != "none" else []
-        self._form = form if form and (self.given or form.ends) else None
-        self.shows = self._form is not None
-        functions = [tool.get("function", tool) for tool in self.given]
-        self._schemas: dict[str, dict[str, Any]] = {}
-        for one in functions:
-            if isinstance(one, dict) and "name" in one:
-                given = one.get("parameters")
-                schema = given if isinstance(given, dict) else {"type": "object"}
-                self._schemas[str(one["name"])] = schema
+        self.shows = form is not None
+        self._schemas = schemas_of([tool for tool in self.given if isinstance(tool, dict)])
         self._forced: list[str] = []
         if choice == "required":
             self._forced = list(self._schemas)
@@ -67,14 +68,8 @@ class Tools:
             function = choice.get("function", choice)
             name = function.get("name") if isinstance(function, dict) else None
             self._forced = [name] if isinstance(name, str) and name in self._schemas else []
-        if choice in ("auto", "none"):
-            return
-        if not self._forced:
+        if choice not in ("auto", "none") and not self._forced:
             raise UsageError("names none of the tools", field="tool_choice")
-        if form is None or "ARGUMENTS" not in form.example:
-            what = "how this model writes calls" if form is None else "this model's form of calls"
-            verb = "is not known" if form is None else "cannot be forced"
-            raise UsageError(f"{what} {verb}; auto and none are taken", field="tool_choice")
 
     async def forcing(self, sampler: SamplerSettings) -> SamplerSettings:
         """Return settings of a sampler with which the answer is a call, where one is asked for.
@@ -87,10 +82,13 @@ class Tools:
     def _held_to_call(self, sampler: SamplerSettings) -> SamplerSettings:
         if sampler.grammar is not None or sampler.json_schema is not None:
             raise UsageError("cannot be forced together with a grammar", field="tool_choice")
-        assert self._form is not None
         from mtkit.llama import check_schema, one_of
 
-        before, _, after = self._form.example.partition("ARGUMENTS")
+        before, after = _BARE
+        if self._form is not None and self._form.calls is not None and self._form.calls.sample:
+            before, after = self._form.calls.sample
+        number = secrets.token_hex(5)[:9]
+        before, after = (text.replace(ID, number).replace(NUMBER, "0") for text in (before, after))
         calls = []
         for name in self._forced:
             if not _NAME.fullmatch(name):
@@ -101,11 +99,42 @@ class Tools:
             except MtkitError as error:
                 field = error.field.replace("JSON schema", f"parameters of {name}", 1)
                 raise UsageError(error.what, field=field, hint=error.hint) from None
-            calls.append((before.replace("NAME", name), schema, after))
+            calls.append((before.replace(NAME, name), schema, after))
         return replace(sampler, json_schema=one_of(calls))
 
-    def reading(self) -> Reading:
-        """Return what reads one answer."""
-        if self._form is not None and self._form.ends:
-            return Channels(self._form, self._schemas, several=self._several)
-        return Reading(self._form, self._schemas, several=self._several)
+    def reading(self, prompt: str = "", *, streams: bool = True, reasoning: bool = True) -> Reading:
+        """Return what reads one answer.
+
+        Args:
+            prompt: The end of what the model saw last.
+            streams: Parts are told as soon as they are certain, not all at the end.
+            reasoning: Reasoning is told apart from the text.
+        """
+        if self._form is None:
+            return Reading(None)
+        calls = bool(self._schemas)
+        return Reading(reader_of(
+            self._form, self.given if calls else None, prompt,
+            several=self._several, calls=calls, reasoning=reasoning, streams=streams,
+        ))  # fmt: skip
+
+
+class Reading:
+    """Reads an answer from what a slot tells."""
+
+    def __init__(self, reader: Reader | None) -> None:
+        """Take what reads its text; None: all is text."""
+        self._reader = reader
+
+    @property
+    def called(self) -> int:
+        """How many calls have begun."""
+        return self._reader.called if self._reader is not None else 0
+
+    def read(self, told: Piece | Done) -> list[Part]:
+        """Return what a token or the end of the answer settles."""
+        if self._reader is None:
+            return [told.text] if told.text else []
+        if isinstance(told, Done):
+            return self._reader.finish(told.text)
+        return self._reader.push(told.text)

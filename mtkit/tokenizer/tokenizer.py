@@ -410,6 +410,34 @@ class Tokenizer:
             return text
         return self.encode_ids(text, add_special_tokens=False, parse_special=True)
 
+    def parse_response(
+        self,
+        text: str,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        prompt: str = "",
+        chat_template: str | None = None,
+    ) -> dict[str, Any]:
+        """Take apart what a model wrote: content, reasoning, calls of tools.
+
+        The chat template shows how; see ``mtkit.chat.parse_response``.
+
+        Args:
+            text: What the model wrote, with or without what ends a turn.
+            tools: What it may call.
+            prompt: What it saw last: its end says whether the answer begins in a reasoning.
+            chat_template: The name of a template, or a template.
+
+        Raises:
+            UnsupportedError: The tokenizer has no chat template.
+        """
+        from mtkit.chat.reading import parse_response
+        from mtkit.chat.template import choose, special_tokens
+
+        template = choose(self.spec, chat_template, has_tools=tools is not None)
+        eos = special_tokens(self.spec).get("eos_token")
+        return parse_response(template, text, tools=tools, prompt=prompt, eos=eos)
+
     def _direct(self) -> Calls:
         engine = self.engine
         if self._calls is None:

@@ -95,3 +95,27 @@ def test_failures_are_one_line(mtkit: Run, tmp_path: Path) -> None:
 
 def test_without_a_file_it_is_the_default_models(mtkit: Run) -> None:
     assert "hi there" in mtkit("template", "--user", "hi there").stdout.decode()
+
+
+def test_what_a_model_wrote_is_taken_apart(mtkit: Run, tmp_path: Path) -> None:
+    file, tools = tmp_path / "own.jinja", tmp_path / "tools.json"
+    file.write_text(
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "<do {{ c.function.name }}>{{ c.function.arguments | tojson }}</do>{% endfor %}[end]"
+        "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}",
+        encoding="utf-8",
+    )
+    function = {"name": "look", "parameters": {"type": "object"}}
+    tools.write_text(json.dumps([{"type": "function", "function": function}]), encoding="utf-8")
+    said = b'I look.<do look>{"at": [1, "<do x>"]}</do>[end]'
+    made = mtkit("template", file, "--parse", "-", "--tools", tools, "--user", "hi", stdin=said)
+    assert (made.returncode, made.stderr) == (0, b"")
+    document = json.loads(made.stdout)
+    (call,) = document.pop("tool_calls")
+    assert document == {
+        "schema": "mtkit.answer/1", "content": "I look.", "reasoning_content": None,
+    }  # fmt: skip
+    assert call["function"]["name"] == "look"
+    assert json.loads(call["function"]["arguments"]) == {"at": [1, "<do x>"]}
+    plain = mtkit("template", TOKENIZER, "--parse", "-", stdin=b"Hello<|im_end|>\n")
+    assert json.loads(plain.stdout)["content"] == "Hello"

@@ -64,26 +64,27 @@ READ: dict[str, tuple[str, tuple[str, str, Any]]] = {
 
 
 def harmony() -> Any:
-    from mtkit.serve.call_forms import FORMS
+    from mtkit.chat.answer_analysis import form_of
 
-    (form,) = (form for form in FORMS if form.ends)
-    return form
+    text = shared("tokenizers/chat/templates/openai-gpt-oss-120b.jinja").read_text("utf-8")
+    found = form_of(text, "<|return|>")
+    assert found.channels
+    return found
 
 
 def read(text: str, cuts: Sequence[int] = (), **options: Any) -> tuple[str, str, Any]:
     """Return reasoning, text and calls of an answer that comes in pieces."""
     from mtkit.chat.answer_parts import calls_in, reasoning_in, text_in
-    from mtkit.serve.tools import Tools
+    from mtkit.chat.reading import reader_of
 
-    options = {"tools": TOOLS, **options}
-    reading = Tools(harmony(), **options).reading()
+    reader = reader_of(harmony(), **{"tools": TOOLS, **options})
     parts: list[Any] = []
     for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
-        parts += reading.push(text[first:last])
-    parts += reading.finish()
+        parts += reader.push(text[first:last])
+    parts += reader.finish()
     assert all(parts)
     calls = [(one.name, json.loads(one.arguments)) for one in calls_in(parts)]
-    assert reading.called == len(calls)
+    assert reader.called == len(calls)
     return reasoning_in(parts), text_in(parts), calls
 
 
@@ -98,9 +99,9 @@ def test_an_answer_is_read_however_it_is_cut(name: str) -> None:
 
 def test_text_and_reasoning_are_told_as_they_come() -> None:
     from mtkit.chat.answer_parts import Thought
-    from mtkit.serve.tools import Tools
+    from mtkit.chat.reading import reader_of
 
-    reading = Tools(harmony(), []).reading()
+    reading = reader_of(harmony(), [])
     told = ["<|channel|>", "analysis", "<|message|>", "Well", "<|end|>", BEGIN]
     told += ["<|channel|>", "final", "<|message|>", "Hi", " you", "<|return|>"]
     found = [reading.push(piece) for piece in told]
@@ -112,12 +113,22 @@ def test_one_call_where_several_are_not_wanted() -> None:
     assert read(text, several=False) == ("", "", CALL)
 
 
-@pytest.mark.parametrize("options", [{"tools": []}, {"choice": "none"}], ids=["none", "no choice"])
+@pytest.mark.parametrize("options", [{"tools": []}, {"calls": False}], ids=["none", "no choice"])
 def test_without_tools_a_call_is_text(options: dict[str, Any]) -> None:
     text, _ = READ["preamble"]
     thoughts, said, calls = read(text, **options)
     assert (thoughts, calls) == (THOUGHT, [])
     assert said == "I look." + text[text.rindex(BEGIN) :]
+
+
+def test_reasoning_as_it_is_written() -> None:
+    text, _ = READ["reasoning"]
+    assert read(text, reasoning=False) == ("", f"{THINKING}Rain.", [])
+
+
+def test_signs_in_the_arguments_of_a_call() -> None:
+    odd = json.dumps({"city": "a<|end|>b<|call|>"})
+    assert read(f"{BARE}{odd}<|call|>") == ("", "", [("get_weather", json.loads(odd))])
 
 
 # -- over HTTP
@@ -229,7 +240,7 @@ def test_the_anthropic_client_gets_text_and_calls(url: str) -> None:
         with client.messages.stream(**asked) as stream:
             streamed = stream.get_final_message()
     for message in (whole, streamed):
-        text, call = message.content
-        assert text.text == "I look."
+        thought, text, call = message.content
+        assert (thought.thinking, text.text) == (THOUGHT, "I look.")
         assert (call.name, call.input) == CALL[0]
         assert message.stop_reason == "tool_use"

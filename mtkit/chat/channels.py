@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 
-from mtkit.chat.answer_parts import Thought
-from mtkit.serve.calls import Reading, begun, call_of, first, parts_of
+from mtkit.chat.answer_parts import CallStart, CallText, Thought
+from mtkit.chat.telling import joined, schemas_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mtkit.chat.answer_parts import Part
-    from mtkit.serve.call_forms import Form
 
 _HEADER = re.compile(
     r"\s{0,20}(?:<\|start\|>assistant)?(?: to=functions\.(?P<before>[^\s<]{1,100}))? ?"
@@ -35,15 +35,42 @@ _MOST_HEADER = 400
 """Characters; no header has as many."""
 
 
-class Channels(Reading):
-    """Reads an answer of channels as it comes; where there are no tools, a call is text."""
+_OPENINGS = (" to=functions.", "<|channel|>", "<|start|>")
+_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+SIGNS = (*_OPENINGS, *_ENDS, "<|message|>", "<|constrain|>")
+"""All that such answers are written with."""
 
-    def __init__(self, form: Form, schemas: Mapping[str, Any], *, several: bool = True) -> None:
-        """Begin an answer; the arguments are those of ``Reading``."""
-        super().__init__(form, schemas, several=several)
-        self._openings, self._ends = form.openings, form.ends
+
+class ChannelReader:
+    """Reads an answer of channels as it comes; where there are no tools, a call is text.
+
+    Attributes:
+        called: How many calls there were.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        several: bool = True,
+        calls: bool = True,
+        reasoning: bool = True,
+    ) -> None:
+        """Begin an answer; the arguments are those of ``AnswerReader``."""
+        self._reads = calls and (tools is None or bool(schemas_of(tools)))
+        self._several, self._reasons = several, reasoning
+        self._rest = ""
+        self.called = 0
         self._header: re.Match[str] | None = None
         self._shown: re.Match[str] | None = None
+
+    def push(self, text: str) -> list[Part]:
+        """Return what further text settles."""
+        return self._take(text, ends=False)
+
+    def finish(self, text: str = "") -> list[Part]:
+        """Return what the end of the answer settles."""
+        return self._take(text, ends=True)
 
     def _take(self, text: str, *, ends: bool) -> list[Part]:
         self._rest += text
@@ -57,7 +84,7 @@ class Channels(Reading):
             if parts is None:
                 break
             made += parts
-        return [part for part in made if part]
+        return joined(made)
 
     def _between(self, ends: bool) -> str | None:
         """Return text before the next message; None where what there is may be its header."""
@@ -65,24 +92,28 @@ class Channels(Reading):
         self._header = _HEADER.search(rest)
         if self._header:
             self._rest = rest[self._header.end() :]
-            return rest[: self._header.start()]
+            is_raw = self._header["channel"] == "analysis" and not self._reasons
+            return rest[: self._header.end() if is_raw else self._header.start()]
         keep = 0 if ends else self._kept()
         self._rest = rest[len(rest) - keep :]
         return rest[: len(rest) - keep] or None
 
     def _kept(self) -> int:
         """Return how many of the last characters may belong to a header."""
-        window, signs = self._rest[-_MOST_HEADER:], self._openings
+        window, signs = self._rest[-_MOST_HEADER:], _OPENINGS
         at, sign = first(window, signs)
         keep = len(window) - at if sign else begun(window, signs)
         return len(self._rest) - len(self._rest[: len(self._rest) - keep].rstrip())
 
     def _inside(self, header: re.Match[str], ends: bool) -> list[Part] | None:
         """Return what can be said of a message; None where nothing can yet."""
-        rest, signs = self._rest, self._ends
+        rest, signs = self._rest, _ENDS
         at, sign = first(rest, signs)
-        closes = ends or bool(sign)
         name = header["before"] or header["behind"]
+        while name and sign and not _is_json(rest[:at]):  # a sign in a text of the arguments
+            further, sign = first(rest[at + 1 :], signs)
+            at += 1 + further
+        closes = ends or bool(sign)
         if name and not closes:
             return None
         if not sign:
@@ -95,7 +126,8 @@ class Channels(Reading):
         if name:
             return self._read_call(name, said, header[0] + said + sign)
         if header["channel"] == "analysis":
-            return [Thought(said)] if said else []
+            part: Part = Thought(said) if self._reasons else said + sign
+            return [part] if said else []
         if said:
             before, self._shown = self._shown, header
             return [said] if before in (None, header) else ["\n\n", said]
@@ -104,12 +136,37 @@ class Channels(Reading):
     def _read_call(self, name: str, body: str, text: str) -> list[Part]:
         """Return a call; its whole text where it is none."""
         try:
-            call = call_of(name, json.loads(body, strict=False))
-        except (ValueError, TypeError, RecursionError):
+            arguments = json.loads(body, strict=False)
+        except (ValueError, RecursionError):
             return [text]
-        if not self._schemas:
+        if not self._reads or not isinstance(arguments, dict):
             return [text]
         if self.called and not self._several:
             return []
         self.called += 1
-        return parts_of(call)
+        written = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return [CallStart(secrets.token_hex(5)[:9], name), CallText(written)]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def first(text: str, signs: Sequence[str]) -> tuple[int, str]:
+    """Return where the first of some signs stands in a text, and which; nothing where none does."""
+    places = [(text.find(one), one) for one in signs]
+    return min((place for place in places if place[0] >= 0), default=(0, ""))
+
+
+def begun(text: str, signs: Sequence[str]) -> int:
+    """Return how many of the last characters may belong to a sign that is not complete."""
+    return max(
+        length
+        for one in signs
+        for length in range(min(len(one), len(text) + 1))
+        if text.endswith(one[:length])
+    )

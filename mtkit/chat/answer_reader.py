@@ -1,0 +1,485 @@
+"""An answer, read while a model writes it: reasoning, text, calls of tools.
+
+What does not read as a call stays text, and so do signs of a form where they end nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mtkit.chat.answer_parts import Thought
+from mtkit.chat.call_reading import CallReading
+from mtkit.chat.incoming import Incoming
+from mtkit.chat.signs import EOS, PARTIAL, Sign, before, tokens
+from mtkit.chat.telling import Telling, schemas_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from mtkit.chat.answer_form import Calls, Form
+    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.incoming import Waiting
+
+_FENCES = ("<|python_tag|>", "```json", "```")
+"""What models put before bare objects; the first is Llama's."""
+_SPECIAL = re.compile(r"(?:</s>|<(?:EOS|eos)>|<[|｜][^<>\s]{1,60}[|｜]>)\s*\Z")
+_MOST_TRIED = 1000
+"""Characters of what turned out to be no call in which another may begin."""
+
+
+class AnswerReader:
+    """Reads an answer as it comes."""
+
+    def __init__(
+        self,
+        form: Form,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        prompt: str = "",
+        *,
+        several: bool = True,
+        calls: bool = True,
+        reasoning: bool = True,
+        streams: bool = True,
+    ) -> None:
+        """Begin an answer.
+
+        Args:
+            form: How the model writes.
+            tools: What may be called, in OpenAI's form or as functions; None: not known.
+            prompt: What the model saw last; its end says whether it is in a reasoning.
+            several: There may be several calls; else those beyond the first are left out.
+            calls: Calls are read; else they are text.
+            reasoning: Reasoning is told apart; else it is text with its signs.
+            streams: Parts are told as soon as they are certain. Else at the end of the answer, and
+                a call that is not whole is text.
+        """
+        self._form, self._reasons, self._streams = form, reasoning, streams
+        self._schemas = schemas_of(tools or ())
+        self._source = Incoming()
+        self._told = Telling(several=several)
+        self._all = ""
+        self._cut: list[tuple[int, int, str]] = []
+        self._calls = form.calls if calls else None
+        self._bares = calls and (
+            bool(self._schemas)
+            or (tools is None and form.calls is not None and not form.calls.opening.core)
+        )
+        self._openings = self._calls.openings if self._calls is not None else ()
+        self._endings = [form.ending] if form.ending.core.partition(EOS)[0].strip() else []
+        if form.ending.core and not form.ending.core.strip():
+            self._endings = [form.ending]
+        self._firsts = _firsts((*self._openings, *self._endings))
+        state = _state(form, prompt)
+        self._source.text = self._all = _lead(form, prompt) if state == "no" else ""
+        self._running = self._run(state)
+        next(self._running, None)
+
+    def push(self, text: str) -> list[Part]:
+        """Return what further text settles."""
+        self._source.text += text
+        if not self._streams:
+            self._all += text
+            return []
+        next(self._running, None)
+        return self._told.taken()
+
+    def finish(self, text: str = "") -> list[Part]:
+        """Return what the end of the answer settles."""
+        self._source.text += text
+        self._all += text
+        self._source.ended = True
+        for _ in self._running:
+            pass
+        if not self._streams:
+            for place, count, raw in reversed(self._cut):
+                self._told.parts[place : place + count] = [raw]
+                self._told.called -= 1
+        return self._told.taken()
+
+    @property
+    def called(self) -> int:
+        """How many calls have begun."""
+        return self._told.called
+
+    # -- the answer
+
+    def _run(self, state: str) -> Waiting[None]:
+        source = self._source
+        if state == "unsaid":
+            state = yield from self._unsaid()
+        if state == "yes":
+            yield from self._thought()
+        else:
+            yield from self._begin()
+        may_be_bare = self._bares
+        while source.text or (yield from source.more()):
+            if may_be_bare and (yield from self._bare()):
+                may_be_bare = False
+                continue
+            may_be_bare = False
+            yield from self._outside()
+        self._told.end()
+
+    def _unsaid(self) -> Waiting[str]:
+        """Wait for what closes a reasoning whose begin the answer need not show."""
+        source, form = self._source, self._form
+        while True:
+            start = len(source.text) - len(source.text.lstrip())
+            if form.thinking is not None and form.thinking.match(source.text, start) >= 0:
+                return "no"
+            if any(
+                sign.match(source.text, at) >= 0
+                for sign in form.thought
+                for at in sign.places(source.text, 0)
+            ):
+                return "yes"
+            if not (yield from source.more()):
+                return "no"
+
+    def _begin(self) -> Waiting[None]:
+        """Pass what an answer's text begins with, or go on with a reasoning."""
+        source, form = self._source, self._form
+        thinking = [form.thinking] if form.thinking is not None else []
+        starts = [one for one in form.starts if one.core.strip()]
+        blank = next((one.text for one in form.starts if not one.core.strip()), "")
+        sign = yield from source.longest((*starts, *thinking, *_roles(form.header)))
+        if sign is None:
+            yield from source.trail(blank)
+            source.let_go(source.at)
+            return
+        at = source.at
+        if sign in thinking:
+            if self._reasons:
+                source.let_go(at)
+            yield from self._thought()
+        elif self._reasons or not any(one.core in sign.core for one in form.thought):
+            source.let_go(at)
+            if sign not in starts:  # the header was part of the answer
+                yield from self._begin()
+        else:
+            source.at = 0
+
+    def _thought(self) -> Waiting[None]:
+        """Read a reasoning up to what closes it."""
+        source, form = self._source, self._form
+        lead = max((sign.lead for sign in form.thought), key=len, default="")
+        held: str | None = "" if self._reasons else None
+        source.at = 0
+
+        def tell(text: str) -> None:
+            nonlocal held
+            if held is not None and (held + text).isspace():
+                held += text
+            elif text:
+                text, held = (held or "") + text, None
+                if self._reasons:
+                    self._told.tell(Thought(text))
+                else:
+                    self._told.say(text)
+
+        while True:
+            text = source.text
+            stop = self._closes(text)
+            if stop is not None and stop[1] >= 0:
+                at, end, sign = stop
+                if self._reasons:
+                    tell(text[: before(text[:at], sign.lead)])
+                    source.at = end
+                    yield from source.trail(sign.trail)
+                    source.let_go(source.at)
+                    starts = [
+                        one for one in form.starts
+                        if not any(thought.core in one.core for thought in form.thought)
+                        and one.core.strip()
+                    ]  # fmt: skip
+                    yield from source.longest(starts)
+                    source.let_go(source.at)
+                else:
+                    tell(source.let_go(end))
+                return
+            if source.ended:
+                tell(self._without_end(text))
+                source.let_go(len(text))
+                return
+            safe = before(text if stop is None else text[: stop[0]], lead)
+            safe = min(safe, self._end_at(text[:safe]))
+            tell(source.let_go(safe))
+            yield from source.more()
+
+    def _closes(self, text: str) -> tuple[int, int, Sign] | None:
+        """Find what closes a reasoning: its begin, its end or ``PARTIAL``, and which it is."""
+        best: tuple[int, int, Sign] | None = None
+        for sign in self._form.thought:
+            for at in sign.places(text, 0):
+                end = sign.match(text, at)
+                if end == PARTIAL and self._source.ended:
+                    continue
+                if end >= 0 or end == PARTIAL:
+                    if best is None or at < best[0] or (at == best[0] and end == PARTIAL):
+                        best = (at, end, sign)
+                    break
+        return best
+
+    def _end_at(self, text: str) -> int:
+        """Return where what ends the answer may begin at the end of a text, or its length."""
+        for sign in self._endings:
+            for at in sign.places(text, max(0, len(text) - 2 * len(sign.core) - 20)):
+                end = sign.match(text, at)
+                if end == PARTIAL or (end >= 0 and not text[end:].strip()):
+                    return before(text[:at], sign.lead)
+        return len(text)
+
+    def _outside(self) -> Waiting[None]:
+        """Read text up to a call, or to the end."""
+        source, scan = self._source, 0
+        while True:
+            text = source.text
+            stop = self._exit(scan)
+            if stop is None or stop[1] == PARTIAL:
+                if source.ended:
+                    self._told.say(self._without_end(text))
+                    source.let_go(len(text))
+                    return
+                # white space before a call is none of the text
+                safe = text if stop is None else text[: stop[0]]
+                self._told.say(source.let_go(len(safe.rstrip())))
+                scan = 0
+                yield from source.more()
+                continue
+            at, end, sign = stop
+            source.at = end
+            yield from source.trail(sign.trail)
+            if (yield from self._read_calls(len(text[:at].rstrip()))):
+                return
+            tried, source.at, scan = source.at, 0, at + 1
+            if tried - at > _MOST_TRIED:
+                self._told.say(source.let_go(tried))
+                scan = 0
+
+    def _exit(self, scan: int) -> tuple[int, int, Sign] | None:
+        """Find what leads to a call or ends the answer.
+
+        Returns:
+            Where it begins, where it ends and which it is; where it may go on or is an end, where
+            its white space begins and ``PARTIAL``; None where there is nothing like it.
+        """
+        source, text = self._source, self._source.text
+        if self._firsts is None:
+            return None
+        for place in self._firsts.finditer(text, scan):
+            at = place.start()
+            best: tuple[int, int, Sign] | None = None
+            waits: Sign | None = None
+            for sign in self._openings:
+                if sign.first == text[at]:
+                    end = sign.match(text, at)
+                    if end >= 0 and (best is None or end > best[1]):
+                        best = (at, end, sign)
+                    elif end == PARTIAL and not source.ended:
+                        waits = max(waits or sign, sign, key=lambda one: len(one.lead))
+            for sign in self._endings:
+                if sign.first == text[at] and not source.ended:
+                    end = sign.match(text, at)
+                    if end == PARTIAL or (end >= 0 and not text[end:].strip()):
+                        waits = max(waits or sign, sign, key=lambda one: len(one.lead))
+            if waits is not None and (best is None or len(waits.core) > best[1] - at):
+                return before(text[:at], waits.lead), PARTIAL, waits
+            if best is not None:
+                return best
+        return None
+
+    def _without_end(self, text: str) -> str:
+        """Return a text without what ends an answer, or as much of it as there is."""
+        for sign in self._endings[::-1]:
+            for end in _ends(sign):
+                if text.endswith(end):
+                    return text[: len(text) - len(end)]
+        if EOS in self._form.ending.text:
+            found = _SPECIAL.search(text)
+            rest = text[: found.start()] if found else text
+            for end in _ends(self._form.ending):
+                if found and rest.endswith(end):
+                    return rest[: len(rest) - len(end)]
+            return rest
+        return text
+
+    # -- calls
+
+    def _read_calls(self, keep: int) -> Waiting[bool]:
+        """Read the calls behind what leads to them; False where there is none.
+
+        Args:
+            keep: Up to where the text before is text.
+        """
+        source, calls = self._source, self._calls
+        assert calls is not None
+        is_first = True
+        while True:
+            text = source.text[:keep] if is_first else ""
+            untold = keep if text.strip() or self._told.is_open else 0
+            place = source.gone + (untold if is_first else 0)
+            found = yield from self._read_call(calls, text, place)
+            if found is None:
+                return not is_first
+            is_first = False
+            source.let_go(source.at)
+            if not found:
+                return True
+            if calls.closing.core:
+                yield from source.sign(calls.closing)
+            source.let_go(source.at)
+            if calls.following.core.strip():
+                if (yield from source.sign(calls.following)) is not None:
+                    source.let_go(source.at if calls.body != "object" else 0)
+                    continue
+            elif calls.repeats and (yield from source.blank()) and source.text[source.at] == "{":
+                continue
+            source.at = 0
+            yield from self._end_calls(calls)
+            return True
+
+    def _read_call(self, calls: Calls | None, text: str, place: int) -> Waiting[bool | None]:
+        """Read a call: True where it is whole, None where it is none.
+
+        Args:
+            calls: How it is written; None: as a bare object.
+            text: What is text before it.
+            place: Where it begins in the whole answer.
+        """
+        source = self._source
+        reading = CallReading(source, self._told, text, self._schemas, calls)
+        is_whole = yield from reading.read()
+        source.lets_go = False
+        if not reading.started:
+            return None
+        if not is_whole:
+            end = len(self._told.parts)
+            raw = self._all[place : source.gone + source.at]
+            self._cut.append((reading.place, end - reading.place, raw))
+            self._told.is_open = True
+        return is_whole
+
+    def _end_calls(self, calls: Calls) -> Waiting[None]:
+        """Pass what ends calls, as far as it is there, and what stands before text behind them."""
+        source = self._source
+        if calls.ending.core and (yield from source.sign(calls.ending)) is None:
+            for token in tokens(calls.ending.core):
+                if token.strip() and (yield from source.sign(Sign(token))) is None:
+                    break
+        if calls.resuming.core.strip():
+            yield from source.sign(calls.resuming)
+        source.let_go(source.at)
+        if calls.ending.core.strip() and calls.ending not in self._endings:
+            self._endings.append(calls.ending)  # some templates write text before it
+            self._firsts = _firsts((*self._openings, *self._endings))
+
+    def _bare(self) -> Waiting[bool]:
+        """Read an answer that is a bare object, or a list of them, where it is a call."""
+        source = self._source
+        own = self._calls if self._calls is not None and not self._calls.opening.core else None
+        fence = yield from source.longest([Sign(one) for one in _FENCES])
+        yield from source.blank()
+        if (yield from source.peek()) == "[":
+            source.at += 1
+            yield from source.blank()
+        if (yield from source.peek()) != "{":
+            source.at = 0
+            return False
+        is_first = True
+        while True:
+            found = yield from self._read_call(
+                own, "", source.gone if is_first else source.gone + source.at
+            )
+            if found is None:
+                tried, source.at = source.at, 0
+                if is_first and tried > _MOST_TRIED:
+                    self._told.say(source.let_go(tried))
+                return not is_first
+            source.let_go(source.at)
+            if not found:
+                return True
+            is_first = False
+            while (yield from source.blank()) and source.text[source.at] in ",;]":
+                source.at += 1
+            source.let_go(source.at)
+            if (yield from source.peek()) != "{":
+                break
+        if fence is not None:
+            yield from source.longest([Sign("```")])
+            source.let_go(source.at)
+        return True
+
+
+def _firsts(signs: Sequence[Sign]) -> re.Pattern[str] | None:
+    """Return what finds the characters with which signs begin."""
+    found = {sign.first for sign in signs if sign.first}
+    return re.compile("[" + "".join(map(re.escape, sorted(found))) + "]") if found else None
+
+
+def _ends(ending: Sign) -> list[str]:
+    """Return what may end a text: a sign, and its first tags, the longer before others."""
+    whole = ending.text.partition(EOS)[0]
+    made, text = [whole, whole.rstrip()] if whole.strip() else [whole], ""
+    for token in tokens(whole):
+        if len(token) > 2 or (token.isspace() and text in made):
+            made.append(text + token)
+        text += token
+    made.append(ending.lead)
+    return sorted({one for one in made if one}, key=len, reverse=True)
+
+
+def _roles(header: str) -> list[Sign]:
+    """Return what an answer begins with whose header was not part of the prompt."""
+    parts = tokens(header)
+    places = [at for at, token in enumerate(parts) if token[0] in "<[" and len(token) > 2]
+    return [Sign("".join(parts[at:])) for at in places]
+
+
+def _state(form: Form, prompt: str) -> str:
+    """Return whether an answer begins in a reasoning: yes, no, or "unsaid"."""
+    if form.leads == "always":
+        return "yes"
+    is_open = _opens(prompt or form.opening, form)
+    if form.leads == "unsaid":
+        return "yes" if is_open and prompt and not _is_plain(form) else "unsaid"
+    return ("yes" if prompt else "unsaid") if is_open else "no"
+
+
+def _is_plain(form: Form) -> bool:
+    """Say whether texts, too, stand behind what opens a reasoning."""
+    thinking = form.thinking
+    return thinking is not None and any(one.text.endswith(thinking.text) for one in form.starts)
+
+
+def _opens(prompt: str, form: Form) -> bool:
+    """Say whether a prompt ends in a reasoning."""
+    if form.thinking is None:
+        return False
+    core, header = form.thinking.core.rstrip(), form.header.strip()
+    at = prompt.rfind(core)
+    if at < 0 or not core:
+        return False
+    behind = prompt[at + len(core) :]
+    if not behind.strip():
+        return True
+    is_last = bool(header) and prompt.rfind(header) < at
+    return is_last and not any(sign.core in behind for sign in form.thought)
+
+
+def _lead(form: Form, prompt: str) -> str:
+    """Return the end of a prompt that a sign may begin with."""
+    signs = [*form.starts, *([form.thinking] if form.thinking is not None else [])]
+    if form.calls is not None:
+        signs.append(form.calls.opening)
+    best = ""
+    for sign in signs:
+        for length in range(min(len(sign.core), len(prompt)), len(best), -1):
+            lead = sign.core[:length]
+            if not prompt.endswith(lead):
+                continue
+            if not (lead[0].isalnum() and prompt[: len(prompt) - length][-1:].isalnum()):
+                best = lead
+            break
+    return best if best.strip() else ""

@@ -1,0 +1,161 @@
+"""Signs: the fixed texts that a chat template writes around what a model says.
+
+White space of a sign need not be there when a model writes it: at its ends as much of it is taken
+as there is, between its words any. A sign may have holes: an id or a number that the model fills
+in, the name or the key that stood before it once more.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+ID, NUMBER, NAME, KEY, EOS = "\ue000", "\ue001", "\ue002", "\ue003", "\ue004"
+"""Holes: private characters, which templates do not write."""
+MOST_WORD = 200
+"""Characters of a name, a key or an id."""
+NO_MATCH, PARTIAL = -1, -2
+
+_TOKEN = re.compile(
+    r"</?[^<>\s]{1,80}(?: [^<>\n]{1,80})?>|<｜[^<>｜\n]{1,60}｜>|\[/?[A-Z_]{2,30}\]|\w+|\s|.",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[\w.:-]*")
+_DIGITS = re.compile(r"\d*")
+
+
+def tokens(text: str) -> list[str]:
+    """Cut a text where a template may go on in another way: never inside a tag or a word."""
+    return _TOKEN.findall(text)
+
+
+def common_start(texts: Sequence[str]) -> str:
+    """Return what all texts begin with, whole tokens."""
+    return "".join(_same(map(tokens, texts)))
+
+
+def common_end(texts: Sequence[str]) -> str:
+    """Return what all texts end with, whole tokens."""
+    return "".join(_same([tokens(text)[::-1] for text in texts])[::-1])
+
+
+def _same(rows: Iterable[list[str]]) -> list[str]:
+    made = []
+    for column in zip(*rows, strict=False):
+        if any(one != column[0] for one in column):
+            break
+        made.append(column[0])
+    return made
+
+
+def with_numbers(text: str, other: str) -> str:
+    """Return a text whose numbers that differ in another one are holes."""
+    one, two = re.split(r"(\d+)", text), re.split(r"(\d+)", other)
+    if one[::2] != two[::2]:
+        return text
+    return "".join(
+        NUMBER if place % 2 and a != b else a
+        for place, (a, b) in enumerate(zip(one, two, strict=True))
+    )
+
+
+class Sign:
+    """A sign.
+
+    Attributes:
+        text: As the template writes it.
+        core: Without white space at its ends; all of it where there is nothing else.
+        lead: The white space before the core.
+        trail: The white space behind it.
+        first: The character that the core begins with; empty where that is a hole.
+    """
+
+    def __init__(self, text: str) -> None:
+        core = text.strip() or text
+        self.text, self.core = text, core
+        self.lead = text[: len(text) - len(text.lstrip())] if core != text else ""
+        self.trail = text[len(self.lead) + len(core) :]
+        self._pieces = re.findall(r"\s+|[\ue000-\ue003]|[^\s\ue000-\ue003]+", core)
+        if not core.strip():
+            self._pieces = [core]
+        self._is_blank = not core.strip()
+        self.first = "" if core[:1] in (ID, NUMBER, NAME, KEY) else core[:1]
+        self._plain = core if len(self._pieces) == 1 and self.first else ""
+
+    def __repr__(self) -> str:
+        return f"Sign({self.text!r})"
+
+    def match(self, text: str, at: int, name: str = "", key: str = "") -> int:
+        """Return where the core that begins at a place ends.
+
+        Args:
+            text: The text.
+            at: The place.
+            name: What stands where the name comes once more.
+            key: What stands where the key does.
+
+        Returns:
+            The place behind it, ``NO_MATCH``, or ``PARTIAL`` where the text ends inside it.
+        """
+        if self._plain:
+            if text.startswith(self._plain, at):
+                return at + len(self._plain)
+            return PARTIAL if self._plain.startswith(text[at:]) else NO_MATCH
+        for piece in self._pieces:
+            if piece in (NAME, KEY):
+                piece = name if piece == NAME else key
+            if piece in (ID, NUMBER):
+                found = (_WORD if piece == ID else _DIGITS).match(text, at)
+                end = found.end() if found else at
+                if end == len(text) and end - at < MOST_WORD:
+                    return PARTIAL
+                if not 0 < end - at < MOST_WORD:
+                    return NO_MATCH
+                at = end
+            elif piece.isspace() and not self._is_blank:
+                while at < len(text) and text[at].isspace():
+                    at += 1
+                if at == len(text):
+                    return PARTIAL
+            elif text.startswith(piece, at):
+                at += len(piece)
+            else:
+                return PARTIAL if piece.startswith(text[at:]) else NO_MATCH
+        return at
+
+    def id_in(self, text: str, at: int) -> str:
+        """Return the id that the model has filled in where the core matches; else nothing."""
+        for piece in self._pieces:
+            if piece == ID:
+                found = _WORD.match(text, at)
+                return found[0] if found else ""
+            if piece.isspace():
+                while at < len(text) and text[at].isspace():
+                    at += 1
+            elif piece == NUMBER:
+                found = _DIGITS.match(text, at)
+                at = found.end() if found else at
+            else:
+                at += len(piece)
+        return ""
+
+    def places(self, text: str, start: int) -> Iterator[int]:
+        """Yield where the core may begin."""
+        if not self.first:
+            yield from range(start, len(text))
+            return
+        at = text.find(self.first, start)
+        while at >= 0:
+            yield at
+            at = text.find(self.first, at + 1)
+
+
+def before(text: str, lead: str) -> int:
+    """Return the length of a text without the white space of a sign that it ends with."""
+    for length in range(len(lead), 0, -1):
+        if text.endswith(lead[-length:]):
+            return len(text) - length
+    return len(text)
