@@ -1,14 +1,18 @@
 """Serving a model over HTTP.
 
 * ``job``, ``slot``, ``scheduler``  answers in one llama.cpp context, computed together; no HTTP
+* ``waiting``, ``shares``            what waits for slots; what of a batch and of cells each gets
+* ``opening``, ``slot_file``        the context that slots share; what one remembers, in a file
+* ``chances``                       how probable tokens were
 * ``answers``, ``posts``            the jobs of a request, and what they tell
 * ``messages``                      conversations of both APIs as templates know them
 * ``tools``                         tools: what is told of them, what reads and forces calls
 * ``bodies``                        what a request's JSON may say
 * ``openai``, ``anthropic``, ``own``  the routes, each API in its own shape
 * ``replies``, ``sending``          errors and events; answers on their way, clients that go away
-* ``guard``                         who may ask: host, origin, key; headers of every answer
+* ``access``, ``guard``             who may ask: host, origin, key; headers of every answer
 * ``metrics``                       what ``/metrics`` counts
 * ``openapi``                       the routes described
-* ``app``, ``run``                  the application, and the process that serves it
+* ``app``, ``server``               the application, and uvicorn's server of it
+* ``run``                           the process: loads the model while those are imported
 """

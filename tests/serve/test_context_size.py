@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from llm_models import tiny
 from serving import Asked, serving
 
 from mtkit.llm.preflight import ModelHeader
 from mtkit.memory_plan.plan import PlanSettings
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def auto(model: Any, **given: Any) -> tuple[int, Any]:
@@ -65,3 +63,25 @@ def test_small_windows_are_planned_and_answer_as_whole_ones() -> None:
     assert [ids for _, ids in whole] == [ids for _, ids in small]
     assert [cached for cached, _ in whole] == [0, 400, 100, 101, 100]
     assert [cached for cached, _ in small] == [0, 400, 0, 101, 100]
+
+
+@pytest.mark.parametrize(("arch", "options"), [("mamba", {}), ("gemma3", {"swa": 40})])
+def test_shared_cells_of_other_memories(arch: str, options: dict[str, Any]) -> None:
+    """A recurrent state, and windows: several at a time answer as one alone."""
+    model = tiny(arch, **options)
+    prompts = [list(range(300 + number, 420)) for number in (0, 20, 90)]
+    with serving(model, slots=1, n_ctx=1024) as (_, scheduler):
+        wanted = [ask(scheduler, [ids])[0] for ids in prompts]
+    with serving(model, n_ctx=None) as (_, scheduler):
+        assert scheduler._context.settings.kv_unified
+        assert ask(scheduler, prompts) == wanted
+        assert ask(scheduler, [[*ids, 7] for ids in prompts]) != wanted
+        assert ask(scheduler, prompts) == wanted
+
+
+def ask(scheduler: Any, prompts: list[list[int]]) -> list[list[int]]:
+    many = [Asked(ids, 40, ignore_eos=True) for ids in prompts]
+    scheduler.submit([asked.job for asked in many])
+    for asked in many:
+        assert asked.all().generated == 40
+    return [asked.ids for asked in many]
