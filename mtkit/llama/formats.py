@@ -52,7 +52,15 @@ PATTERNS = {
     }.items()
 }
 """Format to the pattern of its texts."""
-BOUNDS = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 53) + 1, (1 << 53) - 1)}
-"""Format to the least and the greatest integer; of int64 what a number of 64 bits holds exactly."""
+LARGEST_INTEGER = 9223372036854774784
+"""Of 64 bits, as a floating-point number holds it: llguidance reads bounds as such."""
+BOUNDS = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-LARGEST_INTEGER, LARGEST_INTEGER)}
+"""Format to the least and the greatest integer."""
+BY_PATTERN = frozenset({
+    "base64", "base64url", "cidrv4", "cidrv6", "cuid", "cuid2", "e164", "emoji", "ends_with",
+    "guid", "hex", "includes", "ksuid", "lowercase", "nanoid", "starts_with", "ulid", "uppercase",
+    "xid",
+})  # fmt: skip
+"""Formats of zod, which says in the pattern beside them what they are."""
 REMARKS = frozenset({"double", "float", "password"})
 """Formats that any value of their type has."""

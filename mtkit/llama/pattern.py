@@ -81,6 +81,8 @@ def _compile(pattern: str) -> None:
             warnings.simplefilter("ignore")
             re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
+        if str(error).startswith("bad escape"):
+            raise _refused(pattern, str(error).split()[2]) from None
         raise UsageError(str(error), field=f"pattern {pattern}") from None
 
 

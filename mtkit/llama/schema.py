@@ -15,12 +15,13 @@ import json
 from urllib.parse import unquote
 
 from mtkit.errors import MtkitError, UsageError
-from mtkit.llama.formats import BOUNDS, PATTERNS
+from mtkit.llama.formats import BOUNDS, LARGEST_INTEGER, PATTERNS
 from mtkit.llama.pattern import portable
 from mtkit.llama.schema_ends import check_ends
 from mtkit.llama.schema_exclusive import are_exclusive
 from mtkit.llama.schema_keywords import (
     IN_PLACE,
+    LARGEST,
     OF_OBJECTS,
     WHOLE,
     check,
@@ -97,6 +98,7 @@ class Prepared:
         if len(self.parts) >= _MOST_PARTS:
             raise wrong(place, f"has more than {_MOST_PARTS} parts")
         check(schema, place)
+        schema = _with_names(schema, place)
         made: dict[str, Any] = {}
         self.parts[place] = made
         patterns: list[str] = []
@@ -152,6 +154,7 @@ class Prepared:
                 if neighbour not in made:
                     raise wrong(place, f"{bound} is true, and there is no {neighbour}")
                 made[bound] = made.pop(neighbour)
+        _bound(made)
         if "oneOf" in made:
             self._choices.append((place, made))
         if "required" in made:
@@ -198,6 +201,45 @@ class Prepared:
             self.definitions[name] = {}
             self.definitions[name] = self._part(target, reference, 0, references + 1)
         return f"#/$defs/{self._names[reference]}"
+
+
+def _bound(made: dict[str, Any]) -> None:
+    """Bound numbers by what llguidance can tell apart, integers also where a schema does not.
+
+    A small model may not find the end of an integer.
+    """
+    kinds = made.get("type", ())
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    whole = "integer" in kinds and "number" not in kinds
+    end = LARGEST_INTEGER if whole else LARGEST
+    for sign, names in (
+        (-1, ("minimum", "exclusiveMinimum")),
+        (1, ("maximum", "exclusiveMaximum")),
+    ):
+        for name in names:
+            if name in made and made[name] * sign > LARGEST:
+                made[name] = sign * (end if made[name] * sign > end else LARGEST)
+        if whole and not made.keys() & names:
+            made[names[0]] = sign * end
+
+
+def _with_names(schema: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return a schema that says by properties what it says of the names of properties."""
+    names = schema.get("propertyNames", True)
+    if says_nothing("propertyNames", names):
+        return schema
+    kind = names if isinstance(names, dict) else {}
+    kind = {k: v for k, v in kind.items() if k != "type" and not says_nothing(k, v)}
+    if len(kind) != 1 or {"properties", "patternProperties"} & schema.keys():
+        raise lost("propertyNames", place)
+    (key, value), others = kind.popitem(), schema.get("additionalProperties", True)
+    made = {**schema, "additionalProperties": False}
+    del made["propertyNames"]
+    if key == "pattern" and isinstance(value, str):
+        return {**made, "patternProperties": {value: others}}
+    if key != "enum" or not isinstance(value, list) or not all(isinstance(n, str) for n in value):
+        raise lost("propertyNames", place)
+    return {**made, "properties": dict.fromkeys(value, others)}
 
 
 def _portable(pattern: str, place: str) -> str:

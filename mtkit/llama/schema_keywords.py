@@ -11,7 +11,7 @@ import math
 import re
 
 from mtkit.errors import UnsupportedError, UsageError
-from mtkit.llama.formats import BOUNDS, PATTERNS, REMARKS
+from mtkit.llama.formats import BOUNDS, BY_PATTERN, PATTERNS, REMARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _COUNTS = {"minLength": "maxLength", "minItems": "maxItems", "minProperties": "maxProperties"}
 WHOLE = frozenset({*_COUNTS, *_COUNTS.values(), "multipleOf"})
 _MOST_COUNT = 100_000
-_LARGEST = (1 << 53) - 1
+LARGEST = (1 << 53) - 1
 """Of numbers in a schema: llguidance reads them as floating-point numbers of 64 bits."""
 _LARGEST_DIVISOR = 1_000_000
 _ENFORCED = IN_PLACE | OF_OBJECTS | _LISTS | _NUMBERS | WHOLE | {
@@ -73,7 +73,7 @@ def check(schema: dict[str, Any], place: str) -> None:
             if key == "$schema" and not (isinstance(value, str) and _DRAFT.fullmatch(value)):
                 raise lost(f"{json.dumps(value)[:80]}, a dialect that is not known,", place)
             continue
-        if key not in _ENFORCED or key in _NOTHING:
+        if key not in _ENFORCED:
             raise lost(key, place, _HINTS.get(key, ""))
         _check_shape(key, value, place)
         if key in _NUMBERS:
@@ -84,7 +84,8 @@ def check(schema: dict[str, Any], place: str) -> None:
         if kind not in TYPES:
             raise wrong(place, f"type {json.dumps(kind)[:40]} is none of {', '.join(TYPES)}")
     named = schema.get("format")
-    if named is not None and named not in {*PATTERNS, *BOUNDS, *REMARKS}:
+    known = {*PATTERNS, *BOUNDS, *REMARKS, *(BY_PATTERN if "pattern" in schema else ())}
+    if named is not None and named not in known:
         raise lost(f"the format {json.dumps(named)[:60]}", place)
     if schema.get("minProperties", 0) > len(set(schema.get("required", ()))) + 1:
         raise lost("minProperties above the properties that are required and one", place)
@@ -111,8 +112,9 @@ def _check_number(schema: dict[str, Any], key: str, value: Any, place: str) -> N
         return  # of draft 4: about its neighbour
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong(place, f"{key} is not a number")
-    if not abs(value) <= _LARGEST:
-        raise lost(f"{key} beyond {_LARGEST}, which is not exact everywhere,", place)
+    from_below = key in ("minimum", "exclusiveMinimum")
+    if math.isnan(value) or (value > LARGEST if from_below else value < -LARGEST):
+        raise lost(f"{key} beyond {LARGEST}, which is not exact everywhere,", place)
     if key != "multipleOf":
         return
     if value <= 0:
@@ -162,8 +164,8 @@ def _check_value(value: Any, place: str, depth: int) -> None:
     elif isinstance(value, list):
         for number, part in enumerate(value):
             _check_value(part, f"{place}/{number}", depth + 1)
-    elif isinstance(value, (int, float)) and not abs(value) <= _LARGEST:
-        raise lost(f"a number beyond {_LARGEST}, which is not exact everywhere,", place)
+    elif isinstance(value, (int, float)) and not abs(value) <= LARGEST:
+        raise lost(f"a number beyond {LARGEST}, which is not exact everywhere,", place)
 
 
 def check_text(text: str, place: str) -> None:

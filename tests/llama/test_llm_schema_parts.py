@@ -161,7 +161,8 @@ def test_patterns(drawer: Drawer, pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     ["\\bx", "(?=a)b", "(?i)a", "(a)\\1", "a{,3}", "(?P<n>a)", "a*+", "[]a]", "\\x01", "\\v",
-     "[\\x01]", "\\ud83d", "a{200000}", "\\0", "\\B", "(?<!a)b"],
+     "[\\x01]", "\\ud83d", "a{200000}", "\\0", "\\B", "(?<!a)b",
+     "\\p{L}", "\\cA"],
 )  # fmt: skip
 def test_patterns_that_are_read_differently(pattern: str) -> None:
     schema = {"properties": {"a": {"items": {"type": "string", "pattern": pattern}}}}
