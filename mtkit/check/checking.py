@@ -8,6 +8,7 @@ from mtkit.architectures import packed_classes
 from mtkit.base.binary import Source
 from mtkit.check import (
     folder,
+    folder_reading,
     gguf_file,
     gguf_keys,
     loader,
@@ -49,6 +50,7 @@ RULES = (
     *vocabulary.VOCABULARY,
     *vocabulary.TOKENIZER,
     *vocabulary.RUN,
+    *folder_reading.FOLDER,
     *templates.TEMPLATE,
     *templates.AGAINST,
     *programs.RULES,

@@ -198,6 +198,11 @@ EXPLANATIONS = {
     "template-tokens": "The template writes a control token that the vocabulary lacks: the model "
     "sees its letters. The template is probably that of another model.",
     "template-against": "The chat template differs from the one that it was compared with.",
+    "tokenizer-class": "transformers 5 builds what the class that tokenizer_config.json or "
+    "config.json names has built in, and adds the tokens that stand there. Where tokenizer.json is "
+    "right, let tokenizer_class be TokenizersBackend.",
+    "tokenizer-class-unknown": "Of a class that mtkit does not know it is not known whether "
+    "transformers 5 makes another tokenizer of the folder.",
     # programs
     "runs-unknown": "What the program does could not be asked: install its library. It is not said "
     "to do the same.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtkit.base.record import Record, replace
 from mtkit.base.rules import BrokenRule, Finding, Rule
-from mtkit.check import templates, vocabulary
+from mtkit.check import folder_reading, templates, vocabulary
 from mtkit.check.programs import PROGRAMS
 from mtkit.check.programs import findings as programs
 from mtkit.check.report import Report, surveyed
@@ -98,6 +98,7 @@ class Checking:
             self.findings += broken
             self.skipped.append(("chat template", "the tokenizer does not run"))
             return
+        self.findings += surveyed(folder_reading.FOLDER, tokenizer)
         if not spec.chat_templates:
             self.skipped.append(("chat template", "there is none"))
         for template in spec.chat_templates:

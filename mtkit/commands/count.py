@@ -11,6 +11,7 @@ from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
+    AS_READER,
     DOWNLOAD,
     FILES,
     NO_PARSE_SPECIAL,
@@ -44,6 +45,7 @@ def count(
     ] = None,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -71,7 +73,7 @@ def count(
                 else 'a text: mtkit count -p "a text"'
             )
             raise UsageError(what, source=path, hint=hint)
-    source = load_named(tokenizer, encoding=encoding, download=download)
+    source = load_named(tokenizer, encoding=encoding, reader=as_reader, download=download)
     counts = []
     for name, content in texts_of(None, prompt, paths, 'mtkit count FILE, or -p "a text"'):
         try:

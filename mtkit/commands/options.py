@@ -33,7 +33,12 @@ NO_PARSE_SPECIAL = Annotated[
 TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does.")]
 AS_READER = Annotated[
     str | None,
-    typer.Option("--as", metavar="mnn", help="Answer as MNN's loader would (.mtok)."),
+    typer.Option(
+        "--as",
+        metavar="NAME",
+        help="Read it as transformers does (a folder), or as mnn (.mtok).",
+        autocompletion=lambda: ["transformers", "mnn"],
+    ),
 ]
 DOWNLOAD = Annotated[
     bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")

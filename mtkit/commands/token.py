@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named
-from mtkit.commands.options import AS_JSON, DOWNLOAD, TOKENIZER, application
+from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, TOKENIZER, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def token(
     as_text: Annotated[
         bool, typer.Option("--text", help="Numbers are texts of tokens, too.")
     ] = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -47,7 +48,7 @@ def token(
     from mtkit.commands import output
     from mtkit.errors import AnswerNo
 
-    source = load_named(tokenizer, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download)
     found: list[int] = []
     missing: list[str] = []
     for word in words:

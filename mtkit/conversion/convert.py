@@ -134,6 +134,10 @@ def convert(
     given = src if isinstance(src, Tokenizer) else load(src)
     if not options.name and not given.spec.name:
         options = replace(options, name=hub.name_of(given.source))
+    if module.NAME == "gguf":
+        from mtkit.conversion.folder_notes import padded
+
+        given = padded(given)
     source, assumptions, written = write(given, module, options, allow_loss)
     targets = target_paths(source.source, dst, written)
     if any(same_file(path, source.source) for path in targets):
@@ -161,6 +165,9 @@ def write(
         UsageError: What is to be added has no id.
         LossError: The format cannot hold it, or only with a loss that is not allowed.
     """
+    from mtkit.conversion.folder_notes import notes
+
+    noted = notes(source)
     source, assumptions = asked_for(source, module, options)
     try:
         written = module.write(source.spec, options)
@@ -170,7 +177,7 @@ def write(
     except MtkitError as error:
         raise error.located(source.source) from None
     refuse(written.losses, allowed, source.source, module.NAME)
-    return source, assumptions, written
+    return source, assumptions + noted, written
 
 
 def asked_for(
@@ -226,6 +233,7 @@ def _sizes(module: Format, written: Written) -> tuple[tuple[str, int], ...]:
     total = sum(len(content) for content in written.files.values())
     sizes = [("total", total)]
     for reading in other_readings(module).values():
-        base = reading.length(memory_source(written))
-        sizes += [("base", base), ("extension", total - base)]
+        if reading.length is not None:
+            base = reading.length(memory_source(written))
+            sizes += [("base", base), ("extension", total - base)]
     return tuple(sizes)

@@ -11,7 +11,7 @@ can do it:
   file, found without reading it; empty where it carries none. The format stands in
   ``formats.MARKS``, too.
 * ``other_readings() -> Mapping[str, OtherReading]``: how other programs read a file that holds more
-  than they know, by the name that a user gives.
+  than they know, or that they read by rules of their own, by the name that a user gives.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ if TYPE_CHECKING:
 
 
 class OtherReading(Record):
-    """How another program reads a file that holds more than it knows.
+    """How another program reads a file: one that holds more than it knows, or by its own rules.
 
     Attributes:
         title: Who reads, for a report.
         read: Read what that program reads, as it does.
-        length: Return how many bytes of the file are its part.
+        length: Return how many bytes of the file are its part; None: it reads the whole file.
     """
 
     title: str
     read: Callable[[Source], Reading]
-    length: Callable[[Source], int]
+    length: Callable[[Source], int] | None = None
 
 
 class Loss(Record):
@@ -115,6 +115,7 @@ class Reading(Record):
 
     Raises:
         FormatError: The specification breaks one of the rules that hold for all of them.
+        UnsupportedError: A pattern cannot be compiled.
     """
 
     spec: TokenizerSpec
@@ -124,9 +125,11 @@ class Reading(Record):
 
         def __post_init__(self) -> None:
             """Check the specification, whichever format it was read from."""
+            from mtkit.patterns.check import check_patterns
             from mtkit.spec.rules import check
 
             check(self.spec)
+            check_patterns(self.spec)
 
 
 class WriteOptions(Record):

@@ -16,15 +16,17 @@ from __future__ import annotations
 from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.added_tokens import CONFIG, FLAGS, ROLES, SPECIAL, numbered, token_form
 from mtkit.formats.json_fields import Fields, check_plain, encode, parse, shown
-from mtkit.spec import AddedToken, AddedTokens, SpecialIds
+from mtkit.spec import AddedToken, AddedTokens, SpecialIds, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any, Literal
 
     from mtkit.base.binary import Source
     from mtkit.spec import TokenizerSpec
+
+    Again = Literal["plain", "kept"] | None
 
 ADDED = "added_tokens.json"
 EXTRA, ADDITIONAL = "extra_special_tokens", "additional_special_tokens"
@@ -41,8 +43,16 @@ class Settings:
         config: tokenizer_config.json, empty where there is none.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, document: Iterable[AddedToken] | None = None) -> None:
+        """Read them.
+
+        Args:
+            source: The vocabulary's file.
+            document: The added tokens of a tokenizer.json that is the vocabulary, with the ids
+                that it has for them.
+        """
         self.config = _object(source, CONFIG)
+        self._document = document
         self._has_document = source.beside("tokenizer.json") is not None
         self._decoder = "added_tokens_decoder" in self.config
         self._map = Fields({}, SPECIAL) if self._decoder else _object(source, SPECIAL)
@@ -74,12 +84,27 @@ class Settings:
         value = self.config.optional_boolean(key)
         return default if value is None else value
 
-    def named(self, defaults: Mapping[str, str]) -> dict[str, AddedToken | None]:
+    def named(
+        self,
+        defaults: Mapping[str, str],
+        marks: Mapping[str, Mapping[str, bool]] | None = None,
+    ) -> dict[str, AddedToken | None]:
         """Return the token of each role, standard ones first; None where the files say null.
 
         Args:
             defaults: Role -> text, for those that the class has a token for.
+            marks: Role -> how its token is found, where it is named by its text alone.
         """
+        found = self._named(defaults)
+        for role, flags in (marks or {}).items():
+            token = found.get(role)
+            key = f"{role}_token"
+            table = self._map if key in self._map else self.config
+            if token is not None and type(table.values.get(key, "")) is str:
+                found[role] = replace(token, **flags)
+        return found
+
+    def _named(self, defaults: Mapping[str, str]) -> dict[str, AddedToken | None]:
         found: dict[str, AddedToken | None] = {}
         for role in ROLES:
             key = f"{role}_token"
@@ -90,6 +115,8 @@ class Settings:
             else:
                 text = defaults.get(role)
                 found[role] = None if text is None else _special(text, "")
+        more = {role: text for role, text in defaults.items() if role not in ROLES}
+        found.update({role: _special(text, "") for role, text in more.items()})
         for table in (self.config, self._map):
             for key, value in table.values.items():
                 role = key.removesuffix("_token")
@@ -118,8 +145,12 @@ class Settings:
         late = self._map if ADDITIONAL in self._map else self.config
         return early, [] if is_said else _tokens(late, ADDITIONAL)
 
-    def _listed(self, said: set[bytes], roles: set[bytes]) -> Iterator[AddedToken]:
+    def _listed(
+        self, said: set[bytes], roles: set[bytes]
+    ) -> Iterator[tuple[AddedToken, AddedToken]]:
         """Yield the added tokens that are listed with their ids, in the order of these.
+
+        Each as the files have it, and as it is where its text has a role.
 
         Args:
             said: What the files name as special tokens.
@@ -130,40 +161,89 @@ class Settings:
             for key in sorted(table.values, key=lambda key: _number(key, table)):
                 token = table.object(key)
                 special = encode(token.string("content"), table.where) in roles
-                yield _from_object(token, special=special)
+                yield _from_object(token, special=False), _from_object(token, special=special)
             return
+        listed: dict[int, AddedToken] = {}
         for text in sorted(self._added.values, key=self._added.integer):
             content = encode(text, ADDED)
             normalized, special = content not in said, content in said or content in roles
-            yield AddedToken(-1, content, special=special, normalized=normalized)
+            found = AddedToken(-1, content, special=special, normalized=normalized)
+            listed[self._added.integer(text)] = found
+        listed.update((one.id, replace(one, id=-1)) for one in self._document or ())
+        for number in sorted(listed):
+            one = listed[number]
+            yield one, replace(one, special=one.special or one.content in roles)
 
     def added(
-        self, named: Mapping[str, AddedToken | None], ids: Mapping[bytes, int], *, again: bool
+        self, named: Mapping[str, AddedToken | None], ids: Mapping[bytes, int], *, again: Again
     ) -> tuple[AddedTokens, SpecialIds]:
         """Return all added tokens, numbered as the library does, and the ids of the roles.
 
         Args:
             named: From ``named``.
             ids: The vocabulary.
-            again: The class adds its special tokens once more, which resets how they are found.
+            again: The class adds its special tokens once more: "plain" resets how they are found,
+                "kept" does not.
         """
-        roles = [token for token in named.values() if token is not None]
-        early, late = self._extra()
-        special = [*roles, *early, *late]
-        said = {token.content for token in early}
-        said |= {token.content for role, token in named.items() if token and self._names(role)}
-        listed = list(self._listed(said, {token.content for token in roles}))
-        known = {token.content for token in listed}
-        tokens = listed + [t for t in dict.fromkeys(special) if t.content not in known]
-        if again:
-            contents = dict.fromkeys(token.content for token in special)
-            tokens += [AddedToken(-1, content, special=True) for content in contents]
+        tokens = self.tokens(named, again=again)
         by_id, numbers = numbered(tokens, ids, len(ids))
         found = tuple(by_id[number] for number in sorted(by_id))
         parse_special = not self.flag("split_special_tokens", False)
         given = {role: named[role] for role in ROLES}
         of_roles = {role: numbers.get(token.content) for role, token in given.items() if token}
         return AddedTokens(found, parse_special=parse_special), SpecialIds(**of_roles, stop=())
+
+    def tokens(
+        self,
+        named: Mapping[str, AddedToken | None],
+        *,
+        again: Again = None,
+        extra: Iterable[str] = (),
+        present: Iterable[AddedToken] = (),
+    ) -> list[AddedToken]:
+        """Return all added tokens in the order in which the library gets them, without ids.
+
+        Args:
+            named: From ``named``.
+            again: As ``added`` takes it.
+            extra: Special tokens without a role that the class has where the files name none.
+            present: What the tokenizer has already: a token that is listed is added once more, one
+                that only has a role is not.
+        """
+        roles = [token for token in named.values() if token is not None]
+        early, late = self._extra()
+        if extra and not self._names_extra():
+            early = [_special(text, "") for text in extra]
+        special = [*roles, *early, *late]
+        said = {token.content for token in early}
+        said |= {token.content for role, token in named.items() if token and self._names(role)}
+        contents = {token.content for token in roles}
+        listed = list(self._listed(said, contents))
+        known = {token.content for token in present} | {token.content for token, _ in listed}
+        tokens = [marked for _, marked in listed]
+        tokens += [token for token in dict.fromkeys(special) if token.content not in known]
+        if again == "plain":
+            texts = dict.fromkeys(token.content for token in special)
+            tokens += [AddedToken(-1, content, special=True) for content in texts]
+        elif again == "kept":
+            by_content = {token.content: token for token, _ in listed}
+            kept = [by_content.get(token.content, token) for token in roles]
+            tokens += [replace(token, special=True) for token in (*kept, *early, *late)]
+        return tokens
+
+    def _names_extra(self) -> bool:
+        """Tell whether the files say which special tokens have no role.
+
+        Raises:
+            UnsupportedError: They say it where a class adds its own to them.
+        """
+        if ADDITIONAL in self._map:
+            raise UnsupportedError("is added to by the class", field=self._map.path(ADDITIONAL))
+        config, given = self.config.values, self.config.values.get(EXTRA)
+        if type(given) is dict:
+            return False
+        is_moved = ADDITIONAL in config and not given
+        return is_moved or EXTRA in config or type(self._map.values.get(EXTRA)) is list
 
     def _names(self, role: str) -> bool:
         """Tell whether added_tokens.json knows of a role: objects are read too late for that."""

@@ -80,7 +80,7 @@ def read(source: Source, overrides: Mapping[str, object]) -> Reading:
     settings = Settings(source)
     name = settings.family(_CLASSES)
     named = settings.named(_ROLES)
-    added, roles = settings.added(named, ids, again=False)
+    added, roles = settings.added(named, ids, again=None)
     unk, sep, cls = (named[role] for role in ("unk", "sep", "cls"))
     if unk is None or sep is None or cls is None or roles.sep is None or roles.cls is None:
         raise UnsupportedError("unk_token, sep_token and cls_token are needed", field=CONFIG)

@@ -25,6 +25,7 @@ def load(
     path_or_name: str | bytes | os.PathLike[str] | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
+    reader: str | None = None,
     download: bool = False,
     cache_bytes: int | None = None,
 ) -> Tokenizer:
@@ -37,12 +38,15 @@ def load(
             unless set otherwise.
         overrides: GGUF metadata keys replaced while loading; for a .tiktoken "encoding", the name
             of a published one.
+        reader: Name of another program whose reading of the files counts: "transformers" for a
+            folder with a tokenizer.json, "mnn" for a .mtok.
         download: Fetch a repository that the cache lacks.
         cache_bytes: Most bytes of each thread's word cache, and again of the one for
             ``encode_offsets``; None: about 8 MB; 0: no cache.
 
     Raises:
-        UsageError: There is no such file, or ``cache_bytes`` is below 0 or 2**63 or more.
+        UsageError: There is no such file, no such reader of it, or ``cache_bytes`` is below 0 or
+            2**63 or more.
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It needs something that mtkit does not know.
     """
@@ -54,7 +58,9 @@ def load(
         raise UsageError(f"is {cache_bytes}, {where}", field="cache_bytes")
     path = locate(name, download=download)
     overrides = overrides or named_encoding(name, path)
-    return load_source(Source.open(path), overrides=overrides, cache_bytes=cache_bytes)
+    return load_source(
+        Source.open(path), overrides=overrides, reader=reader, cache_bytes=cache_bytes
+    )
 
 
 def named_encoding(name: str | None, path: str) -> Mapping[str, object] | None:
@@ -78,7 +84,7 @@ def load_source(
     Args:
         source: The file.
         overrides: GGUF metadata keys replaced while loading.
-        reader: Name of another program whose reading of the file counts ("mnn").
+        reader: As ``load`` takes it.
         cache_bytes: As ``load`` takes it.
 
     Raises:

@@ -11,7 +11,7 @@ import pytest
 from model_folders import write_folder, write_weights
 from support import FIXTURES, shared
 
-from mtkit.check import check, folder
+from mtkit.check import check, folder, folder_reading
 from mtkit.checkpoints import folder_survey
 from mtkit.checkpoints.folder_files import CONFIG, INDEX, WEIGHTS
 from mtkit.conversion.whole_model import convert_model, prepare
@@ -218,7 +218,9 @@ def test_published_shapes_and_their_files_break_no_rule(hf_models: tuple[Path, A
             continue
         make_models.write_case(folder_of_all, name, case)
         path = folder_of_all / name
-        found = [one for one in check(str(path)).findings if one.rule is not folder.NO_TOKENIZER]
+        # Their small tokenizers are no model's own: some classes of transformers read them anew.
+        aside = (folder.NO_TOKENIZER, *folder_reading.FOLDER)
+        found = [one for one in check(str(path)).findings if one.rule not in aside]
         assert not found, (name, found)
         target = path / "made.gguf"
         convert_model(path, target, allow_loss=("ids", "ids-possible"))

@@ -13,6 +13,7 @@ from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     ALLOW_LOSS,
     AS_JSON,
+    AS_READER,
     DOWNLOAD,
     application,
     loss_codes,
@@ -133,6 +134,7 @@ def convert(
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
@@ -210,9 +212,9 @@ def convert(
     )
     done = None
     if tokenizer is None:
-        done = _model(source, to, asked, download=download)
+        done = _model(source, to, asked, as_reader, download=download)
     if done is None:
-        done = _run(source, tokenizer, to, asked, encoding=encoding, download=download)
+        done = _run(source, tokenizer, to, asked, as_reader, encoding=encoding, download=download)
     from mtkit.commands import output
     from mtkit.commands.convert import report
 
@@ -227,7 +229,9 @@ def convert(
         output.write("".join(f"{line}\n" for line in lines))
 
 
-def _model(source: str | None, to: str, asked: Asked, *, download: bool) -> Conversion | None:
+def _model(
+    source: str | None, to: str, asked: Asked, as_reader: str | None, *, download: bool
+) -> Conversion | None:
     """Convert a whole model; None where what is named is a tokenizer."""
     from mtkit.commands.convert import model
     from mtkit.errors import UsageError
@@ -240,6 +244,9 @@ def _model(source: str | None, to: str, asked: Asked, *, download: bool) -> Conv
     folder = None
     if to == "gguf" and source not in (None, "-") and not asked.vocab_only:
         folder = model.folder_named(str(source), download=download)
+    if folder is not None and as_reader is not None:
+        hint = "--vocab-only converts the tokenizer alone"
+        raise UsageError("is for tokenizers, this is a model", field="--as", hint=hint)
     if folder is not None:
         return model.to_gguf(folder, asked)
     if asked.given() and source is not None and not os.path.exists(source):
@@ -257,6 +264,7 @@ def _run(
     vocabulary: str | None,
     to: str,
     asked: Asked,
+    as_reader: str | None,
     *,
     encoding: str | None,
     download: bool,
@@ -278,7 +286,7 @@ def _run(
                 source=source,
                 hint="--tokenizer tokenizer.bin names it",
             )
-        tokenizer = load_named(source, encoding=encoding, download=download)
+        tokenizer = load_named(source, reader=as_reader, encoding=encoding, download=download)
         _warn_of_weights(tokenizer, to)
         try:
             return run(tokenizer, asked.target, to=to, **choices)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named, open_named
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application
+from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, application
 
 app = application()
 
@@ -47,6 +47,7 @@ def dump(
     style: Annotated[
         str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
     ] = None,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -78,7 +79,7 @@ def dump(
         raise UsageError(f"cannot dump {what!r}", hint=hint)
     module = import_module(SUBJECTS[what])
     if SUBJECTS[what].endswith(".tokenizer"):
-        tokenizer = load_named(file, download=download)
+        tokenizer = load_named(file, reader=as_reader, download=download)
         module.show(what, tokenizer, pattern=pattern, ids=ids, style=style, as_json=as_json)
         return
     if style is not None:

@@ -10,6 +10,7 @@ from mtkit.commands import output
 from mtkit.commands.named import load_named
 from mtkit.commands.options import (
     AS_JSON,
+    AS_READER,
     DOWNLOAD,
     FILES,
     NO_PARSE_SPECIAL,
@@ -50,6 +51,7 @@ def explain(
         str | None, typer.Option("--svg", metavar="FILE", help="Draw every step as a picture.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -73,7 +75,7 @@ def explain(
         raise UsageError("where is the picture to be?", hint="a file, no pipe")
     if html is not None and svg is not None and os.path.realpath(html) == os.path.realpath(svg):
         raise UsageError("is asked for as a page and as a picture", source=html)
-    source = load_named(tokenizer, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download)
     contents = [
         content if isinstance(content, bytes) else content.read(4 * _LONGEST + 1)
         for _, content in texts_of(text, prompt, files, 'mtkit explain "Hello, MNN!"')

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtkit.base.binary import Source
-    from mtkit.formats.contract import Reading, WriteOptions, Written
+    from mtkit.formats.contract import OtherReading, Reading, WriteOptions, Written
     from mtkit.spec import TokenizerSpec
 
 NAME = "hf"
@@ -60,3 +60,11 @@ def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     from mtkit.formats.hf.writer import write_spec
 
     return write_spec(spec)
+
+
+def other_readings() -> dict[str, OtherReading]:
+    """Return how transformers reads it, which asks the files beside it for a class."""
+    from mtkit.formats.contract import OtherReading
+    from mtkit.formats.hf.as_transformers import read_as_transformers
+
+    return {"transformers": OtherReading("transformers 5", read_as_transformers)}

@@ -11,7 +11,7 @@ the id in the file is not used), utils/padding.rs, utils/truncation.rs.
 from __future__ import annotations
 
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats.added_tokens import CONFIG, FLAGS, numbered
+from mtkit.formats.added_tokens import CONFIG, FLAGS, numbered, token_form
 from mtkit.formats.contract import Reading
 from mtkit.formats.hf.components import read_stage
 from mtkit.formats.hf.config import CLEAN_UP, Beside, config_forms
@@ -19,6 +19,7 @@ from mtkit.formats.hf.packed_model import parse_document
 from mtkit.formats.hf.read_model import read_model
 from mtkit.formats.hf.sections import residue
 from mtkit.formats.json_fields import U64, Fields, check_plain, encode, shown
+from mtkit.formats.tokenizer_class import Settings
 from mtkit.spec import AddedToken, AddedTokens, Padding, TokenizerSpec, Truncation, Vocabulary
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from mtkit.base.binary import Source
     from mtkit.formats.hf.packed_model import Dictionary
+    from mtkit.spec.models import Model
 
 SIDES = {"Left": "left", "Right": "right"}
 STRATEGIES = {
@@ -58,10 +60,38 @@ def read_spec(source: Source) -> Reading:
         raise UnsupportedError(
             f"is {shown(root.get('version'))}, only 1.0 is known", field="version"
         )
-    beside = Beside(source)
-    config = beside.documents.get(CONFIG, {})
     vocabulary, model = read_model(root, dictionary)
-    added = read_added_tokens(root, vocabulary, dictionary)
+    beside = Beside(source)
+    listed = listed_tokens(root)
+    only = _only_in_config(source, listed, vocabulary)
+    ids = ids_in(root, [token.content for token in listed], vocabulary, dictionary)
+    tokens = numbered([*listed, *only], ids, count(vocabulary))[0]
+    added = AddedTokens(tuple(tokens.values()))
+    if only:
+        document = with_tokens(document, added)
+    spec = specification(document, beside, vocabulary, model, added)
+    said = ", ".join(token.content.decode("utf-8", "replace") for token in only[:3])
+    more = f" and {len(only) - 3} more" if len(only) > 3 else ""
+    assumptions = (f"added tokens that {CONFIG} or a file like it has alone: {said}{more}",)
+    return Reading(spec, assumptions if only else ())
+
+
+def with_tokens(document: dict[str, Any], added: AddedTokens) -> dict[str, Any]:
+    """Return a document that lists the tokens as they are written."""
+    listed = [{"id": token.id, **token_form(token)} for token in added.tokens]
+    return {**document, "added_tokens": listed}
+
+
+def specification(
+    document: dict[str, Any],
+    beside: Beside,
+    vocabulary: Vocabulary,
+    model: Model,
+    added: AddedTokens,
+) -> TokenizerSpec:
+    """Return the specification of a document whose vocabulary and tokens have been read."""
+    root = Fields(document, "")
+    config = beside.documents.get(CONFIG, {})
     ids = {token.content: token.id for token in added.tokens}
 
     def id_of(content: str) -> int | None:
@@ -93,7 +123,7 @@ def read_spec(source: Source) -> Reading:
     rest = residue(document, spec)
     if rest:
         extras.append(("tokenizer.json", rest))
-    return Reading(TokenizerSpec(**{**vars(spec), "extras": tuple(extras)}))
+    return TokenizerSpec(**{**vars(spec), "extras": tuple(extras)})
 
 
 def _check_small_parts(root: Fields) -> None:
@@ -105,42 +135,62 @@ def _check_small_parts(root: Fields) -> None:
         check_plain(value, key)
 
 
-def read_added_tokens(
-    root: Fields, vocabulary: Vocabulary, dictionary: Dictionary | None = None
-) -> AddedTokens:
-    """Read the added tokens, numbered as the library does; of one text the last entry counts."""
-    listed = root.items("added_tokens") if "added_tokens" in root else []
-    size = len(vocabulary)
-    if vocabulary.types is not None:
-        size -= vocabulary.types.data.tobytes().count(0xFF)
-    # Indexing every piece of a large vocabulary costs more than looking for the few needed.
-    ids = _ids_in(root, vocabulary, listed, dictionary)
+def listed_tokens(root: Fields) -> list[AddedToken]:
+    """Return the added tokens as the file lists them, with the ids that it has for them."""
     tokens = []
-    for place, item in enumerate(listed):
+    for place, item in enumerate(root.items("added_tokens") if "added_tokens" in root else []):
         at = Fields(item, f"added_tokens[{place}]")
         number, content = at.integer("id"), encode(at.string("content"), at.path("content"))
         flags = {flag: at.boolean(flag) for flag in FLAGS}
         tokens.append(AddedToken(number, content, **flags))
-    return AddedTokens(tuple(numbered(tokens, ids, size)[0].values()))
+    return tokens
 
 
-def _ids_in(
-    root: Fields, vocabulary: Vocabulary, listed: list[Any], dictionary: Dictionary | None
+def read_added_tokens(root: Fields, vocabulary: Vocabulary) -> AddedTokens:
+    """Read the added tokens, numbered as the library does; of one text the last entry counts."""
+    listed = listed_tokens(root)
+    ids = ids_in(root, [token.content for token in listed], vocabulary, None)
+    return AddedTokens(tuple(numbered(listed, ids, count(vocabulary))[0].values()))
+
+
+def count(vocabulary: Vocabulary) -> int:
+    """Return how many tokens there are: the first free id."""
+    if vocabulary.types is None:
+        return len(vocabulary)
+    return len(vocabulary) - vocabulary.types.data.tobytes().count(0xFF)
+
+
+def ids_in(
+    root: Fields, contents: list[bytes], vocabulary: Vocabulary, dictionary: Dictionary | None
 ) -> dict[bytes, int]:
-    """Look up the texts of added tokens in the vocabulary (the last of equal pieces counts)."""
+    """Look up texts in the vocabulary (the last of equal pieces counts).
+
+    Indexing every piece of a large vocabulary costs more than looking for the few needed.
+    """
     model = root.values.get("model")
     vocab = model.get("vocab") if type(model) is dict else None
     if type(vocab) is dict:
         ids = dictionary or vocab
-        texts = [item.get("content") for item in listed if type(item) is dict]
-        found = {text: ids.get(text) for text in texts if type(text) is str}
-        return {encode(t, "added_tokens"): i for t, i in found.items() if i is not None}
-    wanted = {
-        item["content"].encode("utf-8", "surrogatepass")
-        for item in listed
-        if type(item) is dict and type(item.get("content")) is str
-    }
-    return {vocabulary.pieces[number]: number for number in vocabulary.pieces.places(wanted)}
+        found = {content: ids.get(content.decode("utf-8")) for content in contents}
+        return {content: number for content, number in found.items() if number is not None}
+    places = vocabulary.pieces.places(set(contents))
+    return {vocabulary.pieces[number]: number for number in places}
+
+
+def _only_in_config(
+    source: Source, listed: list[AddedToken], vocabulary: Vocabulary
+) -> list[AddedToken]:
+    """Return the tokens that neither the list nor the vocabulary has, as transformers adds them."""
+    try:
+        settings = Settings(source)
+        tokens = settings.tokens(settings.named({}))
+    except (FormatError, UnsupportedError):  # transformers does not read them, either
+        return []
+    known = {token.content for token in listed}
+    tokens = [token for token in tokens if token.content not in known and token.content]
+    wanted = {token.content for token in tokens}
+    known = {vocabulary.pieces[number] for number in vocabulary.pieces.places(wanted)}
+    return [token for token in tokens if token.content not in known]
 
 
 def read_truncation(root: Fields) -> Truncation | None:

@@ -7,6 +7,7 @@ tokenization_utils_tokenizers.py (``update_post_processor``).
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.formats import split_patterns
 from mtkit.spec import normalizers, post_processors, pre_tokenizers
 from mtkit.spec.text import Regex
 
@@ -14,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mtkit.formats.tokenizer_class import Again
     from mtkit.spec import SpecialIds
 
 
@@ -25,7 +27,7 @@ class Family(Record):
         split: Split pattern in front of the byte alphabet; empty for GPT-2's own.
         nfc: Whether text is put into NFC first.
         surrounds: Whether the class puts cls and sep around a text, whatever the settings say.
-        again: Whether it adds its special tokens a second time.
+        again: How it adds its special tokens a second time.
     """
 
     class_name: str
@@ -33,7 +35,7 @@ class Family(Record):
     split: str = ""
     nfc: bool = False
     surrounds: bool = False
-    again: bool = False
+    again: Again = None
 
     def letters(self, prefix: bool) -> pre_tokenizers.PreTokenizer:
         """Return the pre-tokenizer."""
@@ -59,12 +61,9 @@ ROBERTA = Family(
 QWEN2 = Family(
     "Qwen2Tokenizer",
     {"eos": _END, "unk": _END, "pad": _END},
-    split=(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ),
+    split=split_patterns.QWEN2,
     nfc=True,
-    again=True,
+    again="plain",
 )
 FAMILIES = {family.class_name: family for family in (GPT2, ROBERTA, QWEN2)}
 CLASSES = {name: name for name in FAMILIES} | dict.fromkeys(

@@ -1,0 +1,156 @@
+"""What a folder with a tokenizer.json means to others.
+
+transformers may take another class of it, and a model may have more rows than there are tokens.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mtkit.base.binary import Source
+from mtkit.base.record import Record
+from mtkit.checkpoints.folder_files import CONFIG
+from mtkit.conversion import probes
+from mtkit.conversion.verify import special_texts
+from mtkit.errors import FormatError, MtkitError
+from mtkit.formats import get_format, other_readings
+from mtkit.formats.json_fields import parse
+from mtkit.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRANSFORMERS = "transformers"
+_STAGES = (
+    "normalizer", "pre_tokenizer", "model", "post_processor", "decoder", "added_tokens",
+)  # fmt: skip
+_MOST_OWN = 200
+_OWN = ("2023", "in 2023\n\nand  more", "I'm 12 345,67", "``it''s  a\tb ", "\u00e9 \u00c9 e\u0301")
+"""Texts in which the classes' own pipelines part most often."""
+_MOST_IDS = 6
+
+
+class Unlike(Record):
+    """A text of which transformers makes other ids.
+
+    Attributes:
+        text: The first that was found.
+        here: Ids by the file itself.
+        there: Ids by transformers.
+        how: What transformers does with the folder.
+    """
+
+    text: str
+    here: list[int]
+    there: list[int]
+    how: str
+
+    def __str__(self) -> str:
+        ids = [
+            " ".join(map(str, one[:_MOST_IDS])) + (" …" if len(one) > _MOST_IDS else "")
+            for one in (self.there, self.here)
+        ]
+        return f"{self.how}: {self.text!r} is {ids[0]} there, {ids[1]} here"
+
+
+def unlike_transformers(tokenizer: Tokenizer) -> Unlike | None:
+    """Return the first text of which transformers 5 makes other ids; None where none was found.
+
+    Args:
+        tokenizer: What was read of the folder.
+
+    Raises:
+        UnsupportedError: What transformers makes of the folder is not known.
+        FormatError: A file is damaged.
+    """
+    if tokenizer.format_name != "hf" or not os.path.isfile(tokenizer.source):
+        return None
+    reading = other_readings(get_format("hf"))[TRANSFORMERS]
+    read = reading.read(Source.open(tokenizer.source))
+    if all(getattr(read.spec, one) == getattr(tokenizer.spec, one) for one in _STAGES):
+        return None
+    other = Tokenizer(read.spec, source=tokenizer.source, format_name="hf")
+    how = f"{reading.title} {' '.join(read.assumptions) or 'adds tokens of the other files'}"
+    for text in _texts(tokenizer, other):
+        ids = []
+        for one in (tokenizer, other):
+            try:
+                ids.append(one.encode_ids(text))
+            except MtkitError:  # an unknown part, for which there is no token
+                ids.append([])
+        if ids[0] != ids[1]:
+            return Unlike(text, ids[0], ids[1], how)
+    return None
+
+
+def _texts(*tokenizers: Tokenizer) -> Iterator[str]:
+    """Yield built-in texts, those that spell special tokens, and tokens as text."""
+    yield from _OWN
+    yield from probes.texts()
+    for one in tokenizers:
+        yield from special_texts(one.spec)
+    size = tokenizers[0].vocab_size
+    for number in range(0, size, max(size // _MOST_OWN, 1)):
+        text = tokenizers[0].token_bytes(number).decode("utf-8", "ignore")
+        yield f"{text} a{text}"
+
+
+def notes(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return what is worth knowing of the folder that a tokenizer was read from."""
+    try:
+        unlike = unlike_transformers(tokenizer)
+    except MtkitError as error:
+        said = [f"transformers 5 may make another tokenizer of the folder: {error.what}"]
+    else:
+        said = [] if unlike is None else [str(unlike)]
+    rows = rows_of_model(tokenizer)
+    if rows is not None and rows > tokenizer.vocab_size:
+        more = rows - tokenizer.vocab_size
+        said.append(f"{CONFIG} has a vocab_size of {rows}: {more} ids have no token")
+    return tuple(said)
+
+
+def rows_of_model(tokenizer: Tokenizer) -> int | None:
+    """Return ``vocab_size`` of the config.json beside a tokenizer.json; None where it has none."""
+    path = os.path.join(os.path.dirname(tokenizer.source), CONFIG)
+    if tokenizer.format_name != "hf" or not os.path.isfile(path):
+        return None
+    data = Source.open(path).data
+    try:
+        config = parse(data, CONFIG)
+    except FormatError:  # which others say
+        return None
+    inner = config.get("text_config") if isinstance(config, dict) else None
+    for one in (config, inner):
+        size = one.get("vocab_size") if isinstance(one, dict) else None
+        if type(size) is int and size > 0:
+            return size
+    return None
+
+
+def padded(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer with as many ids as the model beside it; the new ones have no token."""
+    from mtkit.base.packed import Numbers, Pieces
+    from mtkit.spec import TokenType, Vocabulary, replace
+    from mtkit.spec.vocabulary import is_sparse
+
+    rows, spec = rows_of_model(tokenizer), tokenizer.spec
+    if rows is None or rows <= spec.vocab_size or is_sparse(rows, spec.vocab_size):
+        return tokenizer
+    given = spec.vocabulary
+    more = rows - len(given)
+    types = [*given.all_types(), *[TokenType.ABSENT] * more]
+    scores = given.scores
+    vocabulary = Vocabulary(
+        Pieces.of([*given.pieces, *[b""] * more]),
+        Numbers("B", bytes(types)),
+        None if scores is None else Numbers.of(scores.code, [*scores, *[0.0] * more]),
+        given.hidden,
+    )
+    return Tokenizer(
+        replace(spec, vocabulary=vocabulary),
+        source=tokenizer.source,
+        format_name=tokenizer.format_name,
+        assumptions=tokenizer.assumptions,
+    )

@@ -1,0 +1,385 @@
+"""What classes of transformers 5 build around the vocabulary of a tokenizer.json.
+
+A class with a constructor of its own takes vocabulary and merges out of the file, and of the rest
+the post-processor, a table of characters, truncation and padding; normalizer, pre-tokenizer,
+decoder and the settings of the model are its own. They are written here as tokenizer.json has them.
+
+Source: huggingface/transformers 5.24, models/*/tokenization_*.py (``__init__``),
+tokenization_utils_tokenizers.py (``convert_to_native_format``).
+"""
+
+from __future__ import annotations
+
+from mtkit.base.record import Record
+from mtkit.formats.split_patterns import QWEN2, QWEN3_5
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mtkit.formats.tokenizer_class import Again, Settings
+
+    Form = dict[str, Any]
+    Around = Callable[["Ends"], Form | None]
+
+
+class Built(Record):
+    """What a class builds.
+
+    Attributes:
+        kind: Of its model.
+        roles: Role -> text of the special tokens that it names itself.
+        model: Settings of the model.
+        pre_tokenizer: Its pre-tokenizer.
+        decoder: Its decoder.
+        normalizer: Its normalizer.
+        around: Makes its post-processor; None: that of the file.
+        prefers: Whether the file's post-processor counts more, where it has one.
+        needs: Whether it makes one that is not known here, where the file has none.
+        unk: Where the unknown token of a Unigram is: its id, or "named" for that of the role.
+        extra: Special tokens besides, where the files name none.
+        marks: Role -> how its token is found, where it is named by its text alone.
+        again: How it adds its special tokens a second time.
+    """
+
+    kind: str
+    roles: Mapping[str, str]
+    pre_tokenizer: Form | None
+    decoder: Form
+    normalizer: Form | None = None
+    model: Mapping[str, Any] = {}
+    around: Around | None = None
+    prefers: bool = False
+    needs: bool = False
+    unk: int | str = 0
+    extra: tuple[str, ...] = ()
+    marks: Mapping[str, Mapping[str, bool]] = {}
+    again: Again = None
+
+
+class Ends(Record):
+    """The special tokens that stand around a text: role -> text and id."""
+
+    texts: Mapping[str, str]
+    ids: Mapping[str, int | None]
+
+    def slot(self, role: str, part: int = 0) -> Form:
+        """Return the token of a role as a template has it."""
+        return {"SpecialToken": {"id": self.texts[role], "type_id": part}}
+
+    def template(self, single: list[Form], pair: list[Form], *roles: str) -> Form:
+        """Return a template, with the roles that it uses."""
+        used = {
+            self.texts[role]: {
+                "id": self.texts[role],
+                "ids": [self.ids[role]],
+                "tokens": [self.texts[role]],
+            }
+            for role in roles
+        }
+        return {
+            "type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": used,
+        }  # fmt: skip
+
+
+def _text(which: str, part: int = 0) -> Form:
+    return {"Sequence": {"id": which, "type_id": part}}
+
+
+def _bert(ends: Ends) -> Form:
+    first = [ends.slot("cls"), _text("A"), ends.slot("sep")]
+    return ends.template(first, [*first, _text("B", 1), ends.slot("sep", 1)], "cls", "sep")
+
+
+def _xlm_roberta(ends: Ends) -> Form:
+    bos, eos = ends.slot("bos"), ends.slot("eos")
+    pair = [bos, _text("A"), eos, eos, _text("B"), eos]
+    return ends.template([bos, _text("A"), eos], pair, "bos", "eos")
+
+
+def _deberta(ends: Ends) -> Form:
+    cls, sep = ends.slot("cls"), ends.slot("sep")
+    pair = [cls, _text("A"), sep, sep, _text("B"), sep]
+    return ends.template([cls, _text("A"), sep], pair, "cls", "sep")
+
+
+def _t5(ends: Ends) -> Form:
+    ends = Ends({"eos": "</s>"}, ends.ids)  # under this name, whatever it is called
+    first = [_text("A"), ends.slot("eos")]
+    return ends.template(first, [*first, _text("B"), ends.slot("eos")], "eos")
+
+
+def _xlnet(ends: Ends) -> Form:
+    first, cls = [_text("A"), ends.slot("sep")], ends.slot("cls", 2)
+    pair = [*first, _text("B", 1), ends.slot("sep", 1), cls]
+    return ends.template([*first, cls], pair, "sep", "cls")
+
+
+def _nothing(ends: Ends) -> None:
+    """Return what does nothing: a class that was not told to adds neither BOS nor EOS."""
+
+
+def _bos(ends: Ends) -> Form | None:
+    if "bos" not in ends.texts:
+        return None
+    first = [ends.slot("bos"), _text("A")]
+    return ends.template(first, [*first, ends.slot("bos", 1), _text("B", 1)], "bos")
+
+
+def _roberta(*, trim: bool, prefix: bool) -> Around:
+    def around(ends: Ends) -> Form:
+        return {
+            "type": "RobertaProcessing",
+            "sep": [ends.texts["sep"], ends.ids["sep"]],
+            "cls": [ends.texts["cls"], ends.ids["cls"]],
+            "trim_offsets": trim,
+            "add_prefix_space": prefix,
+        }
+
+    return around
+
+
+def _letters(prefix: bool = False, *, regex: bool = True, trim: bool = True) -> Form:
+    return {
+        "type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim, "use_regex": regex,
+    }  # fmt: skip
+
+
+def _mark(scheme: str, *, split: bool = True) -> Form:
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split}
+
+
+def _cuts(*steps: Form) -> Form:
+    return {"type": "Sequence", "pretokenizers": list(steps)}
+
+
+def _words(scheme: str) -> Form:
+    return _cuts({"type": "WhitespaceSplit"}, _mark(scheme))
+
+
+def _changes(*steps: Form) -> Form:
+    return {"type": "Sequence", "normalizers": list(steps)}
+
+
+def _replaced(what: Form, by: str) -> Form:
+    return {"type": "Replace", "pattern": what, "content": by}
+
+
+def _split(pattern: str) -> Form:
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+    return {**split, "invert": False}
+
+
+def _bytes_back(*, strip: bool) -> Form:
+    blank = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if strip else []
+    steps = [_replaced({"String": "▁"}, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *blank]
+    return {"type": "Sequence", "decoders": steps}
+
+
+def _charsmap(table: str | None) -> list[Form]:
+    return [] if table is None else [{"type": "Precompiled", "precompiled_charsmap": table}]
+
+
+_END = "<|endoftext|>"
+_THREE = {"bos": _END, "eos": _END, "unk": _END}
+_FAIRSEQ = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "sep": "</s>",
+    "cls": "<s>",
+    "unk": "<unk>",
+    "pad": "<pad>",
+}
+_BRACKETS = {"sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+_BYTES = {"fuse_unk": True, "byte_fallback": True}
+_LEFT = {"lstrip": True, "normalized": True}
+_QUOTES = (_replaced({"String": "``"}, '"'), _replaced({"String": "''"}, '"'))
+_BARE = ({"type": "NFKD"}, {"type": "StripAccents"})
+
+
+def _gpt2(settings: Settings, table: str | None) -> Built:
+    letters = _letters(settings.flag("add_prefix_space", False))
+    return Built("BPE", _THREE, letters, _letters())
+
+
+def _codegen(settings: Settings, table: str | None) -> Built:
+    letters = _letters(settings.flag("add_prefix_space", False))
+    after = _letters(True, trim=False)
+    return Built("BPE", _THREE, letters, _letters(), around=lambda _: after, prefers=True)
+
+
+def _gpt_neox(settings: Settings, table: str | None) -> Built:
+    trim = settings.flag("trim_offsets", True)
+    letters = _letters(settings.flag("add_prefix_space", False), trim=trim)
+    roles = {**_THREE, "pad": "<|padding|>"}
+    return Built("BPE", roles, letters, _letters(), {"type": "NFC"}, around=_nothing)
+
+
+def _roberta_class(settings: Settings, table: str | None) -> Built:
+    prefix, trim = settings.flag("add_prefix_space", False), settings.flag("trim_offsets", True)
+    roles = {**_FAIRSEQ, "mask": "<mask>"}
+    around = _roberta(trim=trim, prefix=prefix)
+    return Built("BPE", roles, _letters(prefix), _letters(), around=around)
+
+
+def _blenderbot(settings: Settings, table: str | None) -> Built:
+    letters = _letters(settings.flag("add_prefix_space", True))
+    roles = {**_FAIRSEQ, "mask": "<mask>"}
+    return Built("BPE", roles, letters, _letters(), marks={"mask": {"lstrip": True}})
+
+
+def _deberta_class(settings: Settings, table: str | None) -> Built:
+    letters = _letters(settings.flag("add_prefix_space", False))
+    roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
+    return Built("BPE", roles, letters, _letters(), around=_deberta)
+
+
+def _qwen(pattern: str, *, again: Again) -> Callable[[Settings, str | None], Built]:
+    def built(settings: Settings, table: str | None) -> Built:
+        letters = _letters(settings.flag("add_prefix_space", False), regex=False)
+        cuts = _cuts(_split(pattern), letters)
+        roles = {"eos": _END, "unk": _END, "pad": _END}
+        return Built("BPE", roles, cuts, _letters(), {"type": "NFC"}, again=again)
+
+    return built
+
+
+def _cohere(settings: Settings, table: str | None) -> Built:
+    prefix = settings.flag("add_prefix_space", False)
+    cuts = _cuts({"type": "Digits", "individual_digits": True}, _letters(prefix))
+    roles = {
+        "bos": "<BOS_TOKEN>", "eos": "<|END_OF_TURN_TOKEN|>", "unk": "<UNK>", "sep": "<SEP>",
+        "pad": "<PAD>", "cls": "<CLS>", "mask": "<MASK_TOKEN>",
+    }  # fmt: skip
+    return Built("BPE", roles, cuts, _letters(prefix), {"type": "NFC"}, again="kept")
+
+
+def _llama(settings: Settings, table: str | None) -> Built:
+    prefix = settings.flag("add_prefix_space", True)
+    first = "always" if settings.flag("legacy", False) else "first"
+    mark = _mark(first if prefix else "never", split=False)
+    roles = {"bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+    return Built("BPE", roles, mark, _bytes_back(strip=prefix), model=_BYTES)
+
+
+def _code_llama(settings: Settings, table: str | None) -> Built:
+    mark = _mark("first" if settings.flag("add_prefix_space", True) else "never", split=False)
+    roles = {
+        "bos": "<s>", "eos": "</s>", "unk": "<unk>", "prefix": "▁<PRE>", "middle": "▁<MID>",
+        "suffix": "▁<SUF>", "eot": "▁<EOT>", "fill": "<FILL_ME>",
+    }  # fmt: skip
+    model = {**_BYTES, "unk_token": "named"}
+    return Built("BPE", roles, mark, _bytes_back(strip=True), model=model, around=_bos)
+
+
+def _gemma(settings: Settings, table: str | None) -> Built:
+    split = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious"}
+    roles = {"bos": "<bos>", "eos": "<eos>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+    return Built(
+        "BPE",
+        roles,
+        {**split, "invert": False},
+        _bytes_back(strip=False),
+        _replaced({"String": " "}, "▁"),
+        {**_BYTES, "unk_token": "named"},
+    )
+
+
+def _bert_class(settings: Settings, table: str | None) -> Built:
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": settings.flag("tokenize_chinese_chars", True),
+        "strip_accents": settings.config.optional_boolean("strip_accents"),
+        "lowercase": settings.flag("do_lower_case", True),
+    }
+    decoder = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    roles = {**_BRACKETS, "unk": "[UNK]"}
+    cut = {"type": "BertPreTokenizer"}
+    model = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    return Built("WordPiece", roles, cut, decoder, normalizer, model, around=_bert)
+
+
+def _xlm_roberta_class(settings: Settings, table: str | None) -> Built:
+    scheme = "always" if settings.flag("add_prefix_space", True) else "never"
+    change = _charsmap(table)[0] if table is not None else None
+    roles = {**_FAIRSEQ, "mask": "<mask>"}
+    decoder = _mark(scheme)
+    return Built("Unigram", roles, _words(scheme), decoder, change, around=_xlm_roberta, unk=3)
+
+
+def _camembert(settings: Settings, table: str | None) -> Built:
+    same = _xlm_roberta_class(settings, table)
+    extra = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
+    marks = {"mask": {"lstrip": True}}
+    return Built(**{**vars(same), "unk": "named", "extra": extra, "marks": marks})
+
+
+def _t5_class(settings: Settings, table: str | None) -> Built:
+    count = settings.config.get("extra_ids") if "extra_ids" in settings.config else 100
+    extra = tuple(f"<extra_id_{number}>" for number in range(count if type(count) is int else 0))
+    roles = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
+    change = _charsmap(table)[0] if table is not None else None
+    cut, back = _words("always"), _mark("always")
+    return Built("Unigram", roles, cut, back, change, around=_t5, unk=2, extra=extra)
+
+
+def _albert(settings: Settings, table: str | None) -> Built:
+    bare = () if settings.flag("keep_accents", False) else _BARE
+    lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", True) else ()
+    scheme = "always" if settings.flag("add_prefix_space", True) else "never"
+    roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"}
+    change = _changes(*_QUOTES, *bare, *lower, *_charsmap(table))
+    decoder = _mark(scheme)
+    return Built("Unigram", roles, _words(scheme), decoder, change, needs=True, unk=1)
+
+
+def _xlnet_class(settings: Settings, table: str | None) -> Built:
+    lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", False) else ()
+    roles = {
+        "bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "<sep>", "pad": "<pad>", "cls": "<cls>",
+        "mask": "<mask>",
+    }  # fmt: skip
+    change = _changes(*_QUOTES, *_BARE, *lower, *_charsmap(table))
+    unk = settings.config.get("unk_id") if "unk_id" in settings.config else 0
+    more: dict[str, Any] = {"extra": ("<eop>", "<eod>"), "marks": {"mask": _LEFT}, "unk": unk}
+    cut, back = _words("always"), _mark("always")
+    return Built("Unigram", roles, cut, back, change, around=_xlnet, **more)
+
+
+def _big_bird(settings: Settings, table: str | None) -> Built:
+    scheme = "always" if settings.flag("add_prefix_space", True) else "never"
+    strip = {"type": "Strip", "strip_left": False, "strip_right": False}
+    change = _changes(strip, _replaced({"Regex": " {2,}"}, "▁"))
+    roles = {
+        "bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]",
+        "mask": "[MASK]",
+    }  # fmt: skip
+    marks = {role: _LEFT if role == "mask" else {"normalized": True} for role in roles}
+    unk: dict[str, Any] = {"unk": "zero", "marks": marks}
+    return Built("Unigram", roles, _mark(scheme), _mark(scheme), change, around=_bert, **unk)
+
+
+CLASSES: Mapping[str, Callable[[Settings, str | None], Built]] = {
+    "AlbertTokenizer": _albert,
+    "BertTokenizer": _bert_class,
+    "BigBirdTokenizer": _big_bird,
+    "BlenderbotTokenizer": _blenderbot,
+    "CamembertTokenizer": _camembert,
+    "CodeGenTokenizer": _codegen,
+    "CodeLlamaTokenizer": _code_llama,
+    "CohereTokenizer": _cohere,
+    "DebertaTokenizer": _deberta_class,
+    "GPT2Tokenizer": _gpt2,
+    "GPTNeoXTokenizer": _gpt_neox,
+    "GemmaTokenizer": _gemma,
+    "LlamaTokenizer": _llama,
+    "Qwen2Tokenizer": _qwen(QWEN2, again="plain"),
+    "Qwen3_5Tokenizer": _qwen(QWEN3_5, again=None),
+    "RobertaTokenizer": _roberta_class,
+    "T5Tokenizer": _t5_class,
+    "XLMRobertaTokenizer": _xlm_roberta_class,
+    "XLNetTokenizer": _xlnet_class,
+}
+"""Class -> what it builds of its settings and the table of characters of the file."""
