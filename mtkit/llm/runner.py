@@ -308,6 +308,8 @@ def plan_settings(settings: ModelSettings, n_ctx: int) -> PlanSettings:
         kv_unified=context.kv_unified,
         swa_full=context.swa_full,
         flash_attention=context.flash_attention != "off",
+        mmap=settings.load.mmap,
+        repack=settings.load.repack,
     )
 
 

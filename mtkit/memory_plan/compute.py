@@ -29,9 +29,12 @@ def compute_bytes(
     n_ctx: int,
     cells: list[int],
     n_ubatch: int,
+    n_outputs: int,
     flash_attention: bool,
 ) -> int:
     """Estimate the room to compute ``n_ubatch`` tokens at once.
+
+    llama.cpp reserves it for the logits of all of them; what is not computed stays untouched.
 
     Args:
         metadata: Of the model.
@@ -40,6 +43,7 @@ def compute_bytes(
         n_ctx: Tokens of a sequence.
         cells: Of them, those that a cache holds, for layers of each kind; each has a mask.
         n_ubatch: Tokens computed at once; an encoder takes the whole context.
+        n_outputs: Of them, those whose logits are computed.
         flash_attention: Attention in one kernel, without a score for each pair of tokens.
     """
     name = metadata.get("general.architecture")
@@ -68,4 +72,5 @@ def compute_bytes(
         mask //= 2
     else:
         attention += max(cells, default=0) * heads
-    return n_ubatch * _BYTES * max(mask + max(feed, attention), n_vocab + 2 * width)
+    logits = n_outputs * (n_vocab + 2 * width)
+    return _BYTES * max(n_ubatch * (mask + max(feed, attention)), logits)

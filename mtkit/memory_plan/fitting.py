@@ -24,12 +24,12 @@ def fitting_context(plan: Callable[[int], Plan], most: int, least: int) -> int:
         least: Tokens that are returned though they may not fit.
     """
     free = available()
-    if free is None or plan(most).host <= free - free // _LEFT:
+    if free is None or plan(most).most <= free - free // _LEFT:
         return most
     low, high = least // CELLS, most // CELLS  # low fits or is the least, high does not
     while high - low > 1:
         middle = (low + high) // 2
-        if plan(middle * CELLS).host <= free - free // _LEFT:
+        if plan(middle * CELLS).most <= free - free // _LEFT:
             low = middle
         else:
             high = middle

@@ -6,12 +6,15 @@ llama.cpp will allocate; the room to compute is an estimate.
 
 from __future__ import annotations
 
+from operator import mul
+
 from mtkit.base.record import Record
 from mtkit.errors import ResourceError
 from mtkit.memory_plan.compute import compute_bytes
 from mtkit.memory_plan.kv_types import stored_bytes
 from mtkit.memory_plan.layers import Layer, layers
 from mtkit.memory_plan.limits import limits
+from mtkit.memory_plan.repacking import processor, repacked_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +24,10 @@ if TYPE_CHECKING:
 
 CELLS = 256
 """llama.cpp rounds the number of tokens that a cache holds up to a multiple of this."""
-_FIXED = 16 << 20
-"""Code, vocabulary, graphs: what a process takes besides (measured: 10 to 20 MB)."""
+_PROCESS = 52_000_000
+"""Python, numpy and llama.cpp (measured: 50 to 53 MB)."""
+_TOKEN_BYTES, _MERGE_BYTES = 181, 154
+"""What llama.cpp's vocabulary takes (measured with 49,152 to 262,144 tokens)."""
 
 
 class PlanSettings(Record):
@@ -37,6 +42,9 @@ class PlanSettings(Record):
         kv_unified: Each may take all of it, instead of an equal part.
         swa_full: Layers with a window keep the whole context, too.
         flash_attention: Attention in one kernel.
+        mmap: The file is mapped; None: as llama.cpp does.
+        repack: Matrices get the layout that suits the processor.
+        features: What the processor can do; None: this machine's.
     """
 
     n_ctx: int | None = None
@@ -47,6 +55,9 @@ class PlanSettings(Record):
     kv_unified: bool = False
     swa_full: bool = False
     flash_attention: bool = True
+    mmap: bool | None = None
+    repack: bool = True
+    features: frozenset[str] | None = None
 
 
 class LayerPlan(Record):
@@ -73,7 +84,10 @@ class Plan(Record):
         weights: All tensors.
         weights_on_gpu: The part of them on GPUs.
         layers: The memory of each layer; empty where the metadata does not say.
-        compute: Estimate of the room to compute.
+        compute: Estimate of the room that llama.cpp reserves to compute.
+        repacked: Weights that llama.cpp lays out anew, besides.
+        batch: Of the room to compute, what a prompt that fills a batch uses.
+        process: What the program itself and the vocabulary take.
     """
 
     n_ctx: int
@@ -81,6 +95,9 @@ class Plan(Record):
     weights_on_gpu: int
     layers: tuple[LayerPlan, ...]
     compute: int
+    repacked: int = 0
+    batch: int = 0
+    process: int = 0
 
     @property
     def cache(self) -> int:
@@ -89,9 +106,15 @@ class Plan(Record):
 
     @property
     def host(self) -> int:
-        """What the main memory has to hold."""
+        """What the main memory holds while a prompt of half a batch is computed."""
         on_gpu = sum(layer.n_bytes for layer in self.layers if layer.is_on_gpu)
-        return self.weights - self.weights_on_gpu + self.cache - on_gpu + self.compute + _FIXED
+        weights = self.weights - self.weights_on_gpu + self.repacked
+        return weights + self.cache - on_gpu + self.batch // 2 + self.process
+
+    @property
+    def most(self) -> int:
+        """What it may have to hold: all that is reserved."""
+        return self.host - self.batch // 2 + self.compute
 
     @property
     def gpu(self) -> int:
@@ -122,16 +145,40 @@ def make_plan(metadata: Any, tensors: tuple[Tensor, ...], settings: PlanSettings
     kinds = {bool(one.layer.window): one.cells // streams for one in planned if one.layer.key}
     weights = sum(tensor.n_bytes for tensor in tensors)
     on_gpu = sum(t.n_bytes for t in tensors if _is_on_gpu(t, len(found), settings.gpu_layers))
-    compute = compute_bytes(
-        metadata,
-        tensors,
-        found,
-        n_ctx=rounded,
-        cells=list(kinds.values()),
-        n_ubatch=min(settings.n_ubatch, n_ctx),
-        flash_attention=settings.flash_attention,
+    n_ubatch = min(settings.n_ubatch, n_ctx)
+    compute, batch = (
+        compute_bytes(
+            metadata,
+            tensors,
+            found,
+            n_ctx=rounded,
+            cells=list(kinds.values()),
+            n_ubatch=n_ubatch,
+            n_outputs=n_outputs,
+            flash_attention=settings.flash_attention,
+        )
+        for n_outputs in (n_ubatch, min(settings.n_seq, n_ubatch))
     )
-    return Plan(rounded * streams, weights, on_gpu, planned, compute)
+    on_cpu = tuple(t for t in tensors if not _is_on_gpu(t, len(found), settings.gpu_layers))
+    features = processor() if settings.features is None else settings.features
+    repacked = repacked_bytes(on_cpu, features, mapped=settings.mmap is not False)
+    return Plan(
+        rounded * streams,
+        weights,
+        on_gpu,
+        planned,
+        compute,
+        repacked if settings.repack else 0,
+        batch,
+        _PROCESS + _vocabulary(metadata),
+    )
+
+
+def _vocabulary(metadata: Any) -> int:
+    """Return the bytes that llama.cpp's vocabulary takes."""
+    tokens, merges = (metadata.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges"))
+    sizes = (len(one) if hasattr(one, "__len__") else 0 for one in (tokens, merges))
+    return sum(map(mul, sizes, (_TOKEN_BYTES, _MERGE_BYTES)))
 
 
 def _rounded(tokens: int) -> int:
@@ -174,9 +221,10 @@ def check_fits(plan: Plan, source: str, *, hint: str = "") -> None:
         ResourceError: It does not.
     """
     for limit in limits():
-        if plan.host > limit.free:
+        if plan.most > limit.free:
             raise ResourceError(
-                f"needs {_megabytes(plan.host)} (weights {_megabytes(plan.weights)}, "
+                f"needs {_megabytes(plan.most)} "
+                f"(weights {_megabytes(plan.weights + plan.repacked)}, "
                 f"cache {_megabytes(plan.cache)}, computing {_megabytes(plan.compute)}), "
                 f"{limit.name} leaves {_megabytes(limit.free)}",
                 source=source,

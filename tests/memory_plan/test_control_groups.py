@@ -80,6 +80,6 @@ def test_a_model_beyond_the_groups_limit_is_refused(root: Path) -> None:
     group(root, membership="0::/a")
     group(root / "a", memory__max=str(100 << 20), memory__current="0", memory__stat="file 0")
     assert ("the control group", 100 << 20) in [(one.name, one.free) for one in limits()]
-    check_fits(Plan(256, 50 << 20, 0, (), 0), "m")
+    check_fits(Plan(256, 50 << 20, 0, (), 0, process=16 << 20), "m")
     with pytest.raises(ResourceError, match="the control group leaves 105 MB"):
-        check_fits(Plan(256, 90 << 20, 0, (), 0), "m")
+        check_fits(Plan(256, 90 << 20, 0, (), 0, process=16 << 20), "m")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,20 +13,29 @@ import pytest
 from llm_models import OWN, latent, own, tiny
 from support import FIXTURES, reference
 
+import mtkit as package
 from mtkit.errors import FormatError, UsageError
+from mtkit.gguf.file import Tensor
 from mtkit.gguf.types import TENSOR_TYPES
 from mtkit.gguf.writer import Key, NewTensor, gguf_bytes
 from mtkit.llm.preflight import ModelHeader
 from mtkit.memory_plan.layers import layers
 from mtkit.memory_plan.plan import PlanSettings
+from mtkit.memory_plan.repacking import is_repacked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Run
 
+    from mtkit.gguf.types import TensorType
+    from mtkit.settings import LoadSettings
 
-def allocated(path: Path, **options: Any) -> dict[str, float]:
+
+MODEL = os.path.join(os.path.dirname(package.__file__), "data", "default-model.gguf")
+
+
+def allocated(path: Path, load: LoadSettings | None = None, **options: Any) -> dict[str, float]:
     """What llama.cpp's log says of its buffers, in MiB."""
     from mtkit.llama import Context, ContextSettings, Model, log
 
@@ -43,7 +53,7 @@ def allocated(path: Path, **options: Any) -> dict[str, float]:
     callback = lib.llama_log_callback(take)
     lib.llama_log_set(callback, None)
     try:
-        with Model(str(path)) as model, Context(model, ContextSettings(**options)):
+        with Model(str(path), load) as model, Context(model, ContextSettings(**options)):
             pass
     finally:
         log.take = taken
@@ -70,6 +80,70 @@ def test_cache_and_weights_are_what_is_allocated(arch: str, kv_type: str, swa_fu
     mib = 1 << 20
     assert plan.cache / mib == pytest.approx(seen["KV"] + seen["RS"], abs=0.011)
     assert plan.weights / mib == pytest.approx(seen["model"], rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_K_S", "Q2_K", "IQ4_NL", "Q8_0", "Q5_K_M", "Q6_K"])
+def test_weights_that_are_laid_out_anew(kind: str, tmp_path: Path) -> None:
+    """On this machine's processor, mapped and not; an embedding that is the head is copied, too."""
+    reference("llama_cpp")
+    from mtkit.llm.quantization import file_type, quantize
+    from mtkit.settings import LoadSettings
+
+    source, target = tiny(n_embd=256, n_ff=512), tmp_path / "model.gguf"
+    for pure in (False, True):
+        quantize(str(source), str(target), file_type(kind), pure=pure, force=True)
+        header = ModelHeader(str(target))
+        for mmap in (True, False):
+            for repack in (True, False):
+                seen = allocated(target, LoadSettings(mmap=mmap, repack=repack), n_ctx=256)
+                plan = header.plan(PlanSettings(n_ctx=256, mmap=mmap, repack=repack))
+                planned = (plan.weights + plan.repacked) / (1 << 20)
+                assert planned == pytest.approx(seen["model"], rel=0.01, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("features", "kinds"),
+    [
+        ({"avx2"}, {"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}),
+        ({"avx2", "avx512f"}, {"Q4_0", "Q4_K", "IQ4_NL", "MXFP4", "Q2_K"}),
+        ({"asimddp"}, {"Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q8_0", "Q1_0", "IQ4_NL", "MXFP4"}),
+        (set(), set()),
+    ],
+)
+def test_types_that_are_laid_out_anew(features: set[str], kinds: set[str]) -> None:
+    def made(kind: TensorType, rows: int) -> Tensor:
+        return Tensor("blk.0.ffn_up.weight", (256, rows), kind, 0, 256 * rows, 1, (0, 0, 0))
+
+    types = {one.name: one for one in TENSOR_TYPES.values()}
+    assert {name for name, one in types.items() if is_repacked(made(one, 8), features)} == kinds
+    assert not any(is_repacked(made(one, 6), features) for one in types.values())
+
+
+def test_what_a_process_holds_is_planned() -> None:
+    """Peak resident memory of generate, within a tenth: most of it is the program itself."""
+    reference("llama_cpp")
+    # What a process held before it became another program counts as its own to the system.
+    code = (
+        "import atexit, sys; from mtkit.cli import main;"
+        "atexit.register(lambda: print(open('/proc/self/status').read())); main(sys.argv[1:])"
+    )
+    line = [
+        sys.executable,
+        "-c",
+        code,
+        "generate",
+        "Hello",
+        "-m",
+        MODEL,
+        "--ctx",
+        "2048",
+        "-n",
+        "2",
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    peak = int(re.findall(r"VmHWM:\s*(\d+) kB", done.stdout)[0]) * 1024
+    plan = ModelHeader(MODEL).plan(PlanSettings(n_ctx=2048))
+    assert plan.host == pytest.approx(peak, rel=0.1)
 
 
 @pytest.mark.parametrize("flash", ["on", "off"])

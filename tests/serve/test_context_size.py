@@ -35,7 +35,7 @@ def test_a_slot_can_take_what_the_model_was_trained_with() -> None:
 def test_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("llama", n_ctx=1 << 20)
     header = ModelHeader(str(model))
-    needed = header.plan(PlanSettings(n_ctx=50176, n_seq=4, kv_unified=True)).host
+    needed = header.plan(PlanSettings(n_ctx=50176, n_seq=4, kv_unified=True)).most
     monkeypatch.setattr("mtkit.memory_plan.fitting.available", lambda: needed * 8 // 7 + 8)
     assert auto(model)[0] == 50176
     monkeypatch.setattr("mtkit.memory_plan.fitting.available", lambda: 1)

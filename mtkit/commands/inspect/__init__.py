@@ -62,6 +62,15 @@ def inspect(
         bool,
         typer.Option("--swa-full", help="Sliding windows keep the whole context, for --plan."),
     ] = False,
+    slots: Annotated[
+        int, typer.Option("-np", "--slots", metavar="N", help="Sequences, for --plan.")
+    ] = 1,
+    no_mmap: Annotated[
+        bool, typer.Option("--no-mmap", help="The file is read, not mapped, for --plan.")
+    ] = False,
+    no_repack: Annotated[
+        bool, typer.Option("--no-repack", help="Weights stay as the file has them, for --plan.")
+    ] = False,
     gpu_layers: Annotated[
         int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
     ] = 0,
@@ -115,7 +124,8 @@ def inspect(
 
     given = {
         "--ctx": ctx is not None, "--kv-type": kv_type != "f16", "--swa-full": swa_full,
-        "--gpu-layers": gpu_layers,
+        "--gpu-layers": gpu_layers, "--slots": slots != 1, "--no-mmap": no_mmap,
+        "--no-repack": no_repack,
     }  # fmt: skip
     for option in (name for name, is_given in given.items() if is_given and not plan):
         raise UsageError("does nothing without --plan", field=option)
@@ -130,9 +140,14 @@ def inspect(
     if plan:
         from mtkit.commands.inspect.folder import gguf_of
         from mtkit.commands.inspect.plan import show_plan
+        from mtkit.memory_plan.plan import PlanSettings
 
         model = model_named(file) if folder is None else gguf_of(folder)
-        show_plan(model, ctx, kv_type, gpu_layers, swa_full=swa_full, as_json=as_json)
+        settings = PlanSettings(
+            n_ctx=ctx, kv_type=kv_type, gpu_layers=gpu_layers, n_seq=slots, swa_full=swa_full,
+            mmap=not no_mmap, repack=not no_repack,
+        )  # fmt: skip
+        show_plan(model, settings, as_json=as_json)
         return
     if folder is not None and tensor is not None:
         raise UsageError("is a folder", source=folder, hint="--tensor shows values of a GGUF")

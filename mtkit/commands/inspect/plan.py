@@ -12,31 +12,25 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Source
     from mtkit.inspection.gguf import GgufReport
     from mtkit.memory_plan.limits import Limit
-    from mtkit.memory_plan.plan import Plan
+    from mtkit.memory_plan.plan import Plan, PlanSettings
 
 
+_NUMBERS = ("weights", "weights_on_gpu", "repacked", "cache", "compute", "host", "most", "gpu")
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
-def show_plan(
-    model: str | Source,
-    n_ctx: int | None,
-    kv_type: str,
-    gpu_layers: int,
-    *,
-    swa_full: bool,
-    as_json: bool,
-) -> None:
+def show_plan(model: str | Source, settings: PlanSettings, *, as_json: bool) -> None:
     """Print the plan of a model's file; on a terminal with units, in a pipe in bytes."""
     from mtkit.base.record import replace
     from mtkit.errors import UsageError
     from mtkit.llm.preflight import ModelHeader
     from mtkit.memory_plan.limits import limits
-    from mtkit.memory_plan.plan import PlanSettings
 
-    if n_ctx is not None and n_ctx < 1:
-        raise UsageError(f"--ctx {n_ctx}: is not a number of tokens")
-    settings = PlanSettings(n_ctx=n_ctx, kv_type=kv_type, gpu_layers=gpu_layers, swa_full=swa_full)
+    if settings.n_ctx is not None and settings.n_ctx < 1:
+        raise UsageError(f"--ctx {settings.n_ctx}: is not a number of tokens")
+    if settings.n_seq < 1:
+        raise UsageError(f"--slots {settings.n_seq}: is not a number of sequences")
+    kv_type, swa_full = settings.kv_type, settings.swa_full
     header = ModelHeader(model)
     plan, whole = (header.plan(replace(settings, swa_full=full)) for full in (swa_full, True))
     allowed = limits()
@@ -52,7 +46,7 @@ def show_plan(
 def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit]) -> None:
     screen = Screen()
     least = min(allowed, key=lambda limit: limit.free, default=None)
-    fits = least is None or plan.host <= least.free
+    fits = least is None or plan.most <= least.free
     verdict: list[object] = [part("name", path), " needs ", size(plan.host), " of main memory"]
     if least is not None:
         word = "which fits in" if fits else "more than"
@@ -62,11 +56,14 @@ def _show(path: str, plan: Plan, whole: int, kv_type: str, allowed: list[Limit])
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
     remarks = {
         "weights": f"{size(plan.weights_on_gpu)} more on GPUs" * bool(plan.weights_on_gpu),
+        "repacked": "weights once more, laid out for the processor; --no-repack",
         "KV cache": f"{count(plan.n_ctx, 'token')} of context, {kv_type}"
         + f"; {size(whole)} with --swa-full" * (whole > plan.cache),
-        "computing": "an estimate, with what the program itself takes",
+        "computing": "an estimate of half a batch, with what the program itself takes;"
+        f" {size(plan.most - plan.host)} more are reserved",
     }
-    rows = [(name, text, remarks[name]) for name, text in zip(remarks, texts, strict=True)]
+    names = _host_parts(plan)
+    rows = [(name, text, remarks[name]) for name, text in zip(names, texts, strict=True)]
     screen.table(
         ("main memory", "size>", "what:dim"), [*rows, ("together", sums, "")], elastic=2, indent=2
     )
@@ -84,7 +81,9 @@ def _host_parts(plan: Plan) -> dict[str, int]:
     """Return what takes main memory; the parts add up to ``plan.host``."""
     cache = sum(layer.n_bytes for layer in plan.layers if not layer.is_on_gpu)
     weights = plan.weights - plan.weights_on_gpu
-    return {"weights": weights, "KV cache": cache, "computing": plan.host - weights - cache}
+    computing = plan.host - weights - plan.repacked - cache
+    repacked = {"repacked": plan.repacked} if plan.repacked else {}
+    return {"weights": weights, **repacked, "KV cache": cache, "computing": computing}
 
 
 def sizes_that_add(parts: Sequence[int]) -> tuple[list[str], str]:
@@ -110,12 +109,13 @@ def memory_parts(report: GgufReport, n_ctx: int) -> list[object]:
     tensors = tuple(tensor for group in report.layers for tensor in group.tensors)
     plan = make_plan(report.file.metadata, tensors, PlanSettings(n_ctx=n_ctx))
     texts, sums = sizes_that_add([*_host_parts(plan).values()])
-    names = ("weights", f"KV cache at {output.grouped(plan.n_ctx)}", "computing")
+    at = f" at {output.grouped(plan.n_ctx)}"
+    names = [name + at * (name == "KV cache") for name in _host_parts(plan)]
     parts = joined(map(sticky, map(" ".join, zip(texts, names, strict=True))), sticky(" +") + " ")
     parts += [" = ", part("head", sticky(sums))]
     free = min((limit.free for limit in limits()), default=None)
     if free is not None:
-        fits = plan.host <= free
+        fits = plan.most <= free
         word = f"✓ fits in {output.size(free)}" if fits else f"✗ more than {output.size(free)}"
         parts += ["   ", part("good" if fits else "bad", sticky(word))]
     return parts
@@ -143,13 +143,13 @@ def _layers(plan: Plan) -> Iterator[tuple[int, str, int, int, str]]:
 
 def _rows(plan: Plan, whole: int, allowed: list[Limit]) -> Iterator[Sequence[object]]:
     yield "plan", "n_ctx", plan.n_ctx
-    for name in ("weights", "weights_on_gpu", "cache", "compute", "host", "gpu"):
+    for name in _NUMBERS:
         yield "plan", name, getattr(plan, name)
     yield "plan", "cache_swa_full", whole
     for row in _layers(plan):
         yield "layer", *row
     for limit in allowed:
-        yield "limit", limit.name, limit.free, plan.host <= limit.free
+        yield "limit", limit.name, limit.free, plan.most <= limit.free
 
 
 def _document(plan: Plan, kv_type: str, allowed: list[Limit]) -> dict[str, object]:
@@ -157,12 +157,7 @@ def _document(plan: Plan, kv_type: str, allowed: list[Limit]) -> dict[str, objec
         "schema": "mtkit.plan/1",
         "n_ctx": plan.n_ctx,
         "kv_type": kv_type,
-        "weights": plan.weights,
-        "weights_on_gpu": plan.weights_on_gpu,
-        "cache": plan.cache,
-        "compute": plan.compute,
-        "host": plan.host,
-        "gpu": plan.gpu,
+        **{name: getattr(plan, name) for name in _NUMBERS},
         "layers": [
             {
                 "layer": item.layer.index,
@@ -178,7 +173,7 @@ def _document(plan: Plan, kv_type: str, allowed: list[Limit]) -> dict[str, objec
             for item in plan.layers
         ],
         "limits": [
-            {"name": limit.name, "free": limit.free, "fits": plan.host <= limit.free}
+            {"name": limit.name, "free": limit.free, "fits": plan.most <= limit.free}
             for limit in allowed
         ],
     }
