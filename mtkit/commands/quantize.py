@@ -32,6 +32,21 @@ def quantize(
     pure: Annotated[
         bool, typer.Option("--pure", help="All matrices in one type, without the mix.")
     ] = False,
+    tensor_types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tensor-type",
+            metavar="PATTERN=TYPE",
+            help="Type of tensors whose name has it. Repeatable; the first counts.",
+        ),
+    ] = None,
+    output_type: Annotated[
+        str, typer.Option("--output-tensor-type", metavar="TYPE", help="Type of output.weight.")
+    ] = "",
+    embedding_type: Annotated[
+        str,
+        typer.Option("--token-embedding-type", metavar="TYPE", help="Type of token_embd.weight."),
+    ] = "",
     imatrix: Annotated[
         str | None,
         typer.Option("--imatrix", metavar="FILE", help="An importance matrix, as GGUF."),
@@ -60,15 +75,18 @@ def quantize(
     """Quantise a model with llama.cpp's own quantizer, in a process of its own.
 
     A model that is quantised already is refused without --allow-requantize: twice loses more than
-    once. The file appears whole or not at all. In a pipe a row: path, bytes of tensors before,
-    after; with --report one for each tensor that changed: name, type before, after, largest error,
-    root of the mean squared error, cosine, all after dequantisation.
+    once. --tensor-type, --output-tensor-type and --token-embedding-type are llama-quantize's: a
+    pattern is a regular expression in lower case; what they name is not left to the mix. The file
+    appears whole or not at all. In a pipe a row: path, bytes of tensors before, after; with
+    --report one for each tensor that changed: name, type before, after, largest error, root of the
+    mean squared error, cosine, all after dequantisation.
 
     \b
     Examples:
       mtkit quantize model-f16.gguf --type Q4_K_M -o model-q4.gguf
       mtkit quantize model-bf16.gguf --type IQ3_XXS --imatrix imatrix.gguf -o small.gguf --report
       mtkit quantize model-f16.gguf --type IQ4_XS --imatrix-from book.txt -o model-iq4.gguf
+      mtkit quantize model-f16.gguf --type Q4_K_M --tensor-type attn_v=q6_k -o model-q4.gguf
       mtkit quantize model-q8.gguf --type Q4_0 --allow-requantize -o model-q4.gguf
     """
     from mtkit.commands.progress import Progress
@@ -79,20 +97,25 @@ def quantize(
     from mtkit.inspection.difference import difference
     from mtkit.llm.quantization import file_type, quantised_types
     from mtkit.llm.quantization import quantize as run
+    from mtkit.llm.tensor_kinds import TensorKinds
 
     if file == "-" or out in ("", "-") or (out is None and not dry_run):
         raise UsageError("where is the new file to be?", hint="FILE -o NEW.gguf, or --dry-run")
     if imatrix is not None and imatrix_from:
         raise UsageError("give one of --imatrix and --imatrix-from")
     number = file_type(kind)
+    kinds = TensorKinds(tensor_types or (), output_type, embedding_type)
+    kinds.numbers()  # its errors come before those of the file
     file = gguf_named(file)
     before = open_whole(file)
     texts = whole_texts(None, imatrix_from, "") if imatrix_from else ()
     run(
-        file, out or file, number, pure=pure, imatrix=imatrix, imatrix_from=texts, threads=threads,
-        dry_run=dry_run, allow_requantize=allow_requantize, force=force,
+        file, out or file, number, pure=pure, kinds=kinds, imatrix=imatrix, imatrix_from=texts,
+        threads=threads, dry_run=dry_run, allow_requantize=allow_requantize, force=force,
         progress=Progress(f"quantize {kind}").show, imatrix_progress=Progress("imatrix").show,
     )  # fmt: skip
+    odd = [f"no tensor's name has {one!r}" for one in kinds.without_tensor(before)]
+    output.warn(file, odd)
     again = quantised_types(before)
     if again:
         output.warn(file, [f"quantised already ({', '.join(again)})"])

@@ -36,7 +36,8 @@ def main(job: str) -> None:
     Args:
         job: A JSON object: source, name (of it, for messages), target, type (a number), pure,
             requantize, threads, imatrix (a path or null), imatrix_name (what the new file calls it,
-            or null), dry_run.
+            or null), dry_run, tensor_types (pairs of a pattern and a number), output_type and
+            embedding_type (a number or "").
     """
     die_with_parent()
     wanted = json.loads(job)
@@ -58,6 +59,12 @@ def _quantize(job: dict[str, Any]) -> None:
     params.ftype, params.nthread = job["type"], job["threads"]
     params.pure, params.dry_run = job["pure"], job["dry_run"]
     params.allow_requantize = job["requantize"]
+    if job["output_type"] != "":
+        params.output_tensor_type = job["output_type"]
+    if job["embedding_type"] != "":
+        params.token_embedding_type = job["embedding_type"]
+    if job["tensor_types"]:
+        params.tt_overrides = _types(lib, job["tensor_types"])
     if job["imatrix"] is not None:
         made = read_importance(job["imatrix"])
         params.imatrix = _weights(lib, made)
@@ -83,6 +90,15 @@ def _tell(level: int, text: bytes | None, data: object) -> None:
     if found:
         os.write(1, b"%s %s\n" % found.groups())
     log.take(level, text, data)
+
+
+def _types(lib: Any, pairs: list[tuple[str, int]]) -> Any:
+    """Return the types of tensors by patterns of their names."""
+    found = (lib.llama_model_tensor_override * (len(pairs) + 1))()
+    _kept.append(found)
+    for entry, (pattern, number) in zip(found, pairs, strict=False):
+        entry.pattern, entry.type = pattern.encode("utf-8", "surrogateescape"), number
+    return ctypes.cast(found, ctypes.POINTER(lib.llama_model_tensor_override))
 
 
 def _weights(lib: Any, made: Importance) -> Any:

@@ -14,6 +14,7 @@ from mtkit.gguf.in_place import settle
 from mtkit.gguf.joined import open_whole
 from mtkit.gguf.types import FILE_TYPES
 from mtkit.llm.importance import temporary_matrix
+from mtkit.llm.tensor_kinds import TensorKinds
 from mtkit.llm.trial import KINDS
 
 TYPE_CHECKING = False
@@ -57,6 +58,7 @@ def quantize(
     kind: int,
     *,
     pure: bool = False,
+    kinds: TensorKinds | None = None,
     imatrix: str | None = None,
     imatrix_from: Sequence[tuple[str, bytes]] = (),
     allow_requantize: bool = False,
@@ -74,6 +76,7 @@ def quantize(
         target: Where to write.
         kind: The mix, as ``general.file_type`` numbers them.
         pure: All matrices in one type, without the mix.
+        kinds: Types of single tensors.
         imatrix: A GGUF of llama-imatrix.
         imatrix_from: Instead of one: name and content of the texts to make it from.
         allow_requantize: Quantise what is quantised already.
@@ -99,7 +102,7 @@ def quantize(
         "source": source, "name": name or source, "target": target, "path": target,
         "type": kind, "pure": pure, "imatrix": imatrix, "imatrix_name": imatrix,
         "requantize": allow_requantize, "dry_run": dry_run,
-        "threads": threads or os.cpu_count() or 1,
+        "threads": threads or os.cpu_count() or 1, **(kinds or TensorKinds()).numbers(),
     }  # fmt: skip
     with ExitStack() as stack:
         new = None

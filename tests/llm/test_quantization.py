@@ -34,6 +34,15 @@ THEIRS = """
 import ctypes, llama_cpp, sys
 params = llama_cpp.llama_model_quantize_default_params()
 params.ftype, params.pure, params.allow_requantize = int(sys.argv[3]), sys.argv[4] == "1", True
+for option, kind in (one.split("=") for one in sys.argv[5:8] if one):
+    setattr(params, option, int(kind))
+overrides = [one.rsplit("=", 1) for one in sys.argv[8:]]
+found = (llama_cpp.llama_model_tensor_override * (len(overrides) + 1))()
+for entry, (pattern, kind) in zip(found, overrides):
+    entry.pattern, entry.type = pattern.encode(), int(kind)
+if overrides:
+    kind = llama_cpp.llama_model_tensor_override
+    params.tt_overrides = ctypes.cast(found, ctypes.POINTER(kind))
 source, target = (name.encode() for name in sys.argv[1:3])
 sys.exit(llama_cpp.llama_model_quantize(source, target, ctypes.byref(params)))
 """
@@ -130,6 +139,53 @@ def test_an_importance_matrix_counts(mtkit: Run, tmp_path: Path, model: Path) ->
     assert apart[0] < apart[1]
 
 
+NUMBERS = {kind.name.lower(): number for number, kind in TENSOR_TYPES.items()}
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_types_of_tensors_are_llama_quantize_s(
+    mtkit: Run, tmp_path: Path, model: Path, number: int
+) -> None:
+    """Options of each kind, drawn: byte for byte what the library gives."""
+    rng = random.Random(number)
+    kinds = ["q8_0", "q4_0", "q5_1", "iq4_nl", "f16", "bf16", "q4_K"]
+    parts = [
+        "attn_v",
+        r"ffn_(up|down)",
+        r"blk\.[02]\.",
+        "ATTN_Q",
+        "output",
+        "token_embd",
+        "weight$",
+    ]
+    chosen = [(rng.choice(parts), rng.choice(kinds)) for _ in range(rng.randrange(4))]
+    named = [
+        (option, field, rng.choice(kinds) if rng.random() < 0.6 else "")
+        for option, field in (
+            ("--output-tensor-type", "output_tensor_type"),
+            ("--token-embedding-type", "token_embedding_type"),
+        )
+    ]
+    options = [part for pair in chosen for part in ("--tensor-type", "=".join(pair))]
+    options += [part for option, _, kind in named if kind for part in (option, kind)]
+    kind = rng.choice(["Q4_0", "Q4_K_M", "Q8_0"])
+    done = mtkit("quantize", model, "--type", kind, "-o", "new.gguf", *options)
+    assert done.returncode == 0, done.stderr
+    fields = [f"{field}={NUMBERS[one.lower()]}" if one else "" for _, field, one in named]
+    pairs = [f"{pattern.lower()}={NUMBERS[one.lower()]}" for pattern, one in chosen]
+    argv = [THEIRS, str(model), "theirs.gguf", str(file_type(kind)), "0", *fields, "", *pairs]
+    subprocess.run([sys.executable, "-c", *argv], check=True, cwd=tmp_path, capture_output=True)
+    assert (tmp_path / "new.gguf").read_bytes() == (tmp_path / "theirs.gguf").read_bytes()
+
+
+def test_a_pattern_that_names_nothing_is_said(mtkit: Run, model: Path) -> None:
+    done = mtkit(
+        "quantize", model, "--type", "Q8_0", "-o", "new.gguf", "--tensor-type", "attn_w=q4_0"
+    )
+    assert done.returncode == 0
+    assert b"no tensor's name has 'attn_w'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("bent", "said"),
     [
@@ -155,6 +211,10 @@ def test_an_importance_matrix_that_does_not_fit(
     [
         (["--type", "Q4_K_X", "-o", "new.gguf"], "is it Q4_K_", 2),
         (["--type", "nothing", "-o", "new.gguf"], "one of F32", 2),
+        (["--type", "Q4_0", "-o", "a", "--tensor-type", "attn_v"], "is not PATTERN=TYPE", 2),
+        (["--type", "Q4_0", "-o", "a", "--tensor-type", "a=i32"], "'i32' is no type of a", 2),
+        (["--type", "Q4_0", "-o", "a", "--output-tensor-type", "q9"], "--output-tensor-type: ", 2),
+        (["--type", "Q4_0", "-o", "a", "--tensor-type", "(=q4_0"], "llama.cpp does not", 4),
         (["--type", "Q4_0"], "-o NEW.gguf", 2),
         (["--type", "Q4_0", "-o", "no/such/new.gguf"], "no such folder", 2),
         (["--type", "Q4_0", "-o", "."], "folder", 2),
