@@ -75,7 +75,12 @@ def write(
 
 def warn_of_dropped(file: GgufFile, dropped_keys: Iterable[str] = ()) -> None:
     """Say what a file has besides keys and tensors: what is written of it does not have that."""
+    from mtkit.gguf.joined import JoinedGguf
     from mtkit.gguf.oddities import oddities
 
+    if isinstance(file, JoinedGguf):
+        for one in file.files:
+            warn_of_dropped(one)
+        return
     keys = (f"{key}: not kept" for key in dropped_keys if key in file.metadata)
     output.warn(file.name, [*keys, *oddities(file)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from mtkit.base.escape import is_utf8
 from mtkit.base.rules import COUNT, TRUNCATED, Rule, too_many
 from mtkit.gguf.journal import was_interrupted
-from mtkit.gguf.magic import MAGIC_RULE, VERSION_RULE
+from mtkit.gguf.magic import MAGIC, MAGIC_RULE, VERSION_RULE
 from mtkit.gguf.types import (
     ARRAY,
     BOOL,
@@ -370,8 +370,10 @@ def _zero(padding: bytes, *_: object) -> str:
     return "is not all zero" * bool(padding.strip(b"\0"))
 
 
-def _trailing(count: int, *_: object) -> str:
-    return f"{count} of them" * (count > 0)
+def _trailing(count: int, _: object, file: GgufFile) -> str:
+    begins = bytes(file.data[len(file.data) - count :][:4]) == MAGIC
+    joined = ": another GGUF, as cat puts files one behind the other"
+    return f"{count} of them{joined * begins}" * (count > 0)
 
 
 SECTION = (

@@ -54,7 +54,7 @@ def test_a_command_does_what_it_does_with_the_whole(
     made = [tmp_path / f"of-{kind}.gguf" for kind in ("set", "whole")]
     for source, target in zip((first, MODEL), made, strict=True):
         done = mtkit(command, source, *options, "-o", target)
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (0, b"")
     assert made[0].read_bytes() == made[1].read_bytes()
 
 
@@ -112,3 +112,5 @@ def test_a_set_by_other_names_is_called_one(first: Path, mtkit: Run, tmp_path: P
         joined.write_bytes(b"".join(part.read_bytes() for part in parts))
         line = one_line(mtkit("merge", joined, "-o", whole), 3)
         assert "has another GGUF behind its tensors, as cat puts files one behind the other" in line
+        said = mtkit("check", joined).stdout
+        assert b"another GGUF, as cat puts files one behind the other" in said
