@@ -238,9 +238,10 @@ def test_a_plan_says_its_verdict_first_and_adds_up() -> None:
     model = FIXTURES.parents[1] / "mtkit" / "data" / "default-model.gguf"
     found = check_screens("inspect", model, "--plan", "--ctx", 4096)
     assert re.match("✓ .*which fits in", found[120].lines[0])
-    sizes = re.findall(r"^  (weights|KV cache|computing|together) +([\d.]+) MB",
+    sizes = re.findall(r"^  (weights|repacked|KV cache|computing|together) +([\d.]+) MB",
                        "\n".join(found[80].lines), re.M)  # fmt: skip
-    assert [name for name, _ in sizes] == ["weights", "KV cache", "computing", "together"]
+    names = [name for name, _ in sizes if name != "repacked"]  # on some processors
+    assert names == ["weights", "KV cache", "computing", "together"]
     *parts, whole = (round(float(text) * 100) for _, text in sizes)
     assert sum(parts) == whole
     assert "0–3 attention 4 096 2.1 MB CPU" in found[80].words
