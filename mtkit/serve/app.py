@@ -45,7 +45,7 @@ _ROUTES: tuple[tuple[str, str, Any, Any], ...] = (
     ("POST", "/rerank", embeddings.rerank, llama_bodies.Rerank),
     ("POST", "/reranking", embeddings.rerank, llama_bodies.Rerank),
     ("GET", "/lora-adapters", adapters.told, None),
-    ("POST", "/lora-adapters", adapters.scaled, None),
+    ("POST", "/lora-adapters", adapters.scaled, list[llama_bodies.Scale]),
     ("POST", "/tokenize", own.tokenize, llama_bodies.Tokenize),
     ("POST", "/detokenize", own.detokenize, llama_bodies.Detokenize),
     ("POST", "/apply-template", openai.apply_template, openai_bodies.Chat),

@@ -31,13 +31,15 @@ _TYPES = {"float": "number", "int": "integer", "str": "string", "bool": "boolean
 def document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
     """Return the description of routes, each of method, path, function and the body's record."""
     routes = list(routes)
-    kinds = [body for *_, body in routes if body is not None]
-    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    kinds = list(dict.fromkeys(body for *_, body in routes if body is not None))
+    shown, schemas = msgspec.json.schema_components(
+        kinds, ref_template="#/components/schemas/{name}"
+    )
+    bodies = dict(zip(kinds, shown, strict=True))
     for kind in kinds:
-        properties = schemas[kind.__name__]["properties"]
-        if issubclass(kind, WithSampler):
+        if isinstance(kind, type) and issubclass(kind, WithSampler):
             for name, one in table(SamplerSettings).items():
-                properties.setdefault(name, _setting(one))
+                schemas[kind.__name__]["properties"].setdefault(name, _setting(one))
     paths: dict[str, dict[str, Any]] = {}
     for method, path, answer, body in routes:
         made: dict[str, Any] = {
@@ -48,8 +50,7 @@ def document(routes: Iterable[tuple[str, str, Any, Any]]) -> dict[str, Any]:
             },
         }
         if body is not None:
-            schema = {"$ref": f"#/components/schemas/{body.__name__}"}
-            content = {"application/json": {"schema": schema}}
+            content = {"application/json": {"schema": bodies[body]}}
             made["requestBody"] = {"required": True, "content": content}
         if found := _PARAMETER.search(path):
             path = path.replace(found[0], f"{{{found[1]}}}")
