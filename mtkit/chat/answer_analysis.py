@@ -19,6 +19,7 @@ from mtkit.chat.call_analysis import calls_of, leading
 from mtkit.chat.known_forms import has_channels, hidden_reasoning, shown_by
 from mtkit.chat.probes import CONTENT, REASON, Probes
 from mtkit.chat.signs import EOS, Sign, common_start
+from mtkit.chat.thinking import switch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def form_of(template: str, eos: str = EOS) -> Form:
         shows_calls=shows_calls,
         shows_results=probes.shows_results(),
         channels=has_channels(template),
+        switch=switch_of(probes, template),
     )
 
 

@@ -7,9 +7,10 @@ from mtkit.chat.signs import EOS, Sign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Any, Literal
 
     from mtkit.chat.notation import Notation
+    from mtkit.chat.thinking import Switch
 
     Body = Literal["object", "arguments", "pairs"]
     Leads = Literal["no", "unsaid", "always"]
@@ -100,6 +101,7 @@ class Form(Record):
         shows_calls: It writes the calls of earlier turns.
         shows_results: It writes what tools gave.
         channels: Answers are messages of channels (``channels``).
+        switch: Variables that let the model think or not, with both values (``thinking``).
     """
 
     opening: str
@@ -115,6 +117,11 @@ class Form(Record):
     shows_calls: bool = True
     shows_results: bool = True
     channels: bool = False
+    switch: Switch = ()
+
+    def thinking_values(self, *, thinks: bool) -> dict[str, Any]:
+        """Return the variables of the template with which the model thinks, or does not."""
+        return {name: on if thinks else off for name, on, off in self.switch}
 
     @property
     def signs(self) -> list[str]:

@@ -7,7 +7,10 @@ oldest exchange is forgotten; the system message stays.
 
 from __future__ import annotations
 
-from mtkit.errors import ResourceError, UsageError, counted
+from functools import cached_property
+
+from mtkit.chat.answer_parts import reasoning_in, text_in
+from mtkit.errors import MtkitError, ResourceError, UsageError, counted
 from mtkit.llm.chat_prompt import ChatPrompt
 
 TYPE_CHECKING = False
@@ -15,9 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from mtkit.chat.answer_form import Form
+    from mtkit.chat.answer_parts import Part
+    from mtkit.chat.reading import Reader
     from mtkit.llm.runner import Runner, Speculation, Token
     from mtkit.llm.sampling import Sampler
 
+_TAIL = 256
+"""Tokens of a prompt that may say how its answer begins."""
 _ROOM_FOR_ANSWER = 16
 """Tokens of an answer that have to fit at least."""
 
@@ -42,6 +50,7 @@ class Dialogue:
         system: str | None = None,
         parse_special: bool = False,
         speculation: Speculation | None = None,
+        thinks: bool | None = None,
     ) -> None:
         """Begin a conversation.
 
@@ -52,6 +61,7 @@ class Dialogue:
             system: The system message.
             parse_special: Special tokens that messages spell are special tokens.
             speculation: Computes several tokens at once, as a draft proposes them.
+            thinks: The model is to think before it answers, or not; None: as the template has it.
 
         Raises:
             UnsupportedError: There is no template.
@@ -64,6 +74,8 @@ class Dialogue:
         self.reused = 0
         self.forgotten = 0
         self.ids: list[int] = []
+        self._template, self._thinks = template or "", thinks
+        self._asked: list[int] = []
         self.set_system(system)
 
     def set_system(self, text: str | None) -> None:
@@ -92,6 +104,9 @@ class Dialogue:
     def answer(self, limit: int = -1, *, stops: Sequence[str] = ()) -> Iterator[Token]:
         """Answer the last message; the answer is added to the conversation, cut short or not.
 
+        A reasoning becomes ``reasoning_content`` of the message, which most templates leave out of
+        the turns that follow.
+
         Args:
             limit: Tokens at most; -1 for as many as fit.
             stops: Strings that end the answer.
@@ -106,7 +121,7 @@ class Dialogue:
         runner.stop_asked = False  # before the template runs, which takes long the first time
         context = runner.context
         assert context is not None
-        ids = self._fitting(context.n_ctx)
+        ids = self._asked = self._fitting(context.n_ctx)
         if runner.stop_asked:
             raise Interrupted("interrupted")
         runner.feed(ids)
@@ -121,6 +136,7 @@ class Dialogue:
                 self._sampler,
                 room if limit < 0 else min(limit, room),
                 stops=stops,
+                special=self._form is not None and self._form.channels,
                 speculation=self._speculation,
             ):
                 texts.append(token.text)
@@ -128,7 +144,43 @@ class Dialogue:
                     self.ids.append(token.id)
                 yield token
         finally:
-            self.messages.append({"role": "assistant", "content": "".join(texts)})
+            reader = self._reader(streams=False)
+            told = reader.finish("".join(texts)) if reader is not None else ["".join(texts)]
+            message = {"role": "assistant", "content": text_in(told)}
+            if thoughts := reasoning_in(told):
+                message["reasoning_content"] = thoughts
+            self.messages.append(message)
+
+    def parts(self, limit: int = -1, *, stops: Sequence[str] = ()) -> Iterator[list[Part]]:
+        """Answer the last message, as ``answer``; yield what each token settles of it."""
+        reader: Reader | None = None
+        for place, token in enumerate(self.answer(limit, stops=stops)):
+            if not place:
+                reader = self._reader()
+            yield reader.push(token.text) if reader is not None else [token.text]
+        if reader is not None:
+            yield reader.finish()
+
+    @cached_property
+    def _form(self) -> Form | None:
+        """How the model writes a reasoning; None where its template speaks of none."""
+        from mtkit.chat.answer_analysis import form_of
+
+        if not any(word in self._template for word in ("think", "THINK", "reason", "channel")):
+            return None
+        try:
+            return form_of(self._template)
+        except MtkitError:  # rendering the conversation says what is wrong
+            return None
+
+    def _reader(self, *, streams: bool = True) -> Reader | None:
+        from mtkit.chat.reading import reader_of
+
+        if self._form is None:
+            return None
+        pieces = [self.runner.model.piece(one, special=True) for one in self._asked[-_TAIL:]]
+        prompt = b"".join(pieces).decode("utf-8", "replace")
+        return reader_of(self._form, None, prompt, calls=False, streams=streams)
 
     def stop(self, *_: object) -> None:
         """End the answer that is being given; can be the handler of a signal."""
@@ -142,9 +194,12 @@ class Dialogue:
     def _fitting(self, n_ctx: int) -> list[int]:
         """Return the tokens of the conversation, without the oldest exchanges if need be."""
         messages = list(self.messages)
+        values: dict[str, Any] = {}
+        if self._thinks is not None and self._form is not None:
+            values = self._form.thinking_values(thinks=self._thinks)
         self.forgotten = 0
         while True:
-            ids = self._prompt.ids(messages)
+            ids = self._prompt.ids(messages, values=values)
             if len(ids) + _ROOM_FOR_ANSWER <= n_ctx:
                 return ids
             first = next((i for i, m in enumerate(messages) if m.get("role") != "system"), 0)

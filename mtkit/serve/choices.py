@@ -241,7 +241,10 @@ class Messages(Choices):
         """
         super().__init__(served, asked, terms, prompts)
         self._piece = served.model.piece
-        read = partial(tools.reading, served.tail(prompts[0]), streams=asked.stream)
+        told_apart = asked.reasoning_format != "none"
+        read = partial(
+            tools.reading, served.tail(prompts[0]), streams=asked.stream, reasoning=told_apart
+        )
         self._readings: defaultdict[int, Reading] = defaultdict(read)
 
     def opening(self) -> list[Any]:

@@ -108,6 +108,8 @@ async def props(_: Request, served: Served) -> Response:
     }
     if served.tool_template not in ("", served.template):
         found["chat_template_tool_use"] = served.tool_template
+    if served.form is not None and not served.form.shows_tools:
+        found["tools_are_told_by"] = "mtkit"  # the template has no place for them
     return as_json(found)
 
 

@@ -104,7 +104,7 @@ class Served:
         self.name = self.aliases[0] if self.aliases else self.file_name
         self.created = int(time.time())
         self.fingerprint = f"build-mtkit-{__version__}"
-        thinks = settings.reasoning != "off"
+        thinks = settings.reasoning != "off" and settings.reasoning_budget != 0
         self.default_values = {"enable_thinking": thinks, **_values(settings.chat_template_kwargs)}
         arch = metadata.get("general.architecture")
         self.generates = metadata.get(f"{arch}.attention.causal") is not False
@@ -122,6 +122,7 @@ class Served:
         self._chat = ChatPrompt(runner.model, template) if template else None
         self._for_tools = ChatPrompt(runner.model, for_tools) if for_tools else self._chat
         self._introduced = False
+        self._is_set = settings.reasoning != "auto" or settings.reasoning_budget == 0
         self._form = _forming(for_tools or template, runner.model)
         if runner.model.has_vocabulary:
             runner.model.tokenize("a", add_special=False)  # its tables are filled by one thread
@@ -160,7 +161,7 @@ class Served:
             lambda: prompt.ids(
                 messages,
                 tools or None,
-                values={**self.default_values, **(values or {})},
+                values=self._variables(values),
                 continue_final=continue_final,
                 add_generation_prompt=add_generation_prompt,
             )
@@ -182,7 +183,7 @@ class Served:
             lambda: prompt.text(
                 messages,
                 tools or None,
-                values={**self.default_values, **(values or {})},
+                values=self._variables(values),
                 continue_final=continue_final,
                 add_generation_prompt=add_generation_prompt,
             )
@@ -211,6 +212,15 @@ class Served:
             compiled = await asyncio.to_thread(Grammar, self.model, text=grammar, schema=schema)
             compiled.close()
         return sampler
+
+    def _variables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the variables of the template, whether to think by its own names."""
+        found = {**self.default_values, **(given or {})}
+        is_asked = "enable_thinking" in (given or {}) or self._is_set
+        thinks = found.get("enable_thinking")
+        if self.form is None or not is_asked or not isinstance(thinks, bool):
+            return found
+        return {**self.form.thinking_values(thinks=thinks), **found}
 
     def _fitting(
         self, messages: Sequence[Any], tools: Sequence[Any] | None

@@ -409,6 +409,9 @@ class ServeSettings(ModelSettings, heading="Serving"):
         "auto", "Let the model think, where its template has a switch; auto: as on.",
         metavar="auto|on|off",
     )  # fmt: skip
+    reasoning_budget: int = setting(
+        -1, "Tokens of thinking: 0 is --reasoning off, -1 no limit.", -1, 0
+    )
     prefill_assistant: bool = setting(
         True, "Continue a last message of the assistant.",
         off="Answer a last message of the assistant instead of continuing it.",

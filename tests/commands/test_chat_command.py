@@ -283,6 +283,36 @@ def test_closed_pipe_is_quiet() -> None:
     assert child.wait(SECONDS) == 0
 
 
+THINKING = """
+{%- for m in messages %}[{{ m.role }}]
+{%- if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}
+{{- m.content }}{% endfor %}{% if add_generation_prompt %}[assistant]
+{%- if thinking is not false %}<think>{% endif %}{% endif %}"""
+THOUGHT = 'root ::= "Hm.</think>\\n\\nYes."'
+
+
+def test_reasoning_is_dim_and_not_part_of_the_answer(mtkit: Run, tmp_path: Path) -> None:
+    template = tmp_path / "thinking.jinja"
+    template.write_text(THINKING, encoding="utf-8")
+    args = ["-m", chatting(), "--template", template, "--grammar", THOUGHT, "-n", "40"]
+    made = mtkit("chat", "Really?", *args, "--json")
+    message = json.loads(made.stdout)["message"]
+    assert message["reasoning_content"] == "Hm."
+    assert message["content"].strip() == "Yes."
+    assert mtkit("chat", "Really?", *args).stdout.strip() == b"Yes."
+    child = terminal(tmp_path, "chat", "Really?", *args)
+    child.expect("\x1b\\[2mHm.\r\n\r\n\x1b\\[0mYes.\r\n")
+    assert ended(child) == 0
+    child = terminal(tmp_path, "chat", "Really?", *args, NO_COLOR="1")
+    child.expect("Hm.\r\n\r\nYes.\r\n")
+    assert ended(child) == 0
+    plain = mtkit("chat", "Really?", *args, "--reasoning", "off", "--json")
+    assert json.loads(plain.stdout)["message"]["content"].startswith("Hm.</think>")
+    odd = mtkit("chat", "Really?", *args, "--reasoning", "maybe")
+    assert odd.returncode == 2
+    assert b"is not auto, on or off" in odd.stderr
+
+
 def test_messages_through_a_pipe(mtkit: Run, tmp_path: Path) -> None:
     reference("llama_cpp")
     messages = [{"role": "user", "content": "Hello"}]

@@ -209,3 +209,70 @@ def test_what_cannot_be_forced_is_refused(openai: Any) -> None:
     odd = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": odd}}]
     refused("parameters of f at #.*: uniqueItems", tools=tools, tool_choice="required")
+
+
+def test_a_template_without_tools_is_told_of_them() -> None:
+    """Definitions, calls and results are in the prompt; a bare object names one of them."""
+    http = reference("httpx")
+    history = [
+        {"role": "system", "content": "Be brief."},
+        *ASK,
+        {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c", "type": "function",
+             "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}},
+        ]},
+        {"role": "tool", "tool_call_id": "c", "content": "12 C"},
+    ]  # fmt: skip
+    spoken = r'root ::= "{\"name\": \"find-city\", \"arguments\": {\"city\": \"Rome\"}}"'
+    with server(chatting(), "-np", "1", "-c", "8192") as started:
+        asked = {"messages": history, "tools": TOOLS}
+        assert http.get(f"{started.url}/props").json()["tools_are_told_by"] == "mtkit"
+        prompt = http.post(f"{started.url}/apply-template", json=asked).json()["prompt"]
+        for said in ("Be brief.", "find-city", '"city": {"type": "string"}', "12 C", "<tool_call>"):
+            assert said in prompt, said
+        assert '{"name": "get_weather", "arguments": {"city": "Oslo"}}' in prompt
+        given = {**asked, "grammar": spoken, "max_tokens": 100}
+        whole = http.post(f"{started.url}/v1/chat/completions", json=given, timeout=60).json()
+        (choice,) = whole["choices"]
+        (call,) = choice["message"]["tool_calls"]
+        assert choice["finish_reason"] == "tool_calls"
+        assert call["function"]["name"] == "find-city"
+        assert json.loads(call["function"]["arguments"]) == {"city": "Rome"}
+        unknown = {**given, "tools": TOOLS[:1]}
+        plain = http.post(f"{started.url}/v1/chat/completions", json=unknown, timeout=60).json()
+        assert plain["choices"][0]["message"]["content"].startswith('{"name"')
+
+
+def test_reasoning_is_told_apart(tmp_path: Any) -> None:
+    http = reference("httpx")
+    file = tmp_path / "thinking.jinja"
+    file.write_text(
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]"
+        "{% if enable_thinking is defined and not enable_thinking %}<think></think>"
+        "{% else %}<think>{% endif %}{% endif %}",
+        encoding="utf-8",
+    )
+    asked = {
+        "messages": ASK, "max_tokens": 50, "grammar": 'root ::= "Hm.</think>\\n\\nYes."',
+    }  # fmt: skip
+    with server(chatting(), "-np", "1", "-c", "8192", "--template", file) as started:
+        path = f"{started.url}/v1/chat/completions"
+        message = http.post(path, json=asked, timeout=60).json()["choices"][0]["message"]
+        assert message["reasoning_content"] == "Hm."
+        assert message["content"].strip() == "Yes."
+        off = {**asked, "chat_template_kwargs": {"enable_thinking": False}}
+        message = http.post(path, json=off, timeout=60).json()["choices"][0]["message"]
+        assert message["content"].startswith("Hm.</think>")
+        raw = {**asked, "reasoning_format": "none"}
+        message = http.post(path, json=raw, timeout=60).json()["choices"][0]["message"]
+        assert message["content"] == "Hm.</think>\n\nYes."
+        assert "reasoning_content" not in message
+        asked |= {"stream": True}
+        thought = said = ""
+        for line in http.post(path, json=asked, timeout=60).text.split("\n\n"):
+            if line.startswith("data: {"):
+                delta = (json.loads(line[6:])["choices"] or [{"delta": {}}])[0]["delta"]
+                thought += delta.get("reasoning_content") or ""
+                said += delta.get("content") or ""
+        assert (thought, said.strip()) == ("Hm.", "Yes.")

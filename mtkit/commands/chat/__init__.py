@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtkit.llm.dialogue import Dialogue
 
 app = application()
+_THINKS = {"auto": None, "on": True, "off": False}
 
 
 @command(
@@ -39,6 +40,14 @@ def chat(
     template: Annotated[
         str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
     ] = None,
+    reasoning: Annotated[
+        str,
+        typer.Option(
+            "--reasoning",
+            metavar="auto|on|off",
+            help="Let the model think before it answers, where its template has a switch.",
+        ),
+    ] = "auto",
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
@@ -46,8 +55,8 @@ def chat(
     """Talk with a GGUF model, in the form that its own chat template gives.
 
     On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D ends.
-    In a pipe: JSON messages in (or plain text), one answer out. The context has up to 4096 tokens
-    where --ctx does not say.
+    What the model thinks before it answers is dim. In a pipe: JSON messages in (or plain text), one
+    answer out, without what was thought. Without --ctx the context has up to 4096 tokens.
 
     \b
     Examples:
@@ -57,6 +66,7 @@ def chat(
     from mtkit.base.record import replace
     from mtkit.commands.chat import screen as chat_screen
     from mtkit.commands.generate.screen import warn_unused
+    from mtkit.errors import UsageError
     from mtkit.llama import log
 
     log.is_shown = verbose
@@ -70,7 +80,9 @@ def chat(
         message = prompt_of(message, prompt, files).decode("utf-8", "replace")
     elif message is None and not sys.stdin.isatty():
         piped = read_bytes("-")
-    with chat_screen.opened(settings, own, system) as dialogue:
+    if reasoning not in _THINKS:
+        raise UsageError(f"--reasoning {reasoning}: is not auto, on or off")
+    with chat_screen.opened(settings, own, system, thinks=_THINKS[reasoning]) as dialogue:
         log.is_shown = False
         if message is not None or piped is not None:
             _answer_once(dialogue, settings, message, piped, system, as_json=as_json, path=path)
@@ -106,9 +118,9 @@ def _answer_once(
     if not dialogue.messages:
         raise UsageError("no messages", hint='[{"role": "user", "content": "Hello!"}] in a pipe')
     out = TextOut()
-    for token in dialogue.answer(settings.n_predict, stops=settings.stops):
+    for parts in dialogue.parts(settings.n_predict, stops=settings.stops):
         if not as_json:
-            out.write(token.text)
+            out.write_parts(parts)
     if as_json:
         output.write_json(
             {

@@ -39,7 +39,11 @@ Ctrl-C         stop an answer
 
 @contextmanager
 def opened(
-    settings: AnswerSettings, template: str | None, system: str | None
+    settings: AnswerSettings,
+    template: str | None,
+    system: str | None,
+    *,
+    thinks: bool | None = None,
 ) -> Iterator[Dialogue]:
     """Load a model for a conversation, and free it at the end."""
     from mtkit.llm.open_model import open_model
@@ -64,7 +68,7 @@ def opened(
             stack.callback(speculation.close)
         yield Dialogue(
             runner, sampler, template, system=system, parse_special=settings.parse_special,
-            speculation=speculation,
+            speculation=speculation, thinks=thinks,
         )  # fmt: skip
 
 
@@ -109,8 +113,8 @@ class Conversation:
         count = len(dialogue.messages)
         out = TextOut()
         try:
-            for token in dialogue.answer(self._settings.n_predict, stops=self._settings.stops):
-                out.write(token.text)
+            for parts in dialogue.parts(self._settings.n_predict, stops=self._settings.stops):
+                out.write_parts(parts)
             out.end()
         except MtkitError:
             del dialogue.messages[count - 1 :]  # as if it had not been asked

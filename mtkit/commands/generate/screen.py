@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from shutil import get_terminal_size
 
+from mtkit.chat.answer_parts import Thought
 from mtkit.commands import output
 from mtkit.commands.arguments import number
 from mtkit.commands.progress import Progress
@@ -15,6 +17,9 @@ from mtkit.llm.generation import Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.chat.answer_parts import Part
     from mtkit.llm.generation import Generation, Timings
     from mtkit.llm.runner import Runner, Token
     from mtkit.llm.sampling import Sampler
@@ -33,6 +38,7 @@ class TextOut:
         self._written = 0.0
         self._ends_line = True
         self._terminal = output.is_terminal()
+        self._is_dim = False
 
     def write(self, text: str) -> None:
         """Take a piece of text."""
@@ -43,6 +49,29 @@ class TextOut:
         if "\n" in text or now - self._written >= _FLUSH_SECONDS:
             self.flush()
             self._written = now
+
+    def write_parts(self, parts: Sequence[Part]) -> None:
+        """Take parts of an answer; reasoning is for a terminal, and dim."""
+        for part in parts:
+            if isinstance(part, str):
+                was_dim = self._is_dim
+                self._dim(is_dim=False)
+                self.write(part.lstrip("\n") if was_dim else part)
+            elif isinstance(part, Thought) and self._terminal:
+                self._dim(is_dim=True)
+                self.write(part.text)
+
+    def _dim(self, *, is_dim: bool) -> None:
+        """Change between reasoning and text, with an empty line between them."""
+        if is_dim == self._is_dim:
+            return
+        self.flush()
+        if not is_dim:
+            output.write("\n" if self._ends_line else "\n\n")
+            self._ends_line = True
+        if not os.environ.get("NO_COLOR"):
+            output.write("\x1b[2m" if is_dim else "\x1b[0m")
+        self._is_dim = is_dim
 
     def flush(self) -> None:
         """Write what is waiting."""
@@ -56,6 +85,8 @@ class TextOut:
     def end(self) -> None:
         """End the line."""
         self.flush()
+        if self._is_dim:
+            self._dim(is_dim=False)
         if not self._ends_line:
             output.write("\n")
             self._ends_line = True

@@ -116,6 +116,7 @@ class Chat(Answer, kw_only=True):
     chat_template_kwargs: dict[str, Any] = {}
     enable_thinking: bool | None = None
     reasoning_effort: str | None = None
+    reasoning_format: Literal["auto", "none", "deepseek", "deepseek-legacy"] = "auto"
 
 
 class Embeddings(Struct, kw_only=True):
