@@ -437,6 +437,11 @@ def _roles(header: str) -> list[Sign]:
     return [Sign("".join(parts[at:])) for at in places]
 
 
+def begins_in_reasoning(form: Form, prompt: str) -> bool:
+    """Say whether an answer to a prompt begins in a reasoning."""
+    return _state(form, prompt) == "yes"
+
+
 def _state(form: Form, prompt: str) -> str:
     """Return whether an answer begins in a reasoning: yes, no, or "unsaid"."""
     if form.leads == "always":

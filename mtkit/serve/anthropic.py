@@ -81,7 +81,7 @@ async def messages(request: Request, served: Served) -> Response:
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
         sampler, asked.max_tokens, asked.stop_sequences, None, shown, asked.speculative,
-        progress=asked.stream,
+        progress=asked.stream, budget=served.budget(ids, asked.thinking_tokens),
     )  # fmt: skip
     try:
         answers = Answers(served, [ids], terms)

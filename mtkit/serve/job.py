@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Literal
 
+    from mtkit.serve.thinking_budget import Budget
     from mtkit.settings import SamplerSettings
 
     End = Literal["eog", "length", "stop", "grammar"]
@@ -179,6 +180,7 @@ class Terms(Record):
         seconds: After so long the answer ends, once it has a whole line; None: never.
         indent: It ends before a line that is indented less.
         progress: ``Progress`` is told while the prompt is computed.
+        budget: How long the model may think; None: as long as it wants.
     """
 
     sampler: SamplerSettings
@@ -194,6 +196,7 @@ class Terms(Record):
     seconds: float | None = None
     indent: int = 0
     progress: bool = False
+    budget: Budget | None = None
 
 
 class Job:

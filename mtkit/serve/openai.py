@@ -87,7 +87,7 @@ async def chat(request: Request, served: Served) -> Response:
         raise Problem(400, "top_logprobs: needs logprobs to be true", field="top_logprobs")
     top = asked.top_logprobs if asked.logprobs else None
     shown = served.markers if tools.shows else frozenset()
-    terms = Terms(sampler, served.limit(asked), asked.stops, top, shown)
+    terms = Terms(sampler, served.limit(asked), asked.stops, top, shown, budget=served.budget(ids))
     return await answer(request, Messages(served, asked, terms, [ids], tools))
 
 

@@ -58,8 +58,9 @@ async def create(request: Request, served: Served) -> Response:
     ids = await served.chat_ids(given, tools.given, values=values, **continuing(given))
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
-        sampler, asked.max_output_tokens, (), None, shown, asked.speculative, progress=asked.stream
-    )
+        sampler, asked.max_output_tokens, (), None, shown, asked.speculative,
+        progress=asked.stream, budget=served.budget(ids),
+    )  # fmt: skip
     answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
     output = Output(origins, keeps_thoughts=_SEALED in asked.include)
     reading = tools.reading(served.tail(ids), streams=asked.stream)

@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from mtkit._version import __version__
+from mtkit.chat.answer_reader import begins_in_reasoning
 from mtkit.chat.tool_prompt import prepared
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
@@ -19,6 +20,7 @@ from mtkit.serve.messages import with_one_text
 from mtkit.serve.metrics import Metrics
 from mtkit.serve.posts import Posts
 from mtkit.serve.replies import Problem
+from mtkit.serve.thinking_budget import Budget
 from mtkit.serve.vectors import Vectors
 
 TYPE_CHECKING = False
@@ -212,6 +214,28 @@ class Served:
             compiled = await asyncio.to_thread(Grammar, self.model, text=grammar, schema=schema)
             compiled.close()
         return sampler
+
+    def budget(self, ids: Sequence[int], tokens: int | None = None) -> Budget | None:
+        """Return how long the model may think.
+
+        Args:
+            ids: The prompt.
+            tokens: What the request allows; None: what the server does.
+        """
+        own = self.settings.reasoning_budget
+        tokens = own if tokens is None else tokens
+        form = self.form
+        if tokens <= 0 or form is None or not form.thought:
+            return None
+        sign = min(form.thought, key=lambda one: len(one.text))
+        closing = self.model.tokenize(sign.text, add_special=False)
+        return Budget(
+            tokens,
+            begins_in_reasoning(form, self.tail(ids)),
+            form.thinking.core if form.thinking is not None else "",
+            tuple(one.core for one in form.thought),
+            tuple(closing),
+        )
 
     def _variables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the variables of the template, whether to think by its own names."""

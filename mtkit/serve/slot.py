@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from mtkit.errors import UnsupportedError
 from mtkit.llm.sampling import Sampler
@@ -13,6 +14,7 @@ from mtkit.serve import slot_file
 from mtkit.serve.chances import chances, probable
 from mtkit.serve.job import Begun, Broken, Done, Piece, Progress
 from mtkit.serve.lines import Lines
+from mtkit.serve.thinking_budget import Bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtkit.llama import SlotContext
     from mtkit.llm.speculative.shared import Seat
+    from mtkit.llm.speculative.verification import Verification
     from mtkit.serve.job import End, Job
 
 _NOTHING = Proposal([])
@@ -117,7 +120,12 @@ class Slot:
         self.started = time.perf_counter()
         self._first, self._is_shortened = 0.0, False
         self._sampler.accept(ids)
-        self._verification = Matching(self._sampler)
+        self._verification: Verification = Matching(self._sampler)
+        # a grammar says itself what an answer may be
+        held = terms.sampler.grammar is not None or terms.sampler.json_schema is not None
+        if terms.budget is not None and not held:
+            spelled = partial(context.model.piece, special=True)
+            self._verification = Bounded(self._verification, self._sampler, terms.budget, spelled)
         broken = Broken(
             common,
             had[common] if common < len(had) else None,

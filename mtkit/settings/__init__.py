@@ -410,7 +410,7 @@ class ServeSettings(ModelSettings, heading="Serving"):
         metavar="auto|on|off",
     )  # fmt: skip
     reasoning_budget: int = setting(
-        -1, "Tokens of thinking: 0 is --reasoning off, -1 no limit.", -1, 0
+        -1, "Tokens of thinking before it is ended; 0: --reasoning off, -1: no limit.", -1, _MOST
     )
     prefill_assistant: bool = setting(
         True, "Continue a last message of the assistant.",

@@ -66,6 +66,11 @@ class MessageCount(Struct, kw_only=True):
     chat_template_kwargs: dict[str, Any] = {}
 
     @property
+    def thinking_tokens(self) -> int | None:
+        """How many tokens the model may think; None: the request does not say."""
+        return self.thinking.budget_tokens if self.thinking is not None else None
+
+    @property
     def thinks(self) -> bool | None:
         """Whether the model is to think before it answers; None: as it does by itself."""
         kind = self.thinking.type if self.thinking is not None else "adaptive"
