@@ -36,6 +36,7 @@ class Choices(Shape):
     """What both shapes share: answers are choices."""
 
     prefix = part = complete = ""
+    called = "tool_calls"
     ending: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, served: Served, asked: Answer, terms: Terms, prompts: Any) -> None:
@@ -87,7 +88,11 @@ class Choices(Shape):
         if self._is_verbose:
             self._parts[index] += parts
         if isinstance(told, Done):
-            made.append(self.chunk(index, self.ending, _reason(told, self._calls[index])))
+            made.append(
+                self.chunk(
+                    index, self.ending, _reason(told, self.called if self._calls[index] else "stop")
+                )
+            )
             if not self._has_figures:
                 made[-1]["timings"] = self.answers.timings[index].told()
             made[-1] |= self._verbose(index)
@@ -114,7 +119,9 @@ class Choices(Shape):
                 "index": index,
                 **self.message(index, parts),
                 "logprobs": self.logprobs(index, pieces) if pieces else None,
-                "finish_reason": _reason(self.answers.done[index], len(calls_in(parts))),
+                "finish_reason": _reason(
+                    self.answers.done[index], self.called if calls_in(parts) else "stop"
+                ),
             })  # fmt: skip
         return {**self._head, "choices": choices, **self._figures(), **self._verbose(0)}
 
@@ -246,6 +253,8 @@ class Messages(Choices):
             tools.reading, served.tail(prompts[0]), streams=asked.stream, reasoning=told_apart
         )
         self._readings: defaultdict[int, Reading] = defaultdict(read)
+        self._is_old = bool(asked.functions)  # calls as OpenAI's API had them before tools
+        self.called = "function_call" if self._is_old else "tool_calls"
 
     def opening(self) -> list[Any]:
         """Return whose messages follow."""
@@ -262,6 +271,10 @@ class Messages(Choices):
             return {"delta": {"content": part}}
         if isinstance(part, Thought):
             return {"delta": {"reasoning_content": part.text}}
+        if self._is_old:
+            name = {} if isinstance(part, CallText) else {"name": part.name}
+            text = part.text if isinstance(part, CallText) else ""
+            return {"delta": {"function_call": {**name, "arguments": text}}}
         if isinstance(part, CallText):
             told = {"index": calls - 1, "function": {"arguments": part.text}}
         else:
@@ -276,7 +289,10 @@ class Messages(Choices):
         if thoughts := reasoning_in(parts):
             found["reasoning_content"] = thoughts
         if calls:
-            found |= {"content": text or None, "tool_calls": calls}
+            told = (
+                {"function_call": calls[0]["function"]} if self._is_old else {"tool_calls": calls}
+            )
+            found |= {"content": text or None, **told}
         return {"message": found}
 
     def logprobs(self, _: int, pieces: Sequence[Piece]) -> dict[str, Any]:
@@ -301,8 +317,8 @@ def _chances(piece: Piece) -> Chances:
     return piece.chances
 
 
-def _reason(done: Done, calls: int) -> str:
-    return "length" if done.end == "length" else "tool_calls" if calls else "stop"
+def _reason(done: Done, otherwise: str) -> str:
+    return "length" if done.end == "length" else otherwise
 
 
 def _call(call: Call) -> dict[str, Any]:

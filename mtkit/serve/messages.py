@@ -27,6 +27,8 @@ _OF_FUNCTION = (
     ("description", str, "a text"),
     ("parameters", dict, "an object"),
 )
+_OLD = "function0"
+"""The id of a call that has none; nine letters and digits are what Mistral's templates take."""
 
 
 def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -44,6 +46,11 @@ def from_openai(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         is_last = role == "assistant" and place == len(messages) - 1
         between = _BETWEEN_LAST if is_last else _BETWEEN
         one["content"] = text_of(message.get("content") or "", f"{field}.content", between)
+        if "function_call" in one:  # what OpenAI's API had before there were tools
+            call = {"id": _OLD, "type": "function", "function": one.pop("function_call")}
+            one["tool_calls"] = [call]
+        if role == "function":
+            one |= {"role": "tool", "tool_call_id": _OLD}
         if "tool_calls" in one:
             calls, place_of = one["tool_calls"], f"{field}.tool_calls"
             if not isinstance(calls, list):

@@ -115,8 +115,11 @@ def conversation(asked: Chat, served: Served) -> tuple[Tools, dict[str, Any]]:
     Raises:
         UsageError: It makes no sense.
     """
-    choice, several = asked.tool_choice, asked.parallel_tool_calls
-    tools = Tools(served.form, tools_from_openai(asked.tools), choice, several=several)
+    given, choice, several = asked.tools, asked.tool_choice, asked.parallel_tool_calls
+    if asked.functions:  # what OpenAI's API had before there were tools
+        given = [*given, *({"type": "function", "function": one} for one in asked.functions)]
+        choice, several = asked.function_call, False
+    tools = Tools(served.form, tools_from_openai(given), choice, several=several)
     messages = from_openai(asked.messages)
     ending = continuing(
         messages,

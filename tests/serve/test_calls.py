@@ -165,6 +165,32 @@ def test_the_anthropic_client_gets_texts_and_calls(anthropic: Any) -> None:
     )
 
 
+def test_calls_as_they_were_before_tools(openai: Any) -> None:
+    functions = [tool["function"] for tool in TOOLS]
+    asked = {"model": "x", "messages": ASK, "functions": functions,
+             "extra_body": {"grammar": SPOKEN}}  # fmt: skip
+    whole = openai.chat.completions.create(**asked).choices[0]
+    assert whole.finish_reason == "function_call"
+    assert whole.message.tool_calls is None
+    call = whole.message.function_call
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Oslo"})
+    chunks = [one.choices[0] for one in openai.chat.completions.create(**asked, stream=True)]
+    deltas = [one.delta.function_call for one in chunks if one.delta.function_call]
+    assert "".join(one.name or "" for one in deltas) == call.name
+    assert "".join(one.arguments for one in deltas) == call.arguments
+    assert chunks[-1].finish_reason == "function_call"
+    answered = [
+        *ASK,
+        whole.message.model_dump(exclude_none=True),
+        {"role": "function", "name": call.name, "content": "Rain."},
+    ]
+    again = openai.chat.completions.create(**{**asked, "messages": answered}, max_tokens=2)
+    first = openai.chat.completions.create(**asked, max_tokens=2)
+    assert again.usage.prompt_tokens > first.usage.prompt_tokens
+    plain = openai.chat.completions.create(**asked, function_call="none").choices[0]
+    assert plain.message.function_call is None
+
+
 def test_responses_have_calls(openai: Any) -> None:
     schema = TOOLS[0]["function"]["parameters"]  # type: ignore[index]
     tools = [{"type": "function", "name": "get_weather", "parameters": schema}]

@@ -25,8 +25,8 @@ PASSED: dict[str, Any] = {
 }  # fmt: skip
 REFUSED: dict[str, Any] = {
     "audio": {"voice": "alloy"}, "modalities": ["text", "audio"], "best_of": 2,
-    "mcp_servers": [{"url": "x"}], "guided_regex": "a+", "functions": [{"name": "f"}],
-    "use_beam_search": True, "web_search_options": {},
+    "mcp_servers": [{"url": "x"}], "guided_regex": "a+", "use_beam_search": True,
+    "web_search_options": {},
 }  # fmt: skip
 
 

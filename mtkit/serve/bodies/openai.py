@@ -110,6 +110,8 @@ class Chat(Answer, kw_only=True):
     response_format: Format = Format()
     tools: Tools = []
     tool_choice: Literal["auto", "none", "required"] | dict[str, Any] = "auto"
+    functions: Annotated[list[dict[str, Any]], Meta(max_length=1000)] = []
+    function_call: Literal["auto", "none"] | dict[str, Any] = "auto"
     parallel_tool_calls: bool = True
     continue_final_message: bool | str | None = None
     add_generation_prompt: bool | None = None

@@ -23,8 +23,7 @@ _NO_EFFECT = frozenset((
 """What clients send and what changes no answer here, taken with ``--strict``, too."""
 _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     # OpenAI's
-    "audio": (), "modalities": (["text"],), "best_of": (1,),
-    "functions": ([],), "function_call": ("none", "auto"), "web_search_options": (),
+    "audio": (), "modalities": (["text"],), "best_of": (1,), "web_search_options": (),
     "previous_response_id": (), "conversation": (), "prompt": (), "background": (False,),
     # Anthropic's
     "mcp_servers": ([],), "container": (),
