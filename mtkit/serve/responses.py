@@ -18,7 +18,7 @@ from mtkit.serve.bodies.fields import MOST_BODY
 from mtkit.serve.bodies.openai import schema_of, template_values
 from mtkit.serve.bodies.responses import Responses
 from mtkit.serve.bodies.sampler import read_with_sampler
-from mtkit.serve.job import Piece, Progress, Terms
+from mtkit.serve.job import Progress, Terms
 from mtkit.serve.messages import continuing
 from mtkit.serve.replies import body_of, event, problem
 from mtkit.serve.responses_input import messages_of
@@ -64,7 +64,7 @@ async def create(request: Request, served: Served) -> Response:
     answers = Answers(served, [ids], terms, timed=asked.timings_per_token and asked.stream)
     output = Output(origins, keeps_thoughts=_SEALED in asked.include)
     reading = tools.reading(served.tail(ids), streams=asked.stream)
-    told = _Told(asked, answers, reading, output, _head(asked, sampler, served))
+    told = _Told(asked, answers, reading, output, served, _head(asked, sampler, served))
     return await reply(request, answers, told.stream() if asked.stream else None, told.whole)
 
 
@@ -106,11 +106,12 @@ class _Told:
         answers: Answers,
         reading: Reading,
         output: Output,
+        served: Served,
         head: dict[str, Any],
     ) -> None:
         self._asked, self._answers, self._reading = asked, answers, reading
+        self._tokenize = served.model.tokenize
         self._output, self._head = output, head
-        self._thinking = 0
 
     async def whole(self) -> dict[str, Any]:
         """Wait for the answer, and return it."""
@@ -154,7 +155,6 @@ class _Told:
                     if part:
                         for one in self._output.add(part):
                             yield {**one, **self._timed()} if "delta" in one else one
-                self._thinking += isinstance(told, Piece) and self._output.is_reasoning
         if not self._output.items:
             for one in self._output.add(""):
                 yield one
@@ -177,6 +177,12 @@ class _Told:
     def _status(self) -> str:
         return "incomplete" if self._answers.done[0].end == "length" else "completed"
 
+    def _thought(self) -> int:
+        """Return about how many tokens the reasoning has: those of its text."""
+        parts = [one["content"] for one in self._output.items if one["type"] == "reasoning"]
+        text = "".join(part["text"] for content in parts for part in content)
+        return len(self._tokenize(text, add_special=False)) if text else 0
+
     def _finished(self) -> dict[str, Any]:
         answers, status = self._answers, self._status
         prompt, generated = answers.prompt_tokens, answers.generated
@@ -191,7 +197,7 @@ class _Told:
                 "input_tokens": prompt,
                 "input_tokens_details": {"cached_tokens": answers.cached},
                 "output_tokens": generated,
-                "output_tokens_details": {"reasoning_tokens": self._thinking},
+                "output_tokens_details": {"reasoning_tokens": self._thought()},
                 "total_tokens": prompt + generated,
             },
         }

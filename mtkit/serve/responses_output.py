@@ -88,11 +88,6 @@ class Output:
         self._open = {}
 
     @property
-    def is_reasoning(self) -> bool:
-        """Whether what was told last is reasoning."""
-        return self._open.get("type") == "reasoning"
-
-    @property
     def _place(self) -> int:
         return len(self.items) - 1
 

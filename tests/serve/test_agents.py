@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import agent_requests
 import pytest
 from llm_models import chatting
-from serving_http import application, streamed
+from serving_http import application, post, streamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,3 +98,69 @@ def test_a_long_prompt_is_not_computed_in_silence(made: Any) -> None:
         first = next(at for at, one in enumerate(kinds) if one.endswith("delta"))
         assert kinds[1:first].count(kind) > 2
         assert kind not in kinds[first:]
+
+
+THINKS = """
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<think>
+
+</think>
+
+{% endif %}{% endif %}"""
+THOUGHT = 'root ::= "<think>\\nIt rains.\\n</think>\\n\\nTake care."'
+
+
+@pytest.fixture(scope="module")
+def thinker() -> Iterator[Any]:
+    with application(chatting(), template=THINKS, n_ctx=2048) as (app, _):
+        yield app
+
+
+def test_reasoning_comes_as_blocks_that_go_back_into_the_prompt(thinker: Any) -> None:
+    path, turn = "/v1/messages", {"role": "user", "content": "Weather?"}
+    asked: dict[str, Any] = {"messages": [turn], "max_tokens": 99, "grammar": THOUGHT}
+    whole = post(thinker, path, asked).json()
+    assert whole["content"] == [
+        {"type": "thinking", "thinking": "It rains.", "signature": "mtkit"},
+        {"type": "text", "text": "Take care."},
+    ]
+    told = streamed(thinker, path, {**asked, "stream": True})
+    deltas = [one["delta"] for one in told if one["type"] == "content_block_delta"]
+    assert "".join(one.get("thinking", "") for one in deltas) == "It rains."
+    assert "".join(one.get("text", "") for one in deltas) == "Take care."
+    turns = [turn, {"role": "assistant", "content": whole["content"]}, turn]
+    bare = [turn, {"role": "assistant", "content": "Take care."}, turn]
+    counts = [
+        post(thinker, f"{path}/count_tokens", {"messages": one}).json()["input_tokens"]
+        for one in (turns, bare)
+    ]
+    assert counts[0] > counts[1]
+    off = post(thinker, path, {**asked, "thinking": {"type": "disabled"}}).json()
+    assert {block["type"] for block in off["content"]} == {"text"}
+
+
+def test_reasoning_comes_as_items_that_go_back_into_the_prompt(thinker: Any) -> None:
+    path, sealed = "/v1/responses", "reasoning.encrypted_content"
+    asked = {"input": "Weather?", "grammar": THOUGHT, "include": [sealed]}
+    whole = post(thinker, path, asked).json()
+    thought, message = whole["output"]
+    assert thought["content"] == [{"type": "reasoning_text", "text": "It rains."}]
+    assert message["content"][0]["text"] == "Take care."
+    details = whole["usage"]["output_tokens_details"]
+    assert 0 < details["reasoning_tokens"] < whole["usage"]["output_tokens"]
+    told = streamed(thinker, path, {**asked, "stream": True})
+    deltas = [one["delta"] for one in told if one["type"] == "response.reasoning_text.delta"]
+    assert "".join(deltas) == "It rains."
+    user = {"role": "user", "content": "Weather?"}
+    kept = {name: thought[name] for name in ("type", "id", "summary", "encrypted_content")}
+    counts = [
+        post(thinker, path, {"input": one, "max_output_tokens": 1}).json()["usage"]["input_tokens"]
+        for one in ([user, kept, message, user], [user, message, user])
+    ]
+    assert counts[0] > counts[1]
