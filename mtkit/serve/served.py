@@ -239,12 +239,24 @@ class Served:
 
     def _variables(self, given: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the variables of the template, whether to think by its own names."""
-        found = {**self.default_values, **(given or {})}
+        found = {**self._of_servers(), **self.default_values, **(given or {})}
         is_asked = "enable_thinking" in (given or {}) or self._is_set
         thinks = found.get("enable_thinking")
         if self.form is None or not is_asked or not isinstance(thinks, bool):
             return found
         return {**self.form.thinking_values(thinks=thinks), **found}
+
+    def _of_servers(self) -> dict[str, str]:
+        """Return what templates expect of servers: today, and definitions, which mtkit adds itself.
+
+        Source: llama.cpp, common/chat.cpp (``common_chat_extra_context``).
+        """
+        now = time.localtime()
+        found = {
+            "date_string": time.strftime("%d %b %Y", now),
+            "datetime": time.strftime("%b %d %Y", now),
+        }
+        return found if "tools" in self.template else {**found, "functions": ""}
 
     def _fitting(
         self, messages: Sequence[Any], tools: Sequence[Any] | None

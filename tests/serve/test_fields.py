@@ -148,3 +148,16 @@ def test_a_template_without_a_process_is_the_servers_fault(
         answer = post(made[0], path, ASK)
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "1"
+
+
+def test_a_template_gets_the_date_of_today() -> None:
+    import time
+
+    template = "{{ date_string }}|{{ datetime }}|{{ functions }}|{{ messages[0].content }}"
+    with application(Path(shipped(MODEL)), template=template) as (app, _):
+        today = time.strftime("%d %b %Y|%b %d %Y||Hi")
+        assert prompt(app, [{"role": "user", "content": "Hi"}]) == today
+        other = prompt(
+            app, [{"role": "user", "content": "Hi"}], chat_template_kwargs={"datetime": "then"}
+        )
+        assert other.endswith("|then||Hi")
