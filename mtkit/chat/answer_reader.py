@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from mtkit.chat.answer_begin import lead_of, roles_of, state_of
 from mtkit.chat.answer_parts import Thought
 from mtkit.chat.call_reading import CallReading
 from mtkit.chat.incoming import Incoming
@@ -71,8 +72,8 @@ class AnswerReader:
         if form.ending.core and not form.ending.core.strip():
             self._endings = [form.ending]
         self._firsts = _firsts((*self._openings, *self._endings))
-        state = _state(form, prompt)
-        self._source.text = self._all = _lead(form, prompt) if state == "no" else ""
+        state = state_of(form, prompt)
+        self._source.text = self._all = lead_of(form, prompt) if state == "no" else ""
         self._running = self._run(state)
         next(self._running, None)
 
@@ -144,7 +145,7 @@ class AnswerReader:
         thinking = [form.thinking] if form.thinking is not None else []
         starts = [one for one in form.starts if one.core.strip()]
         blank = next((one.text for one in form.starts if not one.core.strip()), "")
-        sign = yield from source.longest((*starts, *thinking, *_roles(form.header)))
+        sign = yield from source.longest((*starts, *thinking, *roles_of(form.header)))
         if sign is None:
             yield from source.trail(blank)
             source.let_go(source.at)
@@ -428,63 +429,3 @@ def _ends(ending: Sign) -> list[str]:
         text += token
     made.append(ending.lead)
     return sorted({one for one in made if one}, key=len, reverse=True)
-
-
-def _roles(header: str) -> list[Sign]:
-    """Return what an answer begins with whose header was not part of the prompt."""
-    parts = tokens(header)
-    places = [at for at, token in enumerate(parts) if token[0] in "<[" and len(token) > 2]
-    return [Sign("".join(parts[at:])) for at in places]
-
-
-def begins_in_reasoning(form: Form, prompt: str) -> bool:
-    """Say whether an answer to a prompt begins in a reasoning."""
-    return _state(form, prompt) == "yes"
-
-
-def _state(form: Form, prompt: str) -> str:
-    """Return whether an answer begins in a reasoning: yes, no, or "unsaid"."""
-    if form.leads == "always":
-        return "yes"
-    is_open = _opens(prompt or form.opening, form)
-    if form.leads == "unsaid":
-        return "yes" if is_open and prompt and not _is_plain(form) else "unsaid"
-    return ("yes" if prompt else "unsaid") if is_open else "no"
-
-
-def _is_plain(form: Form) -> bool:
-    """Say whether texts, too, stand behind what opens a reasoning."""
-    thinking = form.thinking
-    return thinking is not None and any(one.text.endswith(thinking.text) for one in form.starts)
-
-
-def _opens(prompt: str, form: Form) -> bool:
-    """Say whether a prompt ends in a reasoning."""
-    if form.thinking is None:
-        return False
-    core, header = form.thinking.core.rstrip(), form.header.strip()
-    at = prompt.rfind(core)
-    if at < 0 or not core:
-        return False
-    behind = prompt[at + len(core) :]
-    if not behind.strip():
-        return True
-    is_last = bool(header) and prompt.rfind(header) < at
-    return is_last and not any(sign.core in behind for sign in form.thought)
-
-
-def _lead(form: Form, prompt: str) -> str:
-    """Return the end of a prompt that a sign may begin with."""
-    signs = [*form.starts, *([form.thinking] if form.thinking is not None else [])]
-    if form.calls is not None:
-        signs.append(form.calls.opening)
-    best = ""
-    for sign in signs:
-        for length in range(min(len(sign.core), len(prompt)), len(best), -1):
-            lead = sign.core[:length]
-            if not prompt.endswith(lead):
-                continue
-            if not (lead[0].isalnum() and prompt[: len(prompt) - length][-1:].isalnum()):
-                best = lead
-            break
-    return best if best.strip() else ""

@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from mtkit._version import __version__
-from mtkit.chat.answer_reader import begins_in_reasoning
+from mtkit.chat.answer_begin import begins_in_reasoning
 from mtkit.chat.tool_prompt import prepared
 from mtkit.errors import MtkitError, UsageError
 from mtkit.llama import Grammar
