@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from functools import cached_property
 
@@ -44,6 +45,7 @@ CHATML = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """For models without a chat template, as in llama.cpp."""
+_TOOLS = re.compile(r"\btools\b")
 _RANKS = "cls.output.weight"
 """The tensor of a head that says how well a text answers a question."""
 _TAIL = 256
@@ -256,7 +258,7 @@ class Served:
             "date_string": time.strftime("%d %b %Y", now),
             "datetime": time.strftime("%b %d %Y", now),
         }
-        return found if "tools" in self.template else {**found, "functions": ""}
+        return found if _TOOLS.search(self.template) else {**found, "functions": ""}
 
     def _fitting(
         self, messages: Sequence[Any], tools: Sequence[Any] | None

@@ -153,7 +153,10 @@ def test_a_template_without_a_process_is_the_servers_fault(
 def test_a_template_gets_the_date_of_today() -> None:
     import time
 
-    template = "{{ date_string }}|{{ datetime }}|{{ functions }}|{{ messages[0].content }}"
+    template = (
+        "{{ date_string }}|{{ datetime }}|{{ 'functools' if functions }}{{ functions + '' }}|"
+        "{{ messages[0].content }}"
+    )
     with application(Path(shipped(MODEL)), template=template) as (app, _):
         today = time.strftime("%d %b %Y|%b %d %Y||Hi")
         assert prompt(app, [{"role": "user", "content": "Hi"}]) == today
