@@ -135,7 +135,7 @@ def _calls(turns: Turns) -> Calls | None:
         first = first[:-1]
     sample = None
     if unit.body != "pairs":
-        sample = (opening + head, unit.sample[1] + closing + ending)
+        sample = (opening + head, unit.sample[1] + closing + _own(ending, turns.header))
     return Calls(
         opening=Sign(opening),
         openings=tuple(map(Sign, sorted(longer, key=len, reverse=True))),
@@ -150,6 +150,17 @@ def _calls(turns: Turns) -> Calls | None:
         resuming=Sign(_resuming(turns, closing + ending)),
         sample=sample,
     )
+
+
+def _own(ending: str, header: str) -> str:
+    """Return what ends calls without what begins another turn, which some templates write there."""
+    others = {token for token in tokens(header) if len(token) > 2}
+    made = ""
+    for token in tokens(ending):
+        if token in others:
+            break
+        made += token
+    return made
 
 
 def _longer(turns: Turns, opening: str, text_end: str) -> set[str]:
