@@ -13,7 +13,8 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``memory``          its memory and state
 * ``settings``        its parameters
 * ``sampler``         samplers
-* ``grammar``         what tokens have to follow, by llguidance; ``gbnf`` reads grammars
+* ``grammar``         what tokens have to follow, by llguidance (``vocabulary``); ``gbnf`` reads
+  grammars
 * ``schema``          JSON schemas as llguidance enforces them; ``schema_*``, ``pattern`` and
   ``formats`` are its parts
 * ``trial``           what the child process does that tries a model file

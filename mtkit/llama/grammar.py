@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import weakref
 from functools import lru_cache
 
 from mtkit.base.closing import Closing
-from mtkit.base.record import Record
-from mtkit.errors import MissingExtra, MtkitError, ResourceError, UnsupportedError, UsageError
+from mtkit.errors import MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.llama.gbnf import HEAD, lark_of
 from mtkit.llama.schema import Prepared, read_schema
 from mtkit.llama.schema_keywords import field_of, lost, wrong
+from mtkit.llama.vocabulary import compiled, first_line, of_bytes, vocabulary_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from typing import Any
 
     from mtkit.llama.model import Model
@@ -31,11 +29,6 @@ if TYPE_CHECKING:
 _WRITTEN: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
 """How JSON is written: at most one space where there can be some; characters as they are, since a
 property's name spelled in numbers would pass as another's."""
-_LIMITS: dict[str, Any] = {
-    "max_items_in_row": 20_000, "step_max_items": 500_000, "max_lexer_states": 50_000,
-    "verbose_errors": False,
-}  # fmt: skip
-"""Of llguidance: some 100 MB, and a time for a token that the samplers see to."""
 _MOST_CALLS = 1000
 _MOST_TRIED = 500
 """Parts of a schema, when the one is looked for that cannot be enforced."""
@@ -46,8 +39,6 @@ _SAID = (
     ("Unable to determine if regex is empty", "a pattern and lengths that are so long"),
     ("circular references with sibling", "a $ref that leads back here beside other keywords"),
 )
-_vocabularies: weakref.WeakKeyDictionary[Model, _Vocabulary] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
 
 
 class Grammar(Closing):
@@ -66,13 +57,15 @@ class Grammar(Closing):
             UnsupportedError: A part of the schema cannot be enforced.
             ResourceError: It is too large.
         """
-        found = _vocabulary(model)
+        found = vocabulary_of(model)
         self._ends = model.eog_ids
         if schema is not None:
             lark = _lark_of_schema(schema, found.controls)
         else:
             lark = lark_of(text or "", lambda name: _token_id(model, name))
-        self._matcher = _matcher(found.tokenizer, lark, "grammar" if schema is None else "schema")
+        self._matcher = compiled(
+            found.tokenizer, lark, "grammar" if schema is None else "JSON schema"
+        )
 
     def allows(self, token_id: int) -> bool:
         """Whether a token can come next."""
@@ -116,87 +109,9 @@ class Grammar(Closing):
         if self._matcher is None:
             raise UsageError("the grammar is closed")
         if self._matcher.is_error():
-            said = _first_line(self._matcher.get_error())
+            said = first_line(self._matcher.get_error())
             raise ResourceError(f"can be followed in too many ways: {said}", field="grammar")
         return self._matcher
-
-
-class _Vocabulary(Record):
-    """A vocabulary as llguidance takes it.
-
-    Attributes:
-        tokenizer: Its ``LLTokenizer``.
-        controls: The texts of control tokens, which no text of a grammar stands for, to ids.
-    """
-
-    tokenizer: Any
-    controls: dict[str, int]
-
-
-class _Pieces:
-    """What llguidance asks about a vocabulary; it needs no tokenizer for what is done here."""
-
-    bos_token_id = None
-
-    def __init__(self, tokens: Sequence[bytes], special: Sequence[int], eos: int) -> None:
-        self.tokens, self.special_token_ids, self.eos_token_id = tokens, special, eos
-
-    def __call__(self, text: bytes) -> list[int]:
-        return [0] * len(text)
-
-
-@lru_cache(maxsize=1)
-def _of_bytes() -> Any:
-    """Return a vocabulary of the bytes, for checking schemas where there is no model."""
-    tokens = [bytes([byte]) for byte in range(256)] + [b"<end>"]
-    return _tokenizer(_Pieces(tokens, [256], 256), [256])
-
-
-def _vocabulary(model: Model) -> _Vocabulary:
-    """Return a model's vocabulary, made once: about a second for 150,000 tokens."""
-    with _making:
-        if model not in _vocabularies:
-            ids = range(model.n_vocab)
-            special = {i for i in ids if model.is_control(i)} | model.eog_ids
-            tokens = [model.piece(i, special=i in special) for i in ids]
-            ends = sorted(model.eog_ids) or [model.n_vocab]
-            _vocabularies[model] = _Vocabulary(
-                tokenizer=_tokenizer(_Pieces(tokens, sorted(special), ends[0]), ends),
-                controls={tokens[i].decode("utf-8", "replace"): i for i in special if tokens[i]},
-            )
-        return _vocabularies[model]
-
-
-def _tokenizer(pieces: _Pieces, ends: list[int]) -> Any:
-    try:
-        from llguidance import LLTokenizer, TokenizerWrapper
-    except ImportError:
-        raise MissingExtra(
-            "grammars and schemas need llguidance", hint="pip install 'mtkit[generate]'"
-        ) from None
-    return LLTokenizer(TokenizerWrapper(pieces), eos_token=ends, slices=[])
-
-
-def _matcher(tokenizer: Any, lark: str, field: str) -> Any:
-    """Compile a grammar.
-
-    Raises:
-        UsageError: It does not compile, or nothing follows it.
-    """
-    from llguidance import LLMatcher, LLParserLimits
-
-    found = LLMatcher(tokenizer, lark, log_level=0, limits=LLParserLimits(**_LIMITS))
-    field = "grammar" if field == "grammar" else "JSON schema"
-    if found.is_error():
-        raise UsageError(_first_line(found.get_error()), field=field)
-    if not any(found.compute_bitmask()) or found.is_error():
-        said = _first_line(found.get_error())
-        raise UsageError(said if "items" in said else "nothing follows it", field=field)
-    return found
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0][:200]
 
 
 def _token_id(model: Model, name: str) -> int:
@@ -270,7 +185,7 @@ def _checked_schema(text: str) -> str:
     """Return the JSON of a schema that llguidance enforces whole."""
     prepared = Prepared(read_schema(text))
     try:
-        _matcher(_of_bytes(), _json(prepared.schema), "schema")
+        compiled(of_bytes(), _json(prepared.schema), "JSON schema")
     except UsageError as error:
         place = _place_of(error.what, prepared)
         raise _in_words(error.what, place) from None
@@ -290,7 +205,7 @@ def _place_of(said: str, prepared: Prepared) -> str:
     for place in places[:_MOST_TRIED]:
         try:
             part = {**prepared.parts[place], "$defs": prepared.definitions}
-            _matcher(_of_bytes(), _json(part), "schema")
+            compiled(of_bytes(), _json(part), "JSON schema")
         except (UsageError, ValueError) as error:
             if getattr(error, "what", "") == said:
                 return place

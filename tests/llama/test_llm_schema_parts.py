@@ -108,7 +108,7 @@ def test_numbers_within_bounds(
     for number in [*tried, *bounds.values(), *(value + 0.001 for value in bounds.values())]:
         if kind == "integer" and not number.is_integer():
             continue
-        text = f"{int(number)}" if number.is_integer() else f"{number:.3f}"
+        text = f"{round(number, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
         value = Fraction(text)
         right = all(inside[key](value, Fraction(str(bound))) for key, bound in bounds.items())
         assert drawer.takes(grammar, text) == right, (schema, text)
