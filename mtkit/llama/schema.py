@@ -12,6 +12,7 @@ other's.
 from __future__ import annotations
 
 import json
+import math
 from urllib.parse import unquote
 
 from mtkit.errors import MtkitError, UsageError
@@ -43,6 +44,8 @@ _DEEPEST = 40
 _DEEPEST_REFERENCES = 150
 """The same through ``$ref``: llguidance follows them on the stack."""
 _MOST_PARTS = 20_000
+_STEP = 1e-9
+"""From a number that is excluded to the next that may be written."""
 _BY_NAME = ("properties", "patternProperties")
 _OTHERS = ("additionalProperties", "patternProperties")
 
@@ -221,6 +224,12 @@ def _bound(made: dict[str, Any]) -> None:
                 made[name] = sign * (end if made[name] * sign > end else LARGEST)
         if whole and not made.keys() & names:
             made[names[0]] = sign * end
+        if not whole and names[1] in made:
+            # llguidance lets a whole number pass that is excluded, if the other bound is near.
+            excluded = made.pop(names[1])
+            beside = max(sign * -excluded + _STEP, math.nextafter(sign * -excluded, math.inf))
+            bound = -sign * beside
+            made[names[0]] = sign * min(sign * bound, sign * made.get(names[0], bound))
 
 
 def _with_names(schema: dict[str, Any], place: str) -> dict[str, Any]:
