@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sh", "console", "python"}
-SHOWN = {"text", "json", "py", "yaml", "nginx", "caddy"}
+SHOWN = {"text", "json", "py", "yaml", "nginx", "caddy", "toml", "js"}
 """Kinds of blocks that nobody types: layouts, answers, signatures, others' settings."""
 _LARGE = {"-n 32768": "-n 4096", "-n 16384": "-n 2048"}
 """Numbers of ids that the small model does not have -> what it has."""
@@ -43,6 +43,8 @@ mtkit() {
 python() { "$PYTHON" "$@"; }
 git() { cat corpus.txt; }
 pip() { :; }
+claude() { :; }
+cline() { :; }
 make() { command make -n -C "$ROOT" "$@" >/dev/null; }
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 """
@@ -145,6 +147,7 @@ def make_files(folder: Path) -> None:
     (folder / "schema.json").write_text('{"type": "object", "properties": {}}')
     tool = {"name": "now", "description": "The time.", "parameters": {"type": "object"}}
     (folder / "tools.json").write_text(json.dumps([{"type": "function", "function": tool}]))
+    (folder / "answer.txt").write_text('{"name": "now", "arguments": {}}')
     (folder / "keys.txt").write_text("a-key-of-mine\n")
     (folder / "vocab.txt").write_text("".join(f"{i}\n" for i in range(256)))
     (folder / ".config" / "fish" / "completions").mkdir(parents=True)
