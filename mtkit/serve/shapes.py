@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 from mtkit.base.record import replace
 from mtkit.serve.answers import Answers
+from mtkit.serve.job import Progress
 from mtkit.serve.replies import event
 from mtkit.serve.sending import reply
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from mtkit.serve.bodies.openai import Answer
-    from mtkit.serve.job import Done, Piece, Progress, Terms
+    from mtkit.serve.job import Done, Piece, Terms
     from mtkit.serve.served import Served
 
 _LAST = b"data: [DONE]\n\n"
+_WAIT = b":\n\n"
+"""A comment, so that a long prompt is not computed in silence: clients would give up."""
 
 
 class Shape:
@@ -59,7 +62,7 @@ class Shape:
             keep=asked.n_keep,
             seconds=asked.t_max_predict_ms / 1e3 if asked.t_max_predict_ms > 0 else None,
             indent=asked.n_indent,
-            progress=asked.return_progress and asked.stream,
+            progress=asked.stream,
         )
         timed = asked.timings_per_token and asked.stream
         self.answers = Answers(served, prompts, self.terms, asked.count, timed=timed)
@@ -107,6 +110,10 @@ async def _events(shape: Shape) -> AsyncGenerator[bytes, None]:
         yield event(value)
     async with aclosing(shape.answers.with_progress()) as events:
         async for index, told in events:
+            if isinstance(told, Progress) and not shape.asked.return_progress:
+                if told.cached < told.processed < told.total:
+                    yield _WAIT
+                continue
             for value in shape.told(index, told):
                 yield event(value)
     for value in shape.closing():

@@ -98,6 +98,11 @@ def test_a_long_prompt_is_not_computed_in_silence(made: Any) -> None:
         first = next(at for at, one in enumerate(kinds) if one.endswith("delta"))
         assert kinds[1:first].count(kind) > 2
         assert kind not in kinds[first:]
+    for path in ("/v1/completions", "/completion"):
+        asked = {"prompt": f"{path} {text}", "max_tokens": 2, "stream": True}
+        before, _, after = post(made[0], path, asked).text.partition("data: ")
+        assert before.count(":\n\n") > 2
+        assert ":\n\n" not in after.replace("data: ", "")
 
 
 THINKS = """

@@ -26,7 +26,7 @@ PASSED: dict[str, Any] = {
 REFUSED: dict[str, Any] = {
     "audio": {"voice": "alloy"}, "modalities": ["text", "audio"], "best_of": 2,
     "mcp_servers": [{"url": "x"}], "guided_regex": "a+", "use_beam_search": True,
-    "web_search_options": {},
+    "web_search_options": {}, "lora": [{"id": 0, "scale": 1}],
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-FILE = "/work/notes.txt"
+FILE = "/project/notes.txt"
 WORD = "pelican"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 LARGEST = 9007199254740991
@@ -109,7 +109,7 @@ def codex(*, reads: bool = False) -> tuple[str, dict[str, Any]]:
     items = [
         message("developer", "You are an agent."),
         message("developer", "Skills: none.", "You may read all files."),
-        message("user", "<environment_context>\n  <cwd>/work</cwd>\n</environment_context>"),
+        message("user", "<environment_context>\n  <cwd>/project</cwd>\n</environment_context>"),
         message("user", f"What is in {FILE}?"),
     ]
     if reads:

@@ -28,7 +28,7 @@ _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     # Anthropic's
     "mcp_servers": ([],), "container": (),
     # llama-server's
-    "image_data": ([],),
+    "image_data": ([],), "lora": ([],),
     # vLLM's
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (),
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
