@@ -358,7 +358,8 @@ class AnswerReader:
         if not is_whole:
             end = len(self._told.parts)
             raw = self._all[place : source.gone + source.at]
-            self._cut.append((reading.place, end - reading.place, raw))
+            if end > reading.place:  # calls beyond the first may be left out
+                self._cut.append((reading.place, end - reading.place, raw))
             self._told.is_open = True
         return is_whole
 

@@ -29,6 +29,9 @@ _NAMES = ("name", "tool_name", "function_name")
 _GIVEN = ("arguments", "parameters", "args", "input")
 _BAD = re.compile(r"[\s<>{}\"'\[\]|]")
 
+_MOST_TRIED = 1000
+"""Ends of a dict of Python; each is tried from its beginning on."""
+
 
 class CallReading:
     """Reads one call.
@@ -235,19 +238,21 @@ class CallReading:
         """Read a dict as Python writes it."""
         source = self._source
         end = source.at
-        while True:
+        tried = 0
+        while tried < _MOST_TRIED:
             end = source.text.find("}", end)
             if end < 0:
                 end = len(source.text)
                 if end - source.at > MOST_LITERAL or not (yield from source.more()):
                     return False
                 continue
-            end += 1
+            end, tried = end + 1, tried + 1
             found = literal(source.text[source.at : end])
             if isinstance(found, dict):
                 source.at = end
                 tell(written(found))
                 return True
+        return False
 
     # -- a head of name and id
 

@@ -44,8 +44,9 @@ class Telling:
             self.say(text)
         self._blank, self.is_open = "", False
         self.called += 1
+        place = len(self.parts)
         self.tell(part)
-        return len(self.parts) - 1
+        return place
 
     def tell(self, part: Part) -> None:
         """Tell a reasoning, or a part of a call."""

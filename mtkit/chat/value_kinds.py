@@ -36,7 +36,8 @@ def kinds_of(schema: Any, depth: int = 0) -> frozenset[str]:
     else:
         found = frozenset()
         for name in ("anyOf", "oneOf"):
-            for one in schema.get(name) or ():
+            choices = schema.get(name)
+            for one in choices if isinstance(choices, list) else ():
                 found |= kinds_of(one, depth + 1)
     if "number" in found:
         found |= {"integer"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from functools import lru_cache
 
 from mtkit.base.closing import Closing
@@ -30,8 +31,8 @@ _WRITTEN: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
 """How JSON is written: at most one space where there can be some; characters as they are, since a
 property's name spelled in numbers would pass as another's."""
 _MOST_CALLS = 1000
-_MOST_TRIED = 500
-"""Parts of a schema, when the one is looked for that cannot be enforced."""
+_MOST_TRIED, _MOST_SECONDS = 500, 2.0
+"""Parts of a schema, when the one is looked for that cannot be enforced; time for all of them."""
 _SAID = (
     ("oneOf constraints", "oneOf of schemas that are not known to exclude each other"),
     ("recursion limit", "what is nested so deeply"),
@@ -180,7 +181,7 @@ def _literals(text: str, controls: dict[str, int]) -> list[str]:
     ]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _checked_schema(text: str) -> str:
     """Return the JSON of a schema that llguidance enforces whole."""
     prepared = Prepared(read_schema(text))
@@ -202,7 +203,10 @@ def _json(schema: dict[str, Any]) -> str:
 def _place_of(said: str, prepared: Prepared) -> str:
     """Return the innermost part of a schema about which the same is said as about the whole."""
     places = sorted(prepared.parts, key=lambda place: place.count("/"), reverse=True)
+    until = time.monotonic() + _MOST_SECONDS
     for place in places[:_MOST_TRIED]:
+        if time.monotonic() > until:
+            break
         try:
             part = {**prepared.parts[place], "$defs": prepared.definitions}
             compiled(of_bytes(), _json(part), "JSON schema")

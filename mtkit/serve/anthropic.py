@@ -56,7 +56,8 @@ async def _ids(asked: MessageCount, tools: Tools, served: Served) -> list[int]:
         served.unknown.see({"output_config": asked.output_config.effort})
     given = from_anthropic(asked.messages, asked.system)
     values = template_values(asked.chat_template_kwargs, asked.thinks)
-    return await served.chat_ids(given, tools.given, values=values, **continuing(given))
+    ending = continuing(given, prefill=served.settings.prefill_assistant)
+    return await served.chat_ids(given, tools.given, values=values, **ending)
 
 
 async def count_tokens(request: Request, served: Served) -> Response:

@@ -13,11 +13,16 @@ _BLANKS = " \t"
 
 
 class Lines:
-    """Follows the lines of an answer."""
+    """Follows the lines of an answer.
+
+    Attributes:
+        has_cut: Text of the answer was left out; what is still held back goes with it.
+    """
 
     def __init__(self, seconds: float | None, indent: int) -> None:
         self._seconds, self._indent = seconds, indent
         self._line: str | None = None
+        self.has_cut = False
 
     @classmethod
     def of(cls, terms: Terms) -> Lines | None:
@@ -41,6 +46,7 @@ class Lines:
                 self._line += part
                 said = self._line.lstrip(_BLANKS)
                 if said and len(self._line) - len(said) < self._indent:
+                    self.has_cut = True
                     return text[: kept + max(len(part) - len(said), 0)], True
             kept += len(part)
         is_late = self._seconds is not None and seconds > self._seconds

@@ -145,7 +145,7 @@ def text_of(content: Any, field: str, between: str = "") -> str:
     texts = []
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind in _MEDIA:
+        if isinstance(kind, str) and kind in _MEDIA:
             what = f"{_MEDIA[kind]} input is not supported; this model takes text"
             raise UsageError(what, field=field)
         if not isinstance(part, dict) or not isinstance(part.get("text"), str):

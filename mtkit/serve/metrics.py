@@ -130,7 +130,7 @@ class Metrics:
         self._ends.labels(done.end).inc()
         for name, one in self._drafting.items():
             one.inc((done.drafting or {}).get(name, 0))
-        if done.seconds > 0:
+        if done.generated > 1 and done.seconds > 0:
             self._speed.observe((done.generated - 1) / done.seconds)
 
     def text(self) -> bytes:

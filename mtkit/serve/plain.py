@@ -111,6 +111,7 @@ def ended(shape: Shape, index: int, text: str, said: str, ids: Sequence[int]) ->
         "stopping_word": done.stop or "",
         "tokens_cached": len(prompt) + max(done.generated - 1, 0),
         "timings": answers.timings[index].told(),
+        **({"cache": answers.explanation()} if shape.asked.explain_cache else {}),
     }
 
 

@@ -55,7 +55,8 @@ async def create(request: Request, served: Served) -> Response:
     sampler = await served.held(await tools.forcing(sampler))
     given = messages_of(asked.input, asked.instructions, origins)
     values = template_values(asked.chat_template_kwargs, None, asked.reasoning.effort)
-    ids = await served.chat_ids(given, tools.given, values=values, **continuing(given))
+    ending = continuing(given, prefill=served.settings.prefill_assistant)
+    ids = await served.chat_ids(given, tools.given, values=values, **ending)
     shown = served.markers if tools.shows else frozenset()
     terms = Terms(
         sampler, asked.max_output_tokens, (), None, shown, asked.speculative,

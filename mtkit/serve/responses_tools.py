@@ -43,7 +43,8 @@ def functions_of(
     """
     made: list[dict[str, Any]] = []
     origins: dict[str, Origin] = {}
-    for tool, field, namespace in _flat(tools):
+    # those of no namespace keep their names
+    for tool, field, namespace in sorted(_flat(tools), key=lambda one: bool(one[2])):
         kind = tool.get("type", "function")
         if kind not in ("function", "custom"):
             unknown.leave_out(str(kind))
@@ -107,7 +108,8 @@ def choice_of(
     kind = choice.get("type")
     if kind == "allowed_tools":
         allowed = choice.get("tools")
-        names = [one.get("name") for one in allowed or () if isinstance(one, dict)]
+        listed = allowed if isinstance(allowed, list) else []
+        names = [one.get("name") for one in listed if isinstance(one, dict)]
         kept = [one for one in functions if origins[one["function"]["name"]].name in names]
         return kept, str(choice.get("mode", "auto"))
     if kind not in ("function", "custom"):

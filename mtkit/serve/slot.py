@@ -216,7 +216,8 @@ class Slot:
         job = self.job
         assert job is not None
         is_full = job.terms.limit is None or job.terms.limit > job.limit
-        rest = self._text.finish()
+        is_cut = self._lines is not None and self._lines.has_cut
+        rest = "" if is_cut else self._text.finish()
         stop = self._text.stopped
         now = time.perf_counter()
         self.free()

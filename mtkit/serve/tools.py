@@ -12,6 +12,7 @@ from mtkit.chat.reading import reader_of
 from mtkit.chat.signs import ID, NAME, NUMBER
 from mtkit.chat.telling import schemas_of
 from mtkit.errors import MtkitError, UsageError
+from mtkit.serve.bodies.fields import MOST_GRAMMAR
 from mtkit.serve.job import Done
 
 TYPE_CHECKING = False
@@ -94,6 +95,9 @@ class Tools:
             if not _NAME.fullmatch(name):
                 raise UsageError(f"{name!r} cannot be forced: its name", field="tool_choice")
             schema = json.dumps(self._schemas[name])
+            if len(schema) > MOST_GRAMMAR:
+                what = f"has more than {MOST_GRAMMAR} bytes"
+                raise UsageError(what, field=f"parameters of {name}")
             try:
                 check_schema(schema)
             except MtkitError as error:

@@ -70,6 +70,8 @@ class Waiting:
         self.check(len(jobs))
         for job in jobs:
             self.slot(job.terms.slot or 0)
+        for gone in [job for job in self.jobs if job.cancelled]:
+            self.jobs.remove(gone)
         count = len(self.jobs) + len(jobs)
         if count > sum(slot.job is None for slot in self._slots) + self._most:
             seconds = min(max(round(count / len(self._slots) * mean_seconds), 1), 600)
@@ -115,7 +117,8 @@ class Waiting:
         for _ in range(len(self._errands)):
             slot, work, future = self._errands.popleft()
             if ending:
-                future.set_exception(Closed("the server is ending"))
+                if future.set_running_or_notify_cancel():  # or the client has left
+                    future.set_exception(Closed("the server is ending"))
             elif slot is not None and slot.job is not None:
                 self._errands.append((slot, work, future))
             else:

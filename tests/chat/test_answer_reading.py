@@ -255,3 +255,19 @@ def test_reading_takes_no_time_worth_telling() -> None:
             reader.push(piece)
         best = min(best, (time.perf_counter() - began) / len(pieces))
     assert best < 20e-6
+
+
+@forms
+def test_a_call_beyond_the_first_is_left_out_where_it_is_cut(name: str) -> None:
+    made = form(name)
+    whole = written(made)
+    for end in range(len(whole) + 1, 2 * len(whole)):
+        text = (whole + whole)[:end]
+        assert read(made, text, several=False, streams=False)[2] == [OSLO], text
+
+
+def test_odd_schemas_of_arguments_are_no_schemas() -> None:
+    from mtkit.chat.value_kinds import kinds_of
+
+    for odd in ({"anyOf": 5}, {"oneOf": {"a": 1}}, {"type": [5]}, {"enum": 3}, {"anyOf": [3]}):
+        assert kinds_of(odd) == kinds_of({})

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 KINDS = (GenerateSettings, AnswerSettings, ModelSettings)
 SETTINGS = table(GenerateSettings)
-OFFERED = [setting for setting in SETTINGS.values() if setting.options]
 
 
 def value_of(setting: Setting, chance: random.Random) -> tuple[Any, list[str]]:

@@ -164,3 +164,42 @@ def test_a_template_gets_the_date_of_today() -> None:
             app, [{"role": "user", "content": "Hi"}], chat_template_kwargs={"datetime": "then"}
         )
         assert other.endswith("|then||Hi")
+
+
+ODD: tuple[tuple[str, dict[str, Any]], ...] = (
+    (CHAT, {"messages": [{"role": "user", "content": [{"type": []}]}]}),
+    (CHAT, {"messages": [{"role": "user", "content": [{"type": {}, "text": 5}]}]}),
+    (MESSAGES, {"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": []}]}]}),
+    ("/v1/responses", {"input": "Hi", "tool_choice": {"type": "allowed_tools", "tools": 5}}),
+    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": []}]}]}),
+)
+
+
+@pytest.mark.parametrize(("path", "asked"), ODD)
+def test_what_has_another_type_is_the_requests_fault(
+    made: Any, path: str, asked: dict[str, Any]
+) -> None:
+    assert post(made[0], path, {**asked, "max_output_tokens": 1}).status_code in (200, 400)
+
+
+def test_a_server_that_does_not_continue_answers_says_so_in_all_apis() -> None:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well"}]
+    counted = []
+    for prefill in (True, False):
+        with application(Path(shipped(MODEL)), prefill_assistant=prefill) as (app, _):
+            usages = [
+                post(app, CHAT, {"messages": turns, "max_tokens": 1}),
+                post(app, MESSAGES, {"messages": turns, "max_tokens": 1}),
+                post(app, "/v1/responses", {"input": turns, "max_output_tokens": 1}),
+            ]
+            counted.append([one.json()["usage"] for one in usages])
+    names = ("prompt_tokens", "input_tokens", "cache_read_input_tokens")
+    for begun, closed in zip(*counted, strict=True):
+        assert sum(begun.get(one, 0) for one in names) < sum(closed.get(one, 0) for one in names)
+
+
+def test_what_no_answer_says_has_no_speed(made: Any) -> None:
+    assert post(made[0], CHAT, {**ASK, "max_tokens": 0}).status_code == 200
+    sums = [line for line in made[1].metrics.text().decode().split("\n") if "second_sum" in line]
+    assert sums
+    assert all(float(line.split()[-1]) >= 0 for line in sums)

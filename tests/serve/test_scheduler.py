@@ -181,8 +181,11 @@ def test_the_queue_is_bounded_and_cancelled_jobs_leave() -> None:
         for asked in running:
             asked.next()
         waiting[0].job.cancelled = True
+        later = Asked([1, 5, 9], 3)
+        scheduler.submit([later.job])  # in the place of one that nobody waits for
         running[0].job.cancelled = True
         assert waiting[1].all().end == "length"  # in the slot that became free
+        assert later.all().end == "length"
         assert waiting[0].told.empty()
         running[1].job.cancelled = True
         end = time.monotonic() + 30

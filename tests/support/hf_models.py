@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +101,3 @@ def _value(value: Any) -> Any:
         return values
     digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
     return {"count": len(values), "sha256": digest}
-
-
-def same_float(one: float, other: float) -> bool:
-    """Tell whether two numbers are the same float32."""
-    return struct.pack("<f", one) == struct.pack("<f", other)

@@ -111,44 +111,6 @@ def random_pattern(rng: random.Random, depth: int) -> str:
     return "|".join(chain() for _ in range(rng.choice([1, 1, 1, 2, 3])))
 
 
-BEYOND = (
-    *(r"(a|b)\1", r"(?<n>\w)\k<n>", r"(\w)(?:x|\1)+", r"(?i:(a)\1)", r"\K", r"a\K", r"\w\Kb"),
-    *(r"(?<=a\K)b", r"(?=a\K)", r"\G\w", r"\G", r"(?!\G)a", r"\X", r"\X\K\X", r"(?:\X){2}"),
-    *(r"(a)?(?(1)b|c)", r"(?<x>\d)?(?(<x>)\w|s)", "(?>a+b|a)c", "(?>a|ab)*+b", "(?:a+b?)++a"),
-    *(r"(?<p>\((?:[^()]|\g<p>)*\))", r"(a|b\g<1>?)c", r"\g<0>?a", r"(?:(a)|b\g<-1>)", "(?~ab)"),
-    *(r"(?~\s)", "(?~|a|b*)", "(?~|ab)", "(a*)*", "(a|b*)*", "(?:a?)+b", "(?:){3}", r"(?:\b)*a"),
-    *("(?i:ss)", "(?i)straße", "(?i:ﬁ)", "(?i:[ß])", "(?i:[^ß])", r"(?i:\xdf)", "(?i:st+)"),
-    *("a(?i)b|c", "(?:a(?i)b|c)s", "a(?m).|b", "(?i:ǰ)", "(?i:ΐ)", "[a-z--[aeiou]]", "(?y{w}:\\X)"),
-    *(r"\y", r"\Y", r"(?y{w})\y\w", "(?W:\\w+)", "(?IW:é)", "(?D)\\d+", "a{,2}?b", "(?<=a|bc+)d"),
-    *("(*FAIL)|a", "(?:a(*MAX{2}))+", "(a)(*SKIP)b", r"\O\N", r"(?<=\R)a", "(?^i:a)", "(?C:a|b)"),
-    *(r"(?<!\R)a", r"(?<=b|\R)a", r"(?<!\Ra)b", r"(?<=(?:\R|b)c)s"),
-)  # fmt: skip
-SIGNS = (
-    *"aabbbcsSß1 ()é\n",
-    *("ss", "ſs", "ẞ", "e\u0301", "\u0301", "ﬁ", "fi", "ab", "abc", "\r\n", "ǰ", "ΐ", "중", "각"),
-    *("\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "\U0001f3fd", "\u200d"),
-    *("aa", "bb", "((a)b)", "\U00020000", "क्ष", "\0"),
-)  # fmt: skip
-
-
-def beyond_pattern(rng: random.Random) -> str:
-    """A pattern in which something is beyond our tables."""
-    parts = [rng.choice(BEYOND)]
-    for _ in range(rng.choice([0, 0, 1, 1, 2])):
-        parts.insert(rng.randint(0, len(parts)), rng.choice([random_pattern(rng, 2), *BEYOND[:9]]))
-    made = rng.choice(["", "", "|"]).join(parts)
-    return rng.choice(
-        ["{}", "{}", "{}", "(?:{})?", "(?:{})+", "(?i:{})", "(?={})", "{}|."]
-    ).replace("{}", made)
-
-
-def beyond_text(rng: random.Random) -> str:
-    """A text on which such patterns find something."""
-    if rng.random() < 0.2:
-        return nasty_text(rng, 12)
-    return "".join(rng.choices(SIGNS, k=rng.choice([1, 4, 9, 16, 30])))
-
-
 POINTS = (
     *("a", "z", "A", "é", "ß", "ſ", "中", "\U0001f469", r"\x{7f}", r"\x{80}", r"\x{ff}", r"\x{0}"),
     *(r"\x{100}", r"\x{10ffff}", r"\x7f", r"\u00e0"),

@@ -27,7 +27,6 @@ MEASURED = {
 }
 SLOW = {"mtkit bench": "measures for minutes", "mtkit sx bench": "measures for minutes",
         "mtkit sx calibrate": "measures for minutes"}  # fmt: skip
-EXAMPLE = re.compile(r"^### (mtkit [a-z -]+)$", re.M)
 ANSWERS_NO = ("mtkit compare", "mtkit diff", "mtkit check", "mtkit token")
 """Commands whose exit code may say that the answer is no."""
 F16 = "mtkit quantize model.gguf --allow-requantize --type F16 -o model-f16.gguf\n"

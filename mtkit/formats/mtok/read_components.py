@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtkit.base.binary import Reader
     from mtkit.spec.decoders import Decoder
     from mtkit.spec.normalizers import Normalizer
-    from mtkit.spec.pre_tokenizers import Behavior, PreTokenizer
+    from mtkit.spec.pre_tokenizers import PreTokenizer
 
     T_co = TypeVar("T_co", covariant=True)
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 DEPTH_LIMIT = 64
-BEHAVIORS: dict[int, Behavior] = {0: "isolated", 2: "glued_to_previous"}
-"""Any other number removes the matches."""
 BERT_PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 
 
