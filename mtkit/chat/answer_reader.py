@@ -373,6 +373,11 @@ class AnswerReader:
         if calls.resuming.core.strip():
             yield from source.sign(calls.resuming)
         source.let_go(source.at)
+        rest = source.text.strip()
+        if rest and source.ended:  # the limit of tokens cut what closes the call
+            signs = (calls.closing, calls.ending)
+            if any(one.core.lstrip().startswith(rest) for one in signs):
+                source.let_go(len(source.text))
         if calls.ending.core.strip() and calls.ending not in self._endings:
             self._endings.append(calls.ending)  # some templates write text before it
             self._firsts = _firsts((*self._openings, *self._endings))

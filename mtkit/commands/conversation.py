@@ -17,6 +17,7 @@ def rendered(tokenizer: Tokenizer, file: str) -> bytes:
     """
     from mtkit.chat.template import apply
     from mtkit.errors import MtkitError
+    from mtkit.unicode.utf8 import to_bytes
 
     messages = conversation_of(file)
     try:
@@ -24,7 +25,7 @@ def rendered(tokenizer: Tokenizer, file: str) -> bytes:
     except MtkitError as error:
         is_theirs = error.field.startswith("messages")
         raise error.located(file if is_theirs else tokenizer.source) from None
-    return made.text.encode("utf-8", "surrogateescape")
+    return to_bytes(made.text)
 
 
 def conversation_of(file: str | None, system: str | None = None, user: str | None = None) -> Any:

@@ -71,6 +71,12 @@ def serve(
     if template is not None and chat_template is not None:
         raise UsageError("excludes --template", field="--chat-template")
     own = read_text(template) if template is not None else chat_template
+    if chat_template is not None and "{" not in chat_template:
+        from mtkit.llama.chat_templates import builtin_templates
+
+        if chat_template not in builtin_templates():
+            what = f"{chat_template!r} is neither one of llama.cpp's nor a template's text"
+            raise UsageError(what, field="--chat-template", hint="--template FILE reads one")
 
     def listening(address: str, served: Served) -> None:
         log.is_shown = False

@@ -154,8 +154,12 @@ def _parsed(
 ) -> dict[str, Any]:
     """Return what a model wrote in its parts; a conversation is what it saw last."""
     from mtkit.chat.reading import parse_response
+    from mtkit.errors import UsageError
 
     tools = options["tools"]
+    is_list = isinstance(tools, list) and all(isinstance(one, dict) for one in tools)
+    if tools is not None and not is_list:
+        raise UsageError("is not a list of objects", field="tools")
     if tokenizer is None:
         prompt = _render_file(file, conversation, options).text if conversation else ""
         return parse_response(_template_of(file), text, tools=tools, prompt=prompt)

@@ -13,6 +13,7 @@ from mtkit.llama.load import parameters
 from mtkit.llama.shared_library import library, log, running
 from mtkit.llama.text import TextGuard
 from mtkit.settings import LoadSettings
+from mtkit.unicode.utf8 import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Model(Closing):
         self.check_open()
         if not self.has_vocabulary:
             raise UnsupportedError("has no tokenizer", source=self.path, hint="give ids instead")
-        raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+        raw = to_bytes(text) if isinstance(text, str) else text
         if len(raw) > _MOST_TEXT_BYTES:
             raise UsageError(f"the text has {len(raw)} bytes, the limit is {_MOST_TEXT_BYTES}")
         self._guard.check(raw, add_special=add_special)

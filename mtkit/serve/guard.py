@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtkit.serve.metrics import Metrics
     from mtkit.settings import ServeSettings
 
-_OPEN = {"/", "/health"}
+_OPEN = {"/", "/health", "/v1/health"}
 """Paths that need no key."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 
-from mtkit.errors import ResourceError
+from mtkit.errors import ResourceError, UsageError
 from mtkit.serve.access import keys_of, names_of
 from mtkit.serve.opening import opened
 
@@ -41,6 +42,9 @@ def _mounted(
     """Load a model, and give the application that answers with what it shares."""
     keys = keys_of(settings)
     names_of(settings)  # before the model is loaded
+    folder = settings.slot_save_path
+    if folder is not None and not os.path.isdir(folder):
+        raise UsageError("is not a folder", source=folder, field="--slot-save-path")
     web = threading.Thread(target=_import_web)
     web.start()
     with opened(settings, on_progress) as (runner, scheduler):

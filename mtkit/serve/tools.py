@@ -59,6 +59,7 @@ class Tools:
             UsageError: The choice names no tool.
         """
         self._form, self._several = form, several
+        tools, choice = _allowed(tools, choice)
         self.given = list(tools) if choice != "none" else []
         self.shows = form is not None
         self._schemas = schemas_of([tool for tool in self.given if isinstance(tool, dict)])
@@ -142,3 +143,20 @@ class Reading:
         if isinstance(told, Done):
             return self._reader.finish(told.text)
         return self._reader.push(told.text)
+
+
+def _allowed(
+    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any]
+) -> tuple[Sequence[Mapping[str, Any]], str | Mapping[str, Any]]:
+    """Return the tools that OpenAI's ``allowed_tools`` leaves, and the choice among them."""
+    if isinstance(choice, str) or choice.get("type") != "allowed_tools":
+        return tools, choice
+    allowed = choice.get("allowed_tools")
+    listed = allowed.get("tools") if isinstance(allowed, dict) else None
+    if not isinstance(allowed, dict) or not isinstance(listed, list):
+        raise UsageError("has no list of tools", field="tool_choice.allowed_tools")
+    kept = schemas_of([one for one in listed if isinstance(one, dict)])
+    mode = allowed.get("mode", "auto")
+    if mode not in ("auto", "required"):
+        raise UsageError("is not auto or required", field="tool_choice.allowed_tools.mode")
+    return [tool for tool in tools if schemas_of([tool]).keys() & kept.keys()], mode

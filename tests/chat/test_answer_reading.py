@@ -271,3 +271,17 @@ def test_odd_schemas_of_arguments_are_no_schemas() -> None:
 
     for odd in ({"anyOf": 5}, {"oneOf": {"a": 1}}, {"type": [5]}, {"enum": 3}, {"anyOf": [3]}):
         assert kinds_of(odd) == kinds_of({})
+
+
+@forms
+def test_what_closes_a_call_and_was_cut_is_no_text(name: str) -> None:
+    made = form(name)
+    if made.calls.sample is None:
+        return
+    closing = made.calls.sample[1]
+    whole = written(made)
+    start = len(whole) - len(closing) + 1
+    for end in range(start, len(whole) + 1):
+        _, text, calls = read(made, whole[:end])
+        if calls == [OSLO]:
+            assert not text.strip(), whole[:end]

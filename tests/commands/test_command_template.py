@@ -119,3 +119,9 @@ def test_what_a_model_wrote_is_taken_apart(mtkit: Run, tmp_path: Path) -> None:
     assert json.loads(call["function"]["arguments"]) == {"at": [1, "<do x>"]}
     plain = mtkit("template", TOKENIZER, "--parse", "-", stdin=b"Hello<|im_end|>\n")
     assert json.loads(plain.stdout)["content"] == "Hello"
+    for odd in ('{"a": 1}', "[1]", "[null]", "[[]]", '"a"', "1"):
+        tools.write_text(odd, encoding="utf-8")
+        for what in (file, TOKENIZER):
+            made = mtkit("template", what, "--parse", "-", "--tools", tools, stdin=said)
+            assert made.returncode == 2, made.stderr
+            assert b"tools: is not a list of objects" in made.stderr

@@ -45,8 +45,9 @@ def test_a_chat_has_the_ids_and_the_length_that_transformers_gives(
 
 def test_a_chat_that_is_none_is_refused(mtkit: Run, tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
+    half = r'[{"role": "user", "content": "\ud800"}]'
     for content, what in (("[", b"chat.json"), ("{}", b"not a list of messages"),
-                          ("[]", b"no messages")):  # fmt: skip
+                          ("[]", b"no messages"), (half, b"not valid UTF-8")):  # fmt: skip
         file.write_text(content)
         done = mtkit("encode", "-t", FOLDER, "--messages", file)
         assert done.returncode in (2, 3)

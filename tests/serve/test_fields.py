@@ -27,6 +27,7 @@ REFUSED: dict[str, Any] = {
     "audio": {"voice": "alloy"}, "modalities": ["text", "audio"], "best_of": 2,
     "mcp_servers": [{"url": "x"}], "guided_regex": "a+", "use_beam_search": True,
     "web_search_options": {}, "lora": [{"id": 0, "scale": 1}],
+    "multimodal_data": ["aGk="],
 }  # fmt: skip
 
 
@@ -203,3 +204,34 @@ def test_what_no_answer_says_has_no_speed(made: Any) -> None:
     sums = [line for line in made[1].metrics.text().decode().split("\n") if "second_sum" in line]
     assert sums
     assert all(float(line.split()[-1]) >= 0 for line in sums)
+
+
+def test_strict_takes_what_the_apis_themselves_say() -> None:
+    with application(Path(shipped(MODEL)), strict=True) as (app, _):
+        for path, fields in (
+            ("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "truncation": "disabled"}),
+            (CHAT, {**ASK, "verbosity": "low"}),
+            (MESSAGES, {**ASK, "context_management": {"edits": []}}),
+        ):
+            assert post(app, path, fields).status_code == 200
+
+
+def test_tools_that_are_allowed_are_those_that_are_given(made: Any) -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in ("one", "two")]
+    for mode in ("auto", "required"):
+        allowed = {"mode": mode, "tools": tools[1:]}
+        choice = {"type": "allowed_tools", "allowed_tools": allowed}
+        asked = {**ASK, "tools": tools, "tool_choice": choice, "max_tokens": 60}
+        answer = post(made[0], CHAT, asked)
+        assert answer.status_code == 200
+        calls = answer.json()["choices"][0]["message"].get("tool_calls") or []
+        assert {one["function"]["name"] for one in calls} <= {"two"}
+        assert calls or mode == "auto"
+    for odd in (
+        {},
+        {"tools": 5},
+        {"mode": "never", "tools": tools},
+        {"mode": "required", "tools": []},
+    ):
+        choice = {"type": "allowed_tools", "allowed_tools": odd}
+        assert post(made[0], CHAT, {**asked, "tool_choice": choice}).status_code == 400

@@ -23,6 +23,8 @@ from support import reference
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from conftest import Run
+
 FULL = bool(os.environ.get("MTKIT_FULL"))
 LONG = {"prompt": "x", "max_tokens": 100_000, "ignore_eos": True}
 
@@ -320,3 +322,13 @@ def test_the_command_says_what_it_cannot_do(mtkit: Any) -> None:
             assert made.returncode == code, made.stderr
             assert named.encode() in made.stderr
             assert len(made.stderr.strip().splitlines()) == 1
+
+
+def test_what_cannot_be_served_with_is_said_before_the_model_is_loaded(mtkit: Run) -> None:
+    for option, value, said in (
+        ("--chat-template", "lama3", b"neither one of llama.cpp's"),
+        ("--slot-save-path", "nowhere", b"is not a folder"),
+        ("--slot-save-path", os.devnull, b"is not a folder"),
+    ):
+        done = mtkit("serve", option, value)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr

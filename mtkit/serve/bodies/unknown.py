@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NO_EFFECT = frozenset((
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-    "prompt_cache_retention",
+    "prompt_cache_retention", "truncation", "verbosity", "stream_options", "context_management",
 ))  # fmt: skip
 """What clients send and what changes no answer here, taken with ``--strict``, too."""
 _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
@@ -28,7 +28,7 @@ _NOTHING_ASKED: dict[str, tuple[Any, ...]] = {
     # Anthropic's
     "mcp_servers": ([],), "container": (),
     # llama-server's
-    "image_data": ([],), "lora": ([],),
+    "image_data": ([],), "multimodal_data": ([],), "lora": ([],),
     # vLLM's
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (),
     "structured_outputs": (), "use_beam_search": (False,), "prompt_logprobs": (),
