@@ -206,7 +206,7 @@ def test_a_fault_that_shows_only_in_use_names_the_file(mtkit: Run, tmp_path: Pat
                 "behavior": "Isolated",
                 "invert": False,
             },
-            "split pattern",
+            "pre_tokenizer: Split: \\1 cannot be run",
         ),
     ):
         file = tmp_path / "tokenizer.json"

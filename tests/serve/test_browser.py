@@ -41,8 +41,8 @@ def ended(page: Any, turn: int = 1) -> None:
 def test_a_turn_shows_its_figures(chromium: Any, url: str) -> None:
     with watched(chromium) as (page, _):
         page.goto(url)
-        expect(page).to_have_title("mtkit docs target")
-        assert page.inner_text("#name") == "mtkit docs target"
+        expect(page).to_have_title("mtkit-docs-target-q8_0.gguf")
+        assert page.inner_text("#name") == "mtkit-docs-target-q8_0.gguf"
         assert page.inner_text("#slots") == "256 tokens of context"
         for turn in (1, 2):
             page.fill("#text", "How do I list files?")
