@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -71,7 +72,7 @@ def serve(
     if template is not None and chat_template is not None:
         raise UsageError("excludes --template", field="--chat-template")
     own = read_text(template) if template is not None else chat_template
-    if chat_template is not None and "{" not in chat_template:
+    if chat_template is not None and re.fullmatch(r"[\w.-]+", chat_template):  # a name
         from mtkit.llama.chat_templates import builtin_templates
 
         if chat_template not in builtin_templates():
