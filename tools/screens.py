@@ -126,7 +126,10 @@ SCREENS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "perplexity": ("how well a model predicts a text", (("perplexity", "LICENSE"),)),
     "imatrix": ("which weights matter", (("imatrix", "LICENSE", "-o", "imatrix.gguf"),)),
     "logits": ("what a model expects next", (("logits", "Once upon a time"),)),
-    "serve": ("what a server takes", (("serve", "--help"),)),
+    "serve": (
+        "what no server starts with",
+        (("serve", "--host", "0.0.0.0"), ("serve", "--chat-template", "lama3")),
+    ),
     "sx": ("the help of a group of commands", (("sx", "--help"),)),
     "formats": ("the formats", (("formats",),)),
     "config": ("what is in force", (("config",),)),

@@ -71,7 +71,7 @@ def squeezed(text: str) -> str:
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
 def test_a_picture_is_small_and_asks_for_nothing_else(path: Path) -> None:
     drawn = path.read_text(encoding="utf-8")
-    assert len(drawn) < 50_000
+    assert len(drawn) < 40_000
     links = re.findall(r"""https?://[^"' )<]+""", drawn.partition("</desc>")[2])
     assert not links
     assert "@font-face" not in drawn
