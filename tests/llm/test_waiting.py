@@ -1,28 +1,49 @@
-"""How threads wait is chosen by what runs on the machine."""
+"""How long threads spin before they sleep, by what the OpenMP library says that it read."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
-from mtkit.llm import threads
+pytest.importorskip("llama_cpp")
+
+_PROGRAM = """
+import os, sys
+from mtkit.llama import library
+from mtkit.llm.threads import choose_waiting
+given = sys.argv[2].split(",")
+before = {name: os.environ.get(name) for name in given}
+print(choose_waiting(sys.argv[1]))
+assert {name: os.environ.get(name) for name in given} == before
+library()
+"""
+_GIVEN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 @pytest.mark.parametrize(
-    ("running", "load", "busy"),
+    ("asked", "given", "spins", "said"),
     [
-        ([0], 2.0, 0),  # what caused the load has ended
-        ([0, 1, 0, 0, 3, 0, 0], 2.0, 0),
-        ([1], 0.1, 1),
-        ([1], 3.4, 3),
-        ([4], 0.0, 4),
-        ([2, 0, 3, 2, 2, 0, 2], 0.4, 2),
-        ([None], 1.8, 2),  # not on Linux
+        ("auto", {}, "400", "they spin some microseconds, then sleep"),
+        ("auto", {"GOMP_SPINCOUNT": "7"}, "7", "as GOMP_SPINCOUNT says"),
+        ("auto", {"OMP_WAIT_POLICY": "passive"}, "0", "as OMP_WAIT_POLICY says"),
+        ("passive", {}, "0", "passive, as asked"),
+        ("active", {}, "30000000000", "active, as asked"),
+        ("default", {}, "300000", "the OpenMP library's default, as asked"),
     ],
 )
-def test_what_wants_a_core(
-    monkeypatch: pytest.MonkeyPatch, running: list[int | None], load: float, busy: int
-) -> None:
-    looks = iter(running * 7)
-    monkeypatch.setattr(threads, "_running", lambda: next(looks))
-    monkeypatch.setattr(threads.os, "getloadavg", lambda: (load, 0.0, 0.0))
-    assert threads._busy() == busy
+def test_what_the_library_reads(asked: str, given: dict[str, str], spins: str, said: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in _GIVEN}
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, asked, ",".join(_GIVEN)],
+        env=environment | given | {"OMP_DISPLAY_ENV": "verbose"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.strip() == said
+    read = re.search(r"GOMP_SPINCOUNT = '(\d+)'", ran.stderr)
+    if read is None:
+        pytest.skip("llama.cpp was not built with libgomp")
+    assert read[1] == spins
