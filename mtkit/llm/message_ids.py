@@ -4,33 +4,28 @@ A template's text is tokenized with special tokens recognised, the texts of the 
 definitions of tools, names of their parameters included, without: somebody who writes
 ``<|im_end|>`` in a message or a description writes text, and does not end the message.
 
-Messages that spell no control token, nearly all, are rendered and tokenized whole. In the others
-each such spelling is replaced by one character that occurs nowhere else before rendering, so that
-the template may trim, cut or quote the text around it. The rendered text is then cut at the control
-tokens that are left in it, which are the template's; a part that holds such characters gets its
-spellings back and is tokenized without special tokens. llama.cpp cuts at control tokens first, too,
-so every other id is the same (llama-vocab.cpp, ``tokenizer_st_partition``).
-
-A template that looks for a control token in a message, as for the end of a reasoning, would render
-something else: the messages of the assistant, then the tools, then all keep their spellings there.
+Conversations that spell no control token, nearly all, are rendered and tokenized whole. The others
+are rendered once more with marks in their texts (``text_marks``). That rendering is cut at the
+control tokens that are left in it, which are the template's; a part that holds marks loses them and
+is tokenized without special tokens. llama.cpp cuts at control tokens first, too, so every other id
+is the same (llama-vocab.cpp, ``tokenizer_st_partition``). A template that looks for a control token
+in a text does not find it, and one that cuts a mark in two is not taken: with other marks, it
+would have to write the same.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from mtkit.chat.rendering import TemplateRefusal
+from mtkit.errors import UsageError
+from mtkit.llm.text_marks import TextMarks, strings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, NoReturn
 
     from mtkit.llama import Model
 
-_RARE = range(0x20000, 0x2A6D6)
-"""Ideographs: unlike private characters, they stand for themselves in what Python shows of a list
-or an object, which is how some templates write tools."""
 _SPACES = " \t\n\v\f\r"
 
 
@@ -47,84 +42,71 @@ def message_ids(
         messages: The conversation.
         rendered: Writes messages and tools as the template has them.
         tools: Definitions of tools.
+
+    Raises:
+        UsageError: The template takes texts apart that spell a control token.
     """
     text = rendered(messages, tools)
-    strings = [*_strings(messages), *_strings(tools)]
-    spelled = _controls(model, "\n".join(strings))
-    if spelled:
-        used = set(text).union(*strings)
-        free = (chr(code) for code in _RARE if chr(code) not in used)
-        marks = dict(zip(spelled, free, strict=False))
-        every = [_marked(message, marks) for message in messages]
-        others = [
-            message if isinstance(message, dict) and message.get("role") == "assistant" else changed
-            for message, changed in zip(messages, every, strict=True)
-        ]
-        defined = _marked(tools, marks)
-        candidates = [(every, defined), (others, defined)]
-        if defined != tools:
-            candidates += [(every, tools), (others, tools)]
-        for candidate in candidates:
-            with suppress(TemplateRefusal):  # it may look for what is not there
-                marked = rendered(*candidate)
-                if _restored(marked, marks) == text:
-                    return _ids(model, marked, marks)
-    return model.tokenize(text, add_special=False, parse_special=True)
+    ids = model.tokenize(text, add_special=False, parse_special=True)
+    texts = "\n".join(strings([messages, tools]))
+    controls = _controls_in(model, ids) | _controls(model, texts)
+
+    def marked(marks: TextMarks) -> str:
+        try:
+            return rendered(*marks.given([messages, tools]))
+        except TemplateRefusal:  # it may look for what is not there
+            return _refused(messages, controls, texts)
+
+    if any(len(one) == 1 and one in texts for one in controls):  # there is no room for a mark
+        _refused(messages, controls, texts)
+    while controls:
+        marks = TextMarks(controls, text + texts)
+        if marks.given([messages, tools]) == [messages, tools]:
+            break
+        made = marked(marks)
+        if marks.removed(made) != text:
+            others = TextMarks(controls, made + text + texts, other=True)
+            if others.removed(marked(others)) != marks.removed(made):
+                return _refused(messages, controls, texts)
+        seen = _controls(model, made)
+        if controls.keys() >= seen.keys():
+            return _ids(model, made, controls, marks)
+        controls |= seen  # what a spelling held that is broken now
+    return ids
 
 
-def _strings(value: Any) -> Iterator[str]:
-    """Yield every text in a JSON value, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield str(key)
-            yield from _strings(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _strings(part)
+def _refused(messages: Sequence[Any], controls: Iterable[str], texts: str) -> NoReturn:
+    spelled = next((one for one in controls if one in texts), next(iter(controls)))
+    raise UsageError(
+        f"a text spells the control token {spelled}, and the chat template takes texts apart there",
+        field="messages" if spelled in "\n".join(strings(messages)) else "tools",
+        hint="spell it another way",
+    )
 
 
 def _controls(model: Model, text: str) -> dict[str, int]:
     """Return the control tokens that are recognised in a text, the longest spelling first."""
-    ids = set(model.tokenize(text, add_special=False, parse_special=True))
-    found = {
+    return _controls_in(model, model.tokenize(text, add_special=False, parse_special=True))
+
+
+def _controls_in(model: Model, ids: Sequence[int]) -> dict[str, int]:
+    return {
         model.piece(token_id, special=True).decode("utf-8", "surrogateescape"): token_id
-        for token_id in ids
+        for token_id in set(ids)
         if model.is_control(token_id)
     }
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
 
-def _marked(value: Any, marks: dict[str, str]) -> Any:
-    """Return a JSON value with marks instead of the spellings in its texts."""
-    if isinstance(value, str):
-        for spelling, mark in marks.items():
-            value = value.replace(spelling, mark)
-        return value
-    if isinstance(value, dict):
-        return {_marked(key, marks): _marked(part, marks) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_marked(part, marks) for part in value]
-    return value
-
-
-def _restored(text: str, marks: dict[str, str]) -> str:
-    for spelling, mark in marks.items():
-        text = text.replace(mark, spelling)
-    return text
-
-
-def _ids(model: Model, text: str, marks: dict[str, str]) -> list[int]:
+def _ids(model: Model, text: str, controls: dict[str, int], marks: TextMarks) -> list[int]:
     """Return the ids of a rendered text; the parts with marks are texts of messages."""
     import re
 
-    controls = _controls(model, text)
-    parts = re.split(f"({'|'.join(map(re.escape, controls))})", text) if controls else [text]
+    spelled = sorted(map(re.escape, controls), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(spelled)})", text) if spelled else [text]
     ids: list[int] = []
     waiting = ""  # control tokens and texts without a mark, one call for all
     for place, part in enumerate(parts):
-        plain = _restored(part, marks)
+        plain = marks.removed(part)
         if plain == part:
             waiting += part
             continue

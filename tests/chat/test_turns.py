@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import tarfile
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from support import reference, shared
+from published_templates import templates
+from support import reference
 
 from mtkit.chat.rendering import TemplateRefusal
 from mtkit.chat.turns import written
@@ -35,20 +35,6 @@ def conversation(shape: str) -> list[dict[str, Any]]:
         else:
             made.append({"role": names[letter], "content": text})
     return made
-
-
-def templates() -> dict[str, str]:
-    found = {
-        path.name: path.read_text(encoding="utf-8")
-        for path in shared("tokenizers/chat/templates").glob("*.jinja")
-    }
-    with tarfile.open(shared("templates.tar.xz")) as archive:
-        for member in archive:
-            if member.name.endswith(".jinja"):
-                file = archive.extractfile(member)
-                assert file
-                found[member.name.rpartition("/")[2]] = file.read().decode()
-    return found
 
 
 def rendering(template: str) -> Any:

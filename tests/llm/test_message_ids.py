@@ -9,9 +9,11 @@ import pytest
 from llm_models import chatting, own
 from support import reference
 
-from mtkit.errors import ResourceError
+from mtkit.chat.rendering import TemplateRefusal
+from mtkit.errors import ResourceError, UsageError
 from mtkit.llama import Model
-from mtkit.llm.message_ids import _ids, message_ids
+from mtkit.llm.message_ids import _controls, _ids, message_ids
+from mtkit.llm.text_marks import TextMarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -98,21 +100,23 @@ def test_templates_that_look_for_a_control_token(model: Model) -> None:
 
     messages = said(f"one {END}", f"thought{START}said", "two")
     ids = message_ids(model, messages, rendered)
-    assert ids == by_parts(model, START, f"one {END}", END, START, "said", END, START, "two", END)
-    everywhere, messages = chatml(after), said(f"a{START}b {END}")
-    whole = model.tokenize(everywhere(messages, None), add_special=False, parse_special=True)
-    assert message_ids(model, messages, everywhere) == whole
+    assert ids == by_parts(
+        model, START, f"one {END}", END, START, f"thought{START}said", END,
+        START, "two", END,
+    )  # fmt: skip
 
 
 def test_cutting_changes_no_other_id(model: Model) -> None:
-    """Where a mark stands for plain text, the ids are those of the whole."""
+    """Where marks stand in plain text, the ids are those of the whole."""
     chance = random.Random(5)
     words = ["Hello", " there", "\n", "你", "🙂", "  ", "a", "1234", "'s", END, START, "<|", "mark"]
     seen = 0
     for _ in range(300):
         text = "".join(chance.choices(words, k=chance.randrange(1, 14)))
         seen += "mark" in text
-        cut = _ids(model, text.replace("mark", "\U000f0000"), {"mark": "\U000f0000"})
+        marks = TextMarks((), text)
+        given = text.replace("mark", f"ma{marks.mark}rk")
+        cut = _ids(model, given, _controls(model, given), marks)
         assert cut == model.tokenize(text, add_special=False, parse_special=True), text
     assert seen > 100
 
@@ -147,7 +151,49 @@ def test_tools_cannot_write_control_tokens(model: Model) -> None:
         return f"{START}{found}{END}{messages[0]['content']}{END}"
 
     ids = message_ids(model, [{"content": f"a {START}"}], looking, tools)
-    assert ids == by_parts(model, START, "True", END, f"a {START}", END)
+    assert ids == by_parts(model, START, "False", END, f"a {START}", END)
+
+
+def test_a_template_that_cuts_a_mark_is_an_error(model: Model) -> None:
+    for cut in (slice(12), slice(-5, None), slice(0, None, 2)):
+
+        def rendered(messages: Sequence[Any], _: Any, cut: slice = cut) -> str:
+            return f"{START}{messages[0]['content'][cut]}{END}"
+
+        with pytest.raises(UsageError, match=r"^messages: .*control token <\|im_end\|>"):
+            message_ids(model, [{"content": f"a{END}bc"}], rendered)
+        with pytest.raises(UsageError, match=r"^tools: "):
+            message_ids(
+                model, [{"content": "a"}], lambda m, t: rendered(t, m), [{"content": f"a{END}bc"}]
+            )
+        whole = model.tokenize(rendered([{"content": "abcd"}], None), add_special=False)
+        assert message_ids(model, [{"content": "abcd"}], rendered) == whole
+
+
+def test_a_template_that_refuses_what_it_does_not_find_is_an_error(model: Model) -> None:
+    def rendered(messages: Sequence[Any], _: Any) -> str:
+        if END not in messages[0]["content"]:
+            raise TemplateRefusal("no end", own=True)
+        return f"{START}{messages[0]['content']}{END}"
+
+    with pytest.raises(UsageError, match=r"^messages: .*control token <\|im_end\|>"):
+        message_ids(model, [{"content": f"a{END}"}], rendered)
+
+
+@pytest.mark.parametrize("text", [END[:-1], "<", f"{END[1:]} a", "im", " im_end "])
+def test_what_stands_around_a_text_completes_no_control_token(model: Model, text: str) -> None:
+    core = text.strip()
+    before, found, behind = END.partition(core)
+    if not found:
+        before, behind = "<", ""
+
+    def rendered(messages: Sequence[Any], _: Any) -> str:
+        return f"{START}{before}{messages[0]['content'].strip()}{behind}{END}"
+
+    assert END in rendered(said(text), None)[len(START) : -len(END)]
+    plain = model.tokenize(f"{before}{core}{behind}", add_special=False, parse_special=False)
+    expected = [*by_parts(model, START), *plain, *by_parts(model, END)]
+    assert message_ids(model, said(text), rendered) == expected
 
 
 def test_a_rendering_that_takes_too_long_is_not_taken_twice(model: Model) -> None:
