@@ -242,6 +242,9 @@ class _Model:
 
     def _unigram(self, model: models.Unigram) -> bytes:
         everything = model.candidates == "any"
+        apart = model.byte_places == "last"
+        if apart and not all(map(self._is_token, BYTE_TOKENS)):
+            raise UnsupportedError("the core spells single characters where all bytes have a token")
         if everything and not self.vocabulary.pieces.are_distinct():
             last = set(self.vocabulary.last_ids.values())  # of equal pieces
             self.listed = bytes(number in last for number in range(len(self.vocabulary)))
@@ -265,8 +268,8 @@ class _Model:
                 u8(ModelKind.UNIGRAM),
                 u8(model.precision == "f32"),
                 u32(model.unk),
-                u8(model.byte_fallback),
-                u8(model.fuse_unk),
+                u8(model.byte_fallback * (1 + apart)),
+                u8(model.fuse_unk and not apart),
                 u8(everything),
                 f64(unknown),
                 text(crossed or b""),

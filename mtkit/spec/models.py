@@ -129,6 +129,8 @@ class Unigram(Record):
             ``preferred``: a tenth for each byte after its first.
         precision: Float type in which sums of scores are kept; those of f32 begin again where they
             have grown beyond 100,000.
+        byte_places: Where byte tokens lie: ``each`` on all of the neighbouring unknown characters,
+            or the ``last`` one of a character on it, and those before it, empty, in front of it.
     """
 
     unk: int | None = None
@@ -137,6 +139,7 @@ class Unigram(Record):
     candidates: Literal["any", "listed", "used"] = "any"
     user_defined: Literal["score", "zero", "preferred"] = "score"
     precision: Literal["f32", "f64"] = "f64"
+    byte_places: Literal["each", "last"] = "each"
 
 
 class LatticeUnigram(Record):

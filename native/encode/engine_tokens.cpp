@@ -50,7 +50,8 @@ class Engine::Rows : Finder {
         if (token.id == engine_.model_->spelled_as_found() && token.id != NONE)
             out_.spelled.push_back({out_.ids.size(), spelling(word, first, end)});
         out_.ids.push_back(token.id);
-        out_.offsets.push_back({extents[first].start, extents[end].end});
+        const auto start = extents[first].start;
+        out_.offsets.push_back({start, token.start == token.end ? start : extents[end].end});
     }
 
     // A part of a word as it stands there, in whole characters; `end` is its last byte.

@@ -50,8 +50,11 @@ class Engine::Finder {
                 const std::size_t first = std::min<std::size_t>(token.start, part.size() - 1);
                 const std::size_t end = std::min<std::size_t>(token.end, part.size());
                 *id++ = token.id;
-                *to++ = static_cast<std::uint32_t>(start_of(at + first));
-                *to++ = static_cast<std::uint32_t>(end_of(at + std::max(end, first + 1)));
+                const auto start = static_cast<std::uint32_t>(start_of(at + first));
+                const bool empty = token.start == token.end;
+                *to++ = start;
+                *to++ = empty ? start
+                              : static_cast<std::uint32_t>(end_of(at + std::max(end, first + 1)));
             }
             ids.advance(tokens.size());
             places.advance(2 * tokens.size());
@@ -64,7 +67,7 @@ class Engine::Finder {
 
   private:
     // Tokens end to end, one number each: size and id. Size 0: the same bytes as the token before,
-    // as the byte tokens of one character have.
+    // as the byte tokens of one character may have; EMPTY: none, as those but the last may.
     class Packed {
       public:
         explicit Packed(std::vector<std::uint32_t> &numbers) : numbers_(numbers) {
@@ -76,9 +79,11 @@ class Engine::Finder {
                 const std::size_t begin = start + token.start;
                 const std::size_t end = start + token.end;
                 const bool same = begin == begin_ && end == end_;
-                fits_ = fits_ && (same || begin == end_) && begin < end &&
+                const bool empty = begin == end;
+                const std::uint32_t size = empty ? EMPTY : same ? 0 : token.end - token.start;
+                fits_ = fits_ && (same || begin == end_) && (empty || size < EMPTY) &&
                         token.end <= part.size() && token.id >> ID_BITS == 0;
-                numbers_.push_back((same ? 0 : token.end - token.start) << ID_BITS | token.id);
+                numbers_.push_back(size << ID_BITS | token.id);
                 begin_ = begin;
                 end_ = end;
             }
@@ -95,7 +100,8 @@ class Engine::Finder {
         bool fits_ = true;
     };
     static constexpr unsigned ID_BITS = 24;
-    static_assert(WordCache::LONGEST < 1U << (32 - ID_BITS));
+    static constexpr std::uint32_t EMPTY = (1U << (32 - ID_BITS)) - 1;
+    static_assert(WordCache::LONGEST <= EMPTY);
 
     [[nodiscard]] bool keeps(std::string_view word) const {
         return engine_.cacheable_ && word.size() <= WordCache::LONGEST;
@@ -111,7 +117,10 @@ class Engine::Finder {
         std::uint32_t end = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t size = packed[i] >> ID_BITS;
-            if (size != 0) start = std::exchange(end, end + size);
+            if (size == EMPTY)
+                start = end;
+            else if (size != 0)
+                start = std::exchange(end, end + size);
             tokens.push_back({packed[i] & ((1U << ID_BITS) - 1), start, end});
         }
         return true;

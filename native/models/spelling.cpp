@@ -47,7 +47,7 @@ void spell(std::string_view word, const std::vector<Stretch> &stretches, std::ui
             fusing = false;
             continue;
         }
-        const bool unknown = spell_unknown(word, stretch, unk, bytes, out);
+        const bool unknown = spell_unknown(word, stretch, unk, bytes, true, out);
         if (unknown && fusing) {
             out.pop_back();
             out.back().end = stretch.end;

@@ -37,21 +37,25 @@ struct Roles {
 bool is_more_than_byte_name(std::string_view piece);
 
 // Append what stands for a stretch of a word that is no piece, and say whether that is the unknown
-// token: byte tokens, each covering all of it, where `bytes` is given and has them all.
+// token: byte tokens where `bytes` is given and has them all, the last one (`last`) or each of them
+// covering all of it.
 inline bool spell_unknown(std::string_view word, const Stretch &stretch, std::uint32_t unk,
-                          const ByteIds *bytes, std::vector<Token> &out) {
+                          const ByteIds *bytes, bool last, std::vector<Token> &out) {
     const auto text = word.substr(stretch.start, stretch.end - stretch.start);
     const auto id = [&](char c) { return bytes->id[static_cast<unsigned char>(c)]; };
     if (bytes != nullptr &&
         std::all_of(text.begin(), text.end(), [&](char c) { return id(c) != NONE; })) {
-        for (const char c : text) out.push_back({id(c), stretch.start, stretch.end});
+        for (const char c : text)
+            out.push_back({id(c), stretch.start, last ? stretch.start : stretch.end});
+        out.back().end = stretch.end;
         return false;
     }
     if (unk == NONE) throw NoToken(text);
     out.push_back({unk, stretch.start, stretch.end});
     return true;
 }
-// Append tokens for stretches in order; neighbours that are unknown become one.
+// Append tokens for stretches in order, as sentencepiece places them: the last byte token covers
+// what it ends, those before it nothing; neighbours that are unknown become one.
 void spell(std::string_view word, const std::vector<Stretch> &stretches, std::uint32_t unk,
            const ByteIds *bytes, std::vector<Token> &out);
 

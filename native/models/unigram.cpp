@@ -32,7 +32,8 @@ template <typename Sum> class Unigram final : public Model {
   public:
     Unigram(Reader &program, Tables &tables, const Vocabulary &vocabulary)
         : vocabulary_(vocabulary), trie_(tables), path_scores_(tables.numbers<double>("OFRS")),
-          unk_(read_id(program, "unk")), byte_fallback_(read_flag(program, "byte_fallback")),
+          unk_(read_id(program, "unk")),
+          byte_fallback_(program.scalar<std::uint8_t>("byte_fallback")),
           fuse_unk_(read_flag(program, "fuse_unk")), any_(read_flag(program, "candidates")),
           unk_score_(program.scalar<double>("unk_score")),
           split_points_(read_text(program, "crossed")),
@@ -72,6 +73,7 @@ template <typename Sum> class Unigram final : public Model {
     [[nodiscard]] std::uint32_t spelled_as_found() const override { return unk_; }
 
   private:
+    static constexpr std::uint8_t LAST_COVERS = 2;
     static constexpr std::size_t LARGE = 1U << 14;
     static constexpr std::size_t SHORT = 64; // of a word that is searched as it is
     // How much of longer ones there is, less what is unknown at once, before borders are looked
@@ -155,7 +157,8 @@ template <typename Sum> class Unigram final : public Model {
                 out_.push_back({id, unknown_.start, unknown_.end});
             else
                 spell_unknown(word_, unknown_, model_.unk_,
-                              model_.byte_fallback_ ? &model_.bytes_ : nullptr, out_);
+                              model_.byte_fallback_ != 0 ? &model_.bytes_ : nullptr,
+                              model_.byte_fallback_ == LAST_COVERS, out_);
         }
 
       private:
@@ -473,7 +476,7 @@ template <typename Sum> class Unigram final : public Model {
     TrieTable trie_;
     std::span<const double> path_scores_;
     std::uint32_t unk_;
-    bool byte_fallback_;
+    std::uint8_t byte_fallback_; // 1: with tokens that each cover what they spell; LAST_COVERS
     bool fuse_unk_;
     bool any_;
     double unk_score_;

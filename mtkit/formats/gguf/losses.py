@@ -175,6 +175,7 @@ _UNIGRAM: dict[str, tuple[LossCode, str]] = {
     "candidates": ("ids-possible", "unused, control and byte pieces count otherwise"),
     "user_defined": ("ids-possible", "user-defined pieces have another score"),
     "precision": ("ids-possible", "sums of scores are kept in another precision"),
+    "byte_places": ("metadata", "where byte tokens lie in the text"),
 }
 
 

@@ -162,6 +162,7 @@ def read_model(kind: int, unk: int, *, byte_fallback: bool) -> Model:
         candidates="used",
         user_defined="preferred",
         precision="f32",
+        byte_places="last" if byte_fallback else "each",
     )
 
 

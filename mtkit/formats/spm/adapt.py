@@ -75,6 +75,7 @@ def plain_model(model: Model, unk: int) -> Model:
             candidates="used",
             user_defined="preferred",
             precision="f32",
+            byte_places="last" if byte_fallback else "each",
         )
     assert isinstance(model, (Characters, Words))
     return model

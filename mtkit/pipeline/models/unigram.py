@@ -138,10 +138,11 @@ class Unigram:
 
     def _spell(self, path: list[tuple[bytes, int]]) -> list[Symbol]:
         """Fuse unknown pieces and spell them; return (id, start, end) in bytes."""
-        unk = self.model.unk
+        unk, last = self.model.unk, self.model.byte_places == "last"
         parts: list[tuple[bytes, int | None]] = []
         for text, token_id in path:
-            if token_id == unk and self.model.fuse_unk and parts and parts[-1][1] is None:
+            fuses = token_id == unk and self.model.fuse_unk and not last
+            if fuses and parts and parts[-1][1] is None:
                 parts[-1] = parts[-1][0] + text, None
             else:
                 parts.append((text, None if token_id == unk else token_id))
@@ -151,4 +152,5 @@ class Unigram:
                 (text, self.ids.get(text) if token_id is None else token_id)
                 for text, token_id in parts
             ]
-        return spell_unknown(parts, unk=unk, byte_ids=self.byte_ids, fuse=self.model.fuse_unk)
+        fuse = self.model.fuse_unk
+        return spell_unknown(parts, unk=unk, byte_ids=self.byte_ids, fuse=fuse, last=last)

@@ -58,9 +58,11 @@ def in_characters(word: str, spans: list[Symbol]) -> list[Symbol]:
     places = character_of_bytes(word)
     size = len(places)
     return [
-        (token_id, places[min(start, size - 1)], places[end - 1] + 1)
-        if end <= size
-        else (token_id, ~start, ~end)
+        (token_id, ~start, ~end)
+        if end > size
+        else (token_id, places[start], places[start])
+        if start == end
+        else (token_id, places[start], places[end - 1] + 1)
         for token_id, start, end in spans
     ]
 
@@ -87,16 +89,19 @@ def spell_unknown(
     unk: int | None,
     byte_ids: Mapping[int, int] | None,
     fuse: bool = True,
+    last: bool = True,
 ) -> list[Symbol]:
     """Turn (bytes, id or None) into (id, start, end) in bytes.
 
-    For None stand byte tokens, each covering the whole piece, or the unknown token.
+    For None stand byte tokens or the unknown token.
 
     Args:
         parts: Pieces in order.
         unk: The unknown token.
         byte_ids: Byte -> token, used where all bytes of a piece have one; None to use ``unk``.
         fuse: Make one unknown token of neighbouring ones.
+        last: Whether the last byte token covers the piece and those before it nothing, as in
+            sentencepiece (``PopulateSentencePieceText``), or each of them the whole piece.
 
     Raises:
         NoToken: There is no token for a piece.
@@ -110,7 +115,9 @@ def spell_unknown(
             spans.append((token_id, start, end))
             fusing = False
         elif byte_ids is not None and all(byte in byte_ids for byte in data):
-            spans += [(byte_ids[byte], start, end) for byte in data]
+            first = start if last else end
+            spans += [(byte_ids[byte], start, first) for byte in data[:-1]]
+            spans.append((byte_ids[data[-1]], start, end))
             fusing = False
         elif unk is None:
             raise no_token(data)

@@ -67,10 +67,8 @@ class Aligned:
 
     def offsets(self, first: int, last: int) -> Span:
         """Return the stretch of the original that some characters stand for."""
-        if first == last:
-            # The reference counts from the start of the part here, in the changed text.
-            return self.start + first, self.start + first
-        return self.spans[first][0], self.spans[last - 1][1]
+        start = self.spans[first][0]
+        return start, start if first == last else self.spans[last - 1][1]
 
     def transform(
         self, changes: Iterable[Change], removed: int = 0, at: tuple[int, int] | None = None
