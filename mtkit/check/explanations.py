@@ -131,6 +131,7 @@ EXPLANATIONS = {
     "prefix-id": f"What is put in front of every text is an id. {_SPEC}",
     "vocabulary-types": f"There is a type for every token. {_SPEC}",
     "vocabulary-scores": f"There is a score for every token. {_SPEC}",
+    "vocabulary-also": f"Further spellings are of ids of the vocabulary, each once. {_SPEC}",
     "vocabulary-hidden": f"Hidden ids are ids of the vocabulary, in ascending order. {_SPEC}",
     "added-token-id": f"An added token has an id of 31 bits. {_SPEC}",
     "special-id": f"An id with a role has 31 bits. {_SPEC}",
@@ -170,6 +171,8 @@ EXPLANATIONS = {
     "tokenizer-support": "The file has a part that mtkit does not know; nothing else was checked.",
     # vocabulary
     "tokenizer-runs": "The parts of the tokenizer can be compiled: patterns, character maps.",
+    "token-spellings": "Two texts have one id. Both are found when encoding; mtkit decodes the id "
+    "as the first of them, tokenizers as either, another one each time.",
     "token-twice": "Two ids have one text. Only one of them is ever found when encoding; "
     "llama.cpp before 2026 ends when it loads such a vocabulary.",
     "token-empty": "A token has no text and is never found; llama.cpp calls it [EMPTY_id].",

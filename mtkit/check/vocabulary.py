@@ -68,6 +68,12 @@ def _token_twice(vocabulary: Vocabulary) -> Iterator[Place]:
             yield "vocabulary", what, None
 
 
+def _spellings(vocabulary: Vocabulary) -> Iterator[Place]:
+    for other in vocabulary.also:
+        first = _shown(vocabulary.pieces[other.id])
+        yield "vocabulary", f"token {other.id} is {first}, and {_shown(other.piece)} too", None
+
+
 def _token_empty(vocabulary: Vocabulary) -> Iterator[Place]:
     if not vocabulary.pieces.has_empty():
         return
@@ -217,6 +223,7 @@ def _runs(tokenizer: Tokenizer) -> Iterator[Place]:
 RUN = (survey("tokenizer-runs", "error", LLAMA_CPP, "any", _runs),)
 """Held against a tokenizer; what breaks it ends the check of that tokenizer."""
 VOCABULARY = (
+    survey("token-spellings", "warning", TOKENIZERS, "vocabulary", _spellings),
     survey("token-twice", "warning", LLAMA_CPP, "vocabulary", _token_twice),
     survey("token-empty", "note", LLAMA_CPP, "vocabulary", _token_empty),
     survey("byte-token-form", "warning", LLAMA_CPP, "vocabulary", _byte_form),

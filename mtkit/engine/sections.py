@@ -38,6 +38,8 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
         UnsupportedError: The core has no steps for a part of it.
         FormatError: Model and vocabulary do not fit each other.
     """
+    if spec.vocabulary.also:
+        raise UnsupportedError("the core knows one spelling of each id")
     program = Program(spec)
     pieces = spec.vocabulary.pieces
     sections: dict[str, bytes] = {}

@@ -61,10 +61,21 @@ def with_remainder(
             continue
         rule = rules.get(name) or EFFECTS.get(name, OTHER)
         losses += [Loss(rule[0], name, rule[1])] if isinstance(rule, tuple) else rule(spec, back)
+    if spec.vocabulary.also and spec.vocabulary.also != back.vocabulary.also:
+        losses.append(other_spellings(spec))
     if _decoded(spec) != _decoded(back) and not any(loss.code == "decoding" for loss in losses):
         effect = "added tokens are decoded as another normalizer leaves them"
         losses.append(Loss("decoding", "normalizer", effect))
     return tuple(losses)
+
+
+def other_spellings(spec: TokenizerSpec) -> Loss:
+    """Return the loss of a format with one spelling for each id."""
+    also = spec.vocabulary.also
+    first = also[0].piece.decode("utf-8", "backslashreplace")
+    more = f" and {len(also) - 1} more" if also[1:] else ""
+    effect = f"{first!r}{more}, the second spelling of a token, is no token any more"
+    return Loss("ids", "vocabulary.also", effect)
 
 
 def _decoded(spec: TokenizerSpec) -> dict[int, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mtkit.base.record import Record
     from mtkit.spec import AddedToken, TokenizerSpec, Vocabulary
     from mtkit.spec.models import BPE, LooseBPE, Merges, ScoreBPE
+    from mtkit.spec.vocabulary import Spelling
 
 NO_ID = -1
 """Stands for a token that does not exist, where a reference goes on with it."""
@@ -95,6 +96,15 @@ def hidden_ids(value: tuple[int, ...], record: Vocabulary, _: object) -> str:
     if value and not 0 <= min(value) <= max(value) < count:
         return f"names ids outside the {count} of the vocabulary"
     return "" if all(map(int.__lt__, value, value[1:])) else "is not ascending"
+
+
+def other_spellings(value: tuple[Spelling, ...], record: Vocabulary, _: object) -> str:
+    """Further pieces are of ids that there are, and no piece says so twice."""
+    if not all(0 <= other.id < len(record.pieces) for other in value):
+        return f"names ids outside the {len(record.pieces)} of the vocabulary"
+    pieces = {other.piece for other in value}
+    distinct = len(pieces) == len(value) and pieces.isdisjoint(record.pieces.ids if pieces else ())
+    return "" if distinct else "has a piece twice"
 
 
 def holes(value: Vocabulary, _: object, spec: TokenizerSpec) -> str:

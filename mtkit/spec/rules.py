@@ -44,6 +44,7 @@ from mtkit.spec.conditions import (
     one_character,
     one_each,
     ordered,
+    other_spellings,
     pairs_of_ranks,
     role_id,
     size,
@@ -162,6 +163,7 @@ RULES = (
         ("vocabulary-types", "types", ENGINE, partial(one_each, of="pieces", codes="B")),
         ("vocabulary-scores", "scores", ENGINE, partial(one_each, of="pieces", codes="fd")),
         ("vocabulary-hidden", "hidden", ENGINE, hidden_ids),
+        ("vocabulary-also", "also", ENGINE, other_spellings),
     ),
     *_rules(AddedTokens, ("added-token-id", "tokens", IDS, added_ids)),
     *_rules(

@@ -55,6 +55,13 @@ def present_types(marks: bytes) -> bytes:
     return marks.translate(table)
 
 
+class Spelling(Record):
+    """Another piece that the model looks up and finds the id of."""
+
+    piece: bytes
+    id: int
+
+
 class Vocabulary(Record):
     """The model's vocabulary, by id.
 
@@ -65,12 +72,14 @@ class Vocabulary(Record):
             64-bit scores that float32 does not hold. None: the model has none.
         hidden: Ids, ascending, that the model never gives: they only decode (entries that the
             lookup of a reference cannot reach).
+        also: Further pieces of ids that have one; decoding never gives them.
     """
 
     pieces: Pieces
     types: Numbers | None = None
     scores: Numbers | None = None
     hidden: tuple[int, ...] = ()
+    also: tuple[Spelling, ...] = ()
 
     def type_of(self, token_id: int) -> TokenType:
         """Return the role of an id; a number that names no role is UNDEFINED."""
@@ -102,11 +111,12 @@ class Vocabulary(Record):
     @property
     def ids(self) -> dict[bytes, int]:
         """Piece -> id as the model looks it up; of equal pieces the lowest id counts."""
-        return self._found(reversed(range(len(self)))) if self.hidden else self.pieces.ids
+        ids = self._found(reversed(range(len(self)))) if self.hidden else self.pieces.ids
+        return {**ids, **{other.piece: other.id for other in self.also}} if self.also else ids
 
     def find(self, piece: bytes) -> int | None:
         """Return what ``ids`` has for one piece, or None; asks for no index of all."""
-        return self.ids.get(piece) if self.hidden else self.pieces.find(piece)
+        return self.ids.get(piece) if self.hidden or self.also else self.pieces.find(piece)
 
     @property
     def last_ids(self) -> dict[bytes, int]:

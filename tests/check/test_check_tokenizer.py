@@ -30,7 +30,7 @@ from mtkit.spec import (
     replace,
 )
 from mtkit.spec.models import Merges
-from mtkit.spec.vocabulary import BYTE_TOKENS, TokenType
+from mtkit.spec.vocabulary import BYTE_TOKENS, Spelling, TokenType
 from mtkit.tokenizer.tokenizer import Tokenizer
 from mtkit.unicode.byte_alphabet import LETTERS
 
@@ -88,6 +88,8 @@ def fallback(pieces: list[bytes], types: list[int], scores: list[float]) -> Toke
 BYTES = [TokenType.BYTE] * 256
 BROKEN: list[tuple[str, TokenizerSpec]] = [
     ("token-twice", replace(with_pieces(b"he"), model=replace(SOUND.model, ignore_merges=True))),
+    ("token-spellings", replace(SOUND, vocabulary=replace(
+        SOUND.vocabulary, also=(Spelling(b"two", H),)))),
     ("token-empty", with_pieces(b"")),
     ("token-unreachable", with_pieces(b"hello")),
     ("byte-letters", replace(SOUND, vocabulary=Vocabulary(

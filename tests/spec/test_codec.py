@@ -33,6 +33,7 @@ from mtkit.spec import (
     schema,
     text,
 )
+from mtkit.spec.vocabulary import Spelling
 
 if TYPE_CHECKING:
     from mtkit.base.record import Record
@@ -94,7 +95,8 @@ vocabularies = st.lists(st.tuples(st.binary(max_size=3), st.floats(width=32)), m
 )
 ALL_CLASSES = sorted(
     {cls for union in schema.UNIONS for cls in schema.members(union)}
-    | {models.Merges, AddedToken, AddedTokens, SpecialIds, ChatTemplate, Padding, Truncation},
+    | {models.Merges, AddedToken, AddedTokens, SpecialIds, ChatTemplate, Padding, Truncation}
+    | {Spelling},
     key=lambda cls: (cls.__module__, cls.__name__),
 )
 

@@ -28,6 +28,7 @@ from mtkit.spec import (
 from mtkit.spec.conditions import MOST_IDS, U64
 from mtkit.spec.rules import RULES, findings
 from mtkit.spec.text import Regex
+from mtkit.spec.vocabulary import Spelling
 
 if TYPE_CHECKING:
     from mtkit.spec import TokenizerSpec
@@ -86,6 +87,8 @@ BROKEN: list[tuple[str, str, TokenizerSpec]] = [
     ("vocabulary-scores", "vocabulary.scores", vocabulary(scores=Numbers("I", bytes(4 * SIZE)))),
     ("vocabulary-hidden", "vocabulary.hidden", vocabulary(hidden=(1, SIZE))),
     ("vocabulary-hidden", "vocabulary.hidden", vocabulary(hidden=(2, 2))),
+    ("vocabulary-also", "vocabulary.also", vocabulary(also=(Spelling(b"new", SIZE),))),
+    ("vocabulary-also", "vocabulary.also", vocabulary(also=(Spelling(b"new", 0),) * 2)),
     ("added-token-id", "added_tokens.tokens", replace(WHOLE, added_tokens=added(-2))),
     ("added-token-id", "added_tokens.first.tokens",
      replace(WHOLE, added_tokens=AddedTokens(first=added(MOST_IDS)))),

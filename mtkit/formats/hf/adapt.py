@@ -136,10 +136,11 @@ def _vocabulary(spec: TokenizerSpec, losses: Losses) -> Vocabulary:
         losses.add("metadata", "vocabulary.types", "unused ids at the end are not written")
     if size != len(pieces):
         pieces = Pieces.of(pieces[:size])
+    also = vocabulary.also
     if not absent & set(range(size)):
-        return Vocabulary(pieces)
+        return Vocabulary(pieces, also=also)
     types = bytes(TokenType.ABSENT if i in absent else TokenType.NORMAL for i in range(size))
-    return Vocabulary(pieces, Numbers("B", types))
+    return Vocabulary(pieces, Numbers("B", types), also=also)
 
 
 def _decoder(spec: TokenizerSpec, losses: Losses) -> object:

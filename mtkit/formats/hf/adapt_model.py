@@ -60,7 +60,7 @@ def _bpe(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
 def _sound(pairs: Numbers, vocabulary: Vocabulary, cut: int) -> Numbers | None:
     """Return the merges of tokens that make a token; None when all do."""
     pieces = list(vocabulary.pieces)
-    known = set(pieces)
+    known = {*pieces, *(other.piece for other in vocabulary.also)}
     size = len(pieces)
     kept: list[int] = []
     for left, right in pairs.pairs():

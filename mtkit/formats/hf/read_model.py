@@ -16,7 +16,7 @@ from mtkit.errors import FormatError, UnsupportedError
 from mtkit.formats.json_fields import Fields, encode, shown
 from mtkit.spec import TokenType, Vocabulary
 from mtkit.spec.models import BPE, Merges, Unigram, WordLevel, WordPiece
-from mtkit.spec.vocabulary import is_sparse
+from mtkit.spec.vocabulary import Spelling, is_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def read_model(root: Fields, dictionary: Dictionary | None = None) -> tuple[Voca
 
     Raises:
         FormatError: The model is damaged.
-        UnsupportedError: It is of a kind that is not known, or two tokens share an id.
+        UnsupportedError: It is of a kind that is not known, or a merge depends on which of two
+            spellings a token has.
     """
     at = root.object("model")
     kind = _kind(at)
@@ -43,7 +44,10 @@ def read_model(root: Fields, dictionary: Dictionary | None = None) -> tuple[Voca
     ids = (None if is_scored else dictionary) or _ids(at)
     vocabulary = _vocabulary(ids) if isinstance(ids, dict) else _packed(ids)
     if kind == "BPE":
-        return vocabulary, _bpe(at, ids)
+        model = _bpe(at, ids)
+        if vocabulary.also:
+            _check_spellings(at, vocabulary, model)
+        return vocabulary, model
     unk = ids.get(at.string("unk_token"))
     if kind == "WordLevel":
         return vocabulary, WordLevel(unk)
@@ -69,7 +73,7 @@ def _kind(at: Fields) -> str:
 
 
 def _ids(at: Fields) -> dict[str, int]:
-    """Return token -> id, checked: whole numbers, none used twice."""
+    """Return token -> id, checked: whole numbers."""
     ids = at.object("vocab").values
     where = at.path("vocab")
     numbers = ids.values()
@@ -81,14 +85,6 @@ def _ids(at: Fields) -> dict[str, int]:
         raise FormatError(
             f"{shown(bad)} has the id {shown(ids[bad])}, outside 32 bits", field=where
         )
-    if len(set(numbers)) != len(ids):
-        seen: dict[int, str] = {}
-        for token, number in ids.items():
-            other = seen.setdefault(number, token)
-            if other is not token:
-                raise UnsupportedError(
-                    f"{shown(other)} and {shown(token)} share the id {number}", field=where
-                )
     return ids
 
 
@@ -106,7 +102,11 @@ def _packed(dictionary: Dictionary) -> Vocabulary:
 
 
 def _vocabulary(ids: dict[str, int]) -> Vocabulary:
-    """Arrange tokens by id; a hole becomes an ABSENT piece."""
+    """Arrange tokens by id; a hole becomes an ABSENT piece.
+
+    Of several spellings of an id the first is what it decodes to: the library takes any of them,
+    another one each time that it reads the file.
+    """
     numbers = list(ids.values())
     size = max(numbers, default=-1) + 1
     _check_holes(size, len(ids))
@@ -117,14 +117,15 @@ def _vocabulary(ids: dict[str, int]) -> Vocabulary:
     if size == len(ids) and numbers == list(range(size)):
         return Vocabulary(Pieces.of(encoded))
     pieces = [b""] * size
-    for number, piece in zip(numbers, encoded, strict=True):
-        pieces[number] = piece
-    if size == len(ids):
-        return Vocabulary(Pieces.of(pieces))
     types = bytearray([TokenType.ABSENT]) * size
-    for number in numbers:
-        types[number] = TokenType.NORMAL
-    return Vocabulary(Pieces.of(pieces), Numbers("B", types))
+    also = []
+    for number, piece in zip(numbers, encoded, strict=True):
+        if types[number] == TokenType.ABSENT:
+            pieces[number], types[number] = piece, TokenType.NORMAL
+        else:
+            also.append(Spelling(piece, number))
+    kinds = Numbers("B", types) if TokenType.ABSENT in types else None
+    return Vocabulary(Pieces.of(pieces), kinds, also=tuple(also))
 
 
 def _bpe(at: Fields, ids: dict[str, int] | Dictionary) -> BPE:
@@ -144,6 +145,21 @@ def _bpe(at: Fields, ids: dict[str, int] | Dictionary) -> BPE:
         dropout=float(dropout) if dropout else None,
         without_unk="left_out" if unk is None or ids.get(unk) is not None else "error",
     )
+
+
+def _check_spellings(at: Fields, vocabulary: Vocabulary, model: BPE) -> None:
+    """Check that what merges make is found by the first spelling of what they join."""
+    cut, known = len(model.continuing_subword_prefix.encode()), vocabulary.ids
+    listed = [merge.split(" ") if type(merge) is str else merge for merge in at.items("merges")]
+    spelled = dict[int, bytes](enumerate(vocabulary.pieces))
+    for place, (left, right) in enumerate(pair for pair in listed if len(pair) == 2):
+        one, other = left.encode(), right.encode()
+        first = spelled[known[one]] + spelled[known[other]][cut:]
+        if known.get(first) != known[one + other[cut:]]:
+            raise UnsupportedError(
+                f"{shown(left + right)} is made of a token's second spelling",
+                field=f"{at.path('merges')}[{place}]",
+            )
 
 
 def _merged(at: Fields, dictionary: Dictionary) -> Merges:

@@ -151,6 +151,7 @@ def _vocabulary(spec: TokenizerSpec, scores: list[str], *, as_text: bool) -> Ite
     for number, piece in enumerate(pieces):
         if types is None or types[number] != absent:
             ids.setdefault(piece, number)
+    ids.update((quoted(other.piece.decode("utf-8")), other.id) for other in vocabulary.also)
     yield '    "vocab": {'
     yield ",\n".join([f"      {piece}: {number}" for piece, number in ids.items()])
     if not isinstance(spec.model, BPE):

@@ -16,6 +16,7 @@ from mtkit.formats.mtok.write_decoder import write_decoder
 from mtkit.formats.mtok.write_model import placeholder, write_model
 from mtkit.formats.mtok.write_normalizer import write_normalizer
 from mtkit.formats.mtok.write_pre_tokenizer import write_pre_tokenizer
+from mtkit.formats.remainder import other_spellings
 from mtkit.spec import TokenType, decoders
 from mtkit.spec import post_processors as po
 from mtkit.spec.text import MARK_BYTES
@@ -50,6 +51,9 @@ class Base(Record):
 def write_base(spec: TokenizerSpec) -> Base:
     """Write the base of a specification."""
     losses = Losses()
+    if spec.vocabulary.also:
+        lost = other_spellings(spec)
+        losses.add(lost.code, lost.field, lost.effect)
     pieces = dense_pieces(spec)
     body = write_normalizer(spec.normalizer, losses)
     body += write_pre_tokenizer(spec.pre_tokenizer, losses)
