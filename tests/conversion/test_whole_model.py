@@ -95,16 +95,23 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         convert_model(folder, tmp_path / "x.gguf", allow_loss=LOSSES)
 
 
-def test_half_a_folder_is_no_tokenizer(mtkit: Run, tmp_path: Path) -> None:
-    """It would become a vocabulary, with a tick."""
-    for name, said in (("model.safetensors", b"no weights"), (CONFIG, b"no config.json")):
+def test_half_a_folder(mtkit: Run, tmp_path: Path) -> None:
+    """A tokenizer's often has a config.json; with weights and none it is a damaged model's."""
+    for name, code, said in (
+        ("model.safetensors", 0, b"has a config.json and no weights; its tokenizer alone"),
+        (CONFIG, 2, b"has weights and no config.json"),
+    ):
         folder = write_folder(tmp_path / name)
         (folder / name).unlink()
-        done = mtkit("convert", folder, tmp_path / "x.gguf")
-        assert done.returncode == 2
+        done = mtkit("convert", folder, tmp_path / f"{name}.x.gguf")
+        assert done.returncode == code, done.stderr
         assert said in done.stderr
         only = mtkit("convert", folder, tmp_path / f"{name}.gguf", "--vocab-only")
         assert only.returncode == 0, only.stderr
+        assert said not in only.stderr
+    typed = mtkit("convert", tmp_path / "model.safetensors", tmp_path / "y.gguf", "--type", "q8_0")
+    assert typed.returncode == 2
+    assert b"--type is for a model folder" in typed.stderr
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", CONFIG, "tokenizer.json"])

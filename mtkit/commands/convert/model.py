@@ -93,25 +93,26 @@ def folder_named(name: str, *, download: bool) -> str | None:
         folder = hub.download(name, weights=True) if is_wanted else hub.find(name)
     if folder is None or model_folder.sniff(folder) or adapter_folder.sniff(folder):
         return folder
-    _refuse_half(folder)
+    _check_part(folder)
     return None
 
 
-def _refuse_half(folder: str) -> None:
-    """Refuse a folder of which a part is missing: it would pass for a tokenizer's.
+def _check_part(folder: str) -> None:
+    """Warn of a folder without weights, whose tokenizer is all there is to convert.
 
     Raises:
-        UsageError: There is a config.json without weights, or weights without one.
+        UsageError: There are weights, and no config.json: it would pass for a tokenizer's.
     """
     from mtkit.checkpoints import folder_files
+    from mtkit.commands.output import warn
     from mtkit.errors import UsageError
 
     if not os.path.isdir(folder):
         return
-    hint = "download the folder again, or --vocab-only for its tokenizer alone"
     if os.path.isfile(os.path.join(folder, folder_files.CONFIG)):
-        raise UsageError("has a config.json and no weights", source=folder, hint=hint)
-    if any(map(folder_files.is_weights, folder_files.files_in(folder))):
+        warn(folder, ["has a config.json and no weights; its tokenizer alone is converted"])
+    elif any(map(folder_files.is_weights, folder_files.files_in(folder))):
+        hint = "download the folder again, or --vocab-only for its tokenizer alone"
         raise UsageError("has weights and no config.json", source=folder, hint=hint)
 
 
