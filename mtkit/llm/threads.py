@@ -3,8 +3,8 @@
 Every node of the graph ends with all threads waiting for the last. libgomp's threads spin while
 they wait, some milliseconds long, and sleep then. Where another process has one of the cores, what
 spins keeps the last one from ending: tokens took up to 100 times as long. Where threads sleep at
-once, waking them takes longer than they wait. Some ten microseconds of spinning are enough for all
-but the longest waits, and cost little where cores are busy, so nothing has to know what else runs.
+once, waking them takes longer than they wait. Some microseconds of spinning for each core cover
+most waits, and cost little where cores are busy, so nothing has to know what else runs.
 The number of threads is measured on the loaded model. What the user sets counts always.
 """
 
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from mtkit.settings import Waiting
 
 _VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-_SPINS = 400
-"""Turns of libgomp's waiting loop, a pause instruction each: 10 µs on a CPU with pauses of 25 ns.
+_SPINS = 200
+"""Turns of libgomp's waiting loop for each core: pause instructions, of some 25 ns each.
 
-Tokens a second of SmolLM2 135M with two threads on two cores (Zen 5), free / with another process
-that computes:
+Tokens a second of two threads on two cores (Zen 5, SmolLM2 135M in Q4_1) and of 16 on 16 (Xeon,
+random weights of that shape in Q8_0); busy: beside one process that computes, or four:
 
-    spins      0      100     200     400     600    1000    300,000 (libgomp's own)
-    free      56      87     160     160     160     160     165
-    busy   38-75    75-78   70-75   60-62   48-52      37     1-75
+    spins             0    100    200    400   1000   4000   300,000 (libgomp's own)
+    2 cores, free    56     87    160    160    160    160   165
+    2 cores, busy    60     77     72     61     37     10   1-75
+    16 cores, free   60     63     -      85    382    317   381
+    16 cores, busy   46     -      -      34     29     11   below 2
 """
 _SECONDS = 0.02
 """Time that a measurement takes for each number of threads, one token at least."""
@@ -61,7 +63,7 @@ def choose_waiting(waiting: Waiting = "auto") -> str:
     given = [name for name in _VARIABLES if os.environ.get(name)]
     if waiting == "default" or given:
         return f"as {given[0]} says" if given else "the OpenMP library's default, as asked"
-    _load_with("GOMP_SPINCOUNT", str(_SPINS))
+    _load_with("GOMP_SPINCOUNT", str(_SPINS * cores()))
     return "they spin some microseconds, then sleep"
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from mtkit.llm.threads import cores
+
 pytest.importorskip("llama_cpp")
 
 _PROGRAM = """
@@ -27,7 +29,7 @@ _GIVEN = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 @pytest.mark.parametrize(
     ("asked", "given", "spins", "said"),
     [
-        ("auto", {}, "400", "they spin some microseconds, then sleep"),
+        ("auto", {}, str(200 * cores()), "they spin some microseconds, then sleep"),
         ("auto", {"GOMP_SPINCOUNT": "7"}, "7", "as GOMP_SPINCOUNT says"),
         ("auto", {"OMP_WAIT_POLICY": "passive"}, "0", "as OMP_WAIT_POLICY says"),
         ("passive", {}, "0", "passive, as asked"),
