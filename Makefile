@@ -26,11 +26,12 @@ demo: $(VENV)/installed
 test: $(VENV)/tests
 	$(BIN)/pytest $(PYTEST)
 
-## Style and types of Python and C++.
+## Style and types of Python and C++, spelling of all.
 lint: $(VENV)/lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell *.md docs mtkit tools
 	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*/*.?pp; \
 	else echo "clang-format is not installed: C++ style not checked"; fi
 
@@ -75,7 +76,7 @@ docs: $(VENV)/docs
 screens: $(VENV)/tests
 	$(BIN)/python -m tools.screens
 
-## The engine's tests with address and undefined-behaviour sanitizers.
+## The engine's tests with address and undefined-behavior sanitizers.
 sanitize: $(VENV)/tests $(VENV)/lint
 	$(BIN)/python -m tools.native --sanitize=address
 
@@ -134,6 +135,6 @@ $(WHEELS)/llama_cpp_python.built: $(BIN)/python
 	@touch $@
 
 $(VENV)/lint: $(BIN)/python pyproject.toml
-	@$(PIP) install "mypy>=2" "ruff==0.17.5" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
+	@$(PIP) install "mypy>=2" "ruff==0.17.5" "codespell>=2.4" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
 	  typer rich numpy jinja2 pytest starlette uvicorn msgspec prometheus-client
 	@touch $@

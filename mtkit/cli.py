@@ -144,7 +144,7 @@ def overview() -> str:
         '  mtkit encode "Hello, MNN!"\n\n'
         "Options:\n"
         "  --version, -V              version and engine\n"
-        "  --color auto|always|never  colour (NO_COLOR is honoured)\n\n"
+        "  --color auto|always|never  color (NO_COLOR is honored)\n\n"
         "mtkit COMMAND --help describes a command; mtkit help topics lists the rest.\n"
     )
 

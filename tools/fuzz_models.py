@@ -84,8 +84,8 @@ def _bases() -> list[Path]:
         models.experts(),
         models.shared("models/stories260K/stories260K-f32.gguf"),
     ]
-    quantised: dict[str, Any] = {"wtype": "Q8_0", **small}
-    return [*paths, models.tiny("llama", **quantised)]
+    quantized: dict[str, Any] = {"wtype": "Q8_0", **small}
+    return [*paths, models.tiny("llama", **quantized)]
 
 
 def _load() -> None:

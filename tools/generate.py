@@ -70,7 +70,9 @@ def format_table() -> str:
         module = get_format(name)
         writes = "yes" if hasattr(module, "write") else "no"
         page = "gguf-vocabulary" if name == "gguf" else name
-        link = f"[formats/{page}.md](formats/{page}.md)"
+        path = f"formats/{page}.md"
+        with open(os.path.join(ROOT, "docs", path), encoding="utf-8") as file:
+            link = f"[{file.readline()[2:].strip()}]({path})"
         rows.append(f"| `{name}` | {module.TITLE} | {link} | yes | {writes} |")
     return "\n".join([*rows, ""])
 
@@ -83,9 +85,9 @@ def loss_table() -> str:
     from mtkit.tokenizer.load import load
 
     out = [
-        "# What a conversion loses\n",
+        "# Losses\n",
         *TOPICS["losses"][1].split("\n"),
-        "These are the losses of the fixtures in `tests/fixtures`.\n",
+        "The tables show the losses for the small tokenizers in `tests/fixtures`.\n",
     ]
     for kind, path in SOURCES.items():
         source = load(os.path.join(ROOT, "tests", "fixtures", path))
@@ -134,9 +136,10 @@ def loss_matrix() -> str:
 
     written = [name for name in FORMATS if hasattr(get_format(name), "write")]
     out = [
-        "# What becomes of each file in each format\n",
-        "The worst loss of the files in `tests/fixtures`; `whole`: nothing is lost; `refused`: the",
-        "format cannot hold it. [losses.md](losses.md) explains the codes and names the fields.\n",
+        "# Loss matrix\n",
+        "The worst loss when each file in `tests/fixtures` is converted to each format. `whole`",
+        "means that nothing is lost, `refused` that the format cannot hold the tokenizer.",
+        "[Losses](losses.md) explains the codes and names the fields.\n",
         f"| from | {' | '.join(f'`{name}`' for name in written)} |",
         "|---|" + "---|" * len(written),
     ]
@@ -166,12 +169,16 @@ def setting_table() -> str:
 
     out = [
         "# Settings\n",
-        "What the commands that run a model take on the command line, and what",
-        "`mtkit.generate` takes as keywords. Further spellings are llama.cpp's. `chat` has all of",
-        "them but the session's and those of a single prompt; there `n_predict` is -1, and special",
-        "tokens spelled in a message are text. `perplexity`, `imatrix` and `logits` have those of",
-        "the context and of computing; the first two give 2048 tokens at once, and `--ctx` is the",
-        "size of a window, 512. `serve` has these, the sampler's and, alone, those of serving.\n",
+        "The options of the commands that run a model, which are also the keywords of",
+        "`mtkit.generate`. The column `also` lists llama.cpp's spellings.",
+        "",
+        "- `generate` has all of them except those of the server.",
+        "- `chat` has no session options and none for a single prompt. Its `n_predict` is -1, and",
+        "  special tokens spelled out in a message are plain text.",
+        "- `perplexity`, `imatrix` and `logits` have the options of the context and of computing.",
+        "  `perplexity` and `imatrix` decode 2048 tokens at a time, and `--ctx` is the",
+        "  window, 512.",
+        "- `serve` has the options of the context, of computing and of the sampler, and its own.\n",
     ]
     settings = {**table(ServeSettings), **table(GenerateSettings)}.values()
     for heading in ("", *HEADINGS):
@@ -230,20 +237,20 @@ def rule_table() -> str:
     from mtkit.spec.rules import RULES
 
     out = [
-        "# Rules\n",
-        "What breaks an `error` is refused (exit code 3); of a `warning` mtkit tells and reads on;",
-        "a `note` is worth knowing. `mtkit check` holds a file to all of them, every other command",
-        "to those of the first and the last table. The codes stay: `mtkit inspect --json` has them",
-        "under `warnings`, `mtkit check --json` under `findings`.\n",
+        "# Rules of mtkit check\n",
+        "A file with an `error` is refused (exit code 3). A `warning` is reported, and reading",
+        "continues. A `note` is worth knowing. `mtkit check` applies all rules, other commands",
+        "those of the first and the last table. The codes never change; JSON has them",
+        "under `warnings` (`mtkit inspect`) and `findings` (`mtkit check`).\n",
     ]
     for title, found in (
         ("GGUF", (*rules.RULES, *shards.RULES)),
-        ("What `mtkit check` looks for besides", (*checking.RULES, *tensors.DATA)),
-        ("Tokenizers, of every format", RULES),
+        ("Model and tokenizer files, by `mtkit check` only", (*checking.RULES, *tensors.DATA)),
+        ("Tokenizers of every format", RULES),
     ):
         out += [
             f"## {title}\n",
-            "| code | severity | field | demanded by | what holds |",
+            "| code | severity | field | demanded by | what was found |",
             "|---|---|---|---|---|",
         ]
         rows = [
@@ -260,9 +267,10 @@ def architecture_table() -> str:
     from mtkit.architectures import architectures
 
     out = [
-        "# Architectures\n",
-        "Models that `mtkit convert` turns from a HuggingFace folder into a GGUF and back:",
-        "[models.md](models.md). Another class is refused by name, with the nearest ones.\n",
+        "# Supported architectures\n",
+        "`mtkit convert` can turn HuggingFace folders of these models into a GGUF and back; see",
+        "[Converting models](models.md). Other classes are refused, and the error names the",
+        "nearest supported ones.\n",
         "| in a GGUF | classes of transformers |",
         "|---|---|",
     ]

@@ -96,7 +96,7 @@ def _main_page() -> str:
     for name, (_, text) in COMMANDS.items():
         out += _entry(("mtkit", name), text)
     out += [".SH OPTIONS", ".TP", _bold("--version, -V"), "Version and engine.", ".TP"]
-    out += [_bold("--color auto|always|never"), "Colour; NO_COLOR is honoured."]
+    out += [_bold("--color auto|always|never"), "Color; NO_COLOR is honored."]
     for name, (about, text) in TOPICS.items():
         plain = text.replace("`", "")
         out += [f".SH {name.replace('-', ' ').upper()}", f"{_roff(about)}:", ".PP"]

@@ -2,7 +2,7 @@
 
 Builds with CMake and Ninja into build/native and puts the module into mtkit/, in seconds when
 little changed. Warnings are errors here, and only here: an installation must not fail on those of
-a newer compiler. ``--sanitize=address`` builds with address and undefined-behaviour sanitizers into
+a newer compiler. ``--sanitize=address`` builds with address and undefined-behavior sanitizers into
 build/sanitize-address, beside a copy of the package, and runs the engine's tests with it;
 ``--sanitize=thread`` does so with ThreadSanitizer and the tests of threads.
 """

@@ -19,7 +19,7 @@ from mtkit.sources.locate import MODEL, shipped  # noqa: E402
 
 ASKED = ("What does grep do?", "What is the difference between a list and a tuple?")
 SHOTS = (("serve", 880, 620, "light"), ("serve-narrow", 380, 720, "dark"))
-"""Name, width, height, colours."""
+"""Name, width, height, colors."""
 
 
 def main() -> None:

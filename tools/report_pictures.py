@@ -29,7 +29,7 @@ PICTURES = {
     "sizes": ("dark", "part('sizes').scrollIntoView()", None),
     "token": ("light", "part('tokens').scrollIntoView()", "develop"),
 }
-"""Name -> colours, where the page is scrolled, and the token that is clicked."""
+"""Name -> colors, where the page is scrolled, and the token that is clicked."""
 MOST_BYTES = 150_000
 
 
@@ -41,9 +41,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, chromium() as browser:
         path = Path(temporary) / "report.html"
         path.write_bytes(report([Source.open(MODEL)], histograms=True))
-        for name, (colours, place, token) in PICTURES.items():
+        for name, (colors, place, token) in PICTURES.items():
             size = {"width": 1200, "height": 760}
-            with watched(browser, viewport=size, color_scheme=colours) as (page, _):
+            with watched(browser, viewport=size, color_scheme=colors) as (page, _):
                 page.goto(path.as_uri())
                 page.wait_for_selector("html[data-ready]", state="attached")
                 page.evaluate(place)

@@ -196,7 +196,7 @@ def _last_states(sent: str) -> str:
 
 
 def text(name: str, columns: int) -> str:
-    """Return the text of a picture, without colours."""
+    """Return the text of a picture, without colors."""
     shown = (f"$ {command}\n{sent}" for command, sent in commands(name, columns, color=False))
     return "\n".join(shown).rstrip("\n")
 

@@ -56,7 +56,7 @@ def _bars(tokenizer: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _draw(panel: Any, title: str, bars: list[tuple[str, dict[str, Any]]], names: list[str]) -> None:
-    """Draw bars to both sides of 1, in one colour for each library."""
+    """Draw bars to both sides of 1, in one color for each library."""
     place, ticks, drawn = 0.0, [], set()
     for _, ratios in bars:
         start = place

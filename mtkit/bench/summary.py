@@ -91,7 +91,7 @@ def rows_of(tokenizer: Mapping[str, Any]) -> list[Row]:
 
 
 def _ratio(theirs: list[float], own: list[float]) -> Ratio:
-    """Compare round by round: what disturbs one library disturbs its neighbour as well."""
+    """Compare round by round: what disturbs one library disturbs its neighbor as well."""
     ratios = [a / b for a, b in zip(theirs, own, strict=False)]
     return Ratio(median(ratios), min(ratios), max(ratios))
 

@@ -150,7 +150,7 @@ def _tokenizer(source: Source, found: Checking) -> str:
     from mtkit import formats
 
     try:
-        module = formats.recognise(source)
+        module = formats.recognize(source)
     except FormatError as error:
         found.hold(READABLE, error)
         found.skipped.append(("the file", "it is of no kind that is known"))

@@ -1,7 +1,7 @@
 """What is wrong with the data of tensors: one rule a row, all but the first for ``--deep``.
 
-Of quantised types the scales are looked at, which are floats at fixed places of a block: a scale
-that is not finite makes the whole block useless. Read in pieces, nothing is dequantised.
+Of quantized types the scales are looked at, which are floats at fixed places of a block: a scale
+that is not finite makes the whole block useless. Read in pieces, nothing is dequantized.
 Source: ggml-common.h of ggml (``block_*``); ggml-quants.c, ``ggml_validate_row_data``.
 """
 

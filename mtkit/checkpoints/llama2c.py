@@ -7,7 +7,7 @@ up (w3), last norm, two tables of rotations that nobody reads, and the classifie
 the embedding. The classifier is the embedding when vocab_size is positive.
 
 The file has no magic: seven sound numbers that give its size to the byte are the sign. Rotations
-turn neighbouring elements, as GGUF's llama has them, so no row changes its place.
+turn neighboring elements, as GGUF's llama has them, so no row changes its place.
 
 Source: karpathy/llama2.c, run.c (``Config``, ``memory_map_weights``), export.py
 (``legacy_export``). docs/formats/llama2c-checkpoint.md has the whole layout.

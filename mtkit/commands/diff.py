@@ -43,7 +43,7 @@ def diff(
     folders as the GGUF that they would become: a converted file is equal to its folder. Keys that
     only name things (general.*) are then listed apart and do not count.
 
-    --values dequantises and measures the error of every tensor against A: RMSE, also as a share of
+    --values dequantizes and measures the error of every tensor against A: RMSE, also as a share of
     the tensor's own standard deviation, and its worst row. Other weights differ by more than 100%.
 
     In a pipe a row for each: metadata or naming, key, added, removed or changed, before, after;

@@ -147,7 +147,7 @@ def warn(source: str, messages: Sequence[str], *, most: int = 20) -> None:
 
 
 def wants_color(stream: TextIO | None = None) -> bool:
-    """Whether escape sequences for colour may be written, to stdout where nothing is named."""
+    """Whether escape sequences for color may be written, to stdout where nothing is named."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -58,7 +58,7 @@ def quantize(
         ),
     ] = None,
     allow_requantize: Annotated[
-        bool, typer.Option("--allow-requantize", help="Quantise what is quantised already.")
+        bool, typer.Option("--allow-requantize", help="Quantize what is quantized already.")
     ] = False,
     threads: Annotated[
         int, typer.Option("--threads", metavar="N", min=0, help="0: one for each core.")
@@ -72,14 +72,14 @@ def quantize(
     force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Quantise a model with llama.cpp's own quantizer, in a process of its own.
+    """Quantize a model with llama.cpp's own quantizer, in a process of its own.
 
-    A model that is quantised already is refused without --allow-requantize: twice loses more than
+    A model that is quantized already is refused without --allow-requantize: twice loses more than
     once. --tensor-type, --output-tensor-type and --token-embedding-type are llama-quantize's: a
     pattern is a regular expression in lower case; what they name is not left to the mix. The file
     appears whole or not at all. In a pipe a row: path, bytes of tensors before, after; with
     --report one for each tensor that changed: name, type before, after, largest error, root of the
-    mean squared error, cosine, all after dequantisation.
+    mean squared error, cosine, all after dequantization.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def quantize(
     from mtkit.gguf.joined import open_whole
     from mtkit.gguf.types import FILE_TYPES
     from mtkit.inspection.difference import difference
-    from mtkit.llm.quantization import file_type, quantised_types
+    from mtkit.llm.quantization import file_type, quantized_types
     from mtkit.llm.quantization import quantize as run
     from mtkit.llm.tensor_kinds import TensorKinds
 
@@ -116,16 +116,16 @@ def quantize(
     )  # fmt: skip
     odd = [f"no tensor's name has {one!r}" for one in kinds.without_tensor(before)]
     output.warn(file, odd)
-    again = quantised_types(before)
+    again = quantized_types(before)
     if again:
-        output.warn(file, [f"quantised already ({', '.join(again)})"])
+        output.warn(file, [f"quantized already ({', '.join(again)})"])
     if dry_run:
         if as_json:
-            output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantised": again})
+            output.write_json({"schema": "mtkit.quantize/1", "written": None, "requantized": again})
         elif output.is_terminal():
             from mtkit.commands.terminal import Screen, part
 
-            can = output.Escaped(f" can be quantised to {FILE_TYPES[number]}")
+            can = output.Escaped(f" can be quantized to {FILE_TYPES[number]}")
             Screen().verdict(part("name", file), can, good=True)
         return
     assert out is not None
@@ -137,7 +137,7 @@ def quantize(
             {
                 "schema": "mtkit.quantize/1",
                 "written": out,
-                "requantised": again,
+                "requantized": again,
                 "bytes_before": sizes[0],
                 "bytes": sizes[1],
                 "tensors": [_record(one) for one in done],

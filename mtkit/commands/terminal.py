@@ -1,6 +1,6 @@
 """Screens: what commands show on a terminal, said in parts with a role each, never in styles.
 
-A part's role gives it its colour; without colour (``NO_COLOR``, a dumb terminal) the same text
+A part's role gives it its color; without color (``NO_COLOR``, a dumb terminal) the same text
 stays. Text is escaped as ``output.cell`` does it, folded between words at the terminal's width, and
 ``sticky`` keeps what belongs together on one line. Rows of a pipe are ``output``'s.
 """

@@ -19,9 +19,9 @@ is listed, before a file appears. `mtkit convert -v` prints every loss.
 """,
     ),
     "formats": (
-        "which formats there are, and how a file is recognised",
+        "which formats there are, and how a file is recognized",
         """\
-A file is recognised by its content, never by its name; `mtkit formats` lists what is read and
+A file is recognized by its content, never by its name; `mtkit formats` lists what is read and
 written. Of a folder the first of the files counts that published repositories have.
 `mtkit convert --to NAME` takes the format's name in any case. Without `--to` the name of the
 output says it: .gguf, .mtok, .model (spm), .tiktoken, .json (hf), tekken.json, vocab.json
@@ -42,7 +42,7 @@ Without a name: MTKIT_TOKENIZER or MTKIT_MODEL, then `mtkit config`, then what s
         "special tokens around a text, in it, and when it is decoded",
         """\
 Around a text: `encode` adds what the file's reference adds (BOS, EOS, [CLS] ...); `--no-special`
-leaves them out, `--bos` and `--eos` choose. In a text: `<|im_end|>` is recognised where the
+leaves them out, `--bos` and `--eos` choose. In a text: `<|im_end|>` is recognized where the
 reference does so when it is called plainly; `--parse-special` and `--no-parse-special` choose.
 In a chat only the template writes special tokens; what a message spells is text.
 `decode` leaves special tokens out of the text, in every format; `--special` shows them, where the

@@ -4,7 +4,7 @@ A file is read back from its bytes in each way that there is: as a specification
 tables where it carries them, by another program's rules where the format has such a reader. On
 the built-in texts and those that spell the tokenizer's own special tokens, each is compared with
 what was to be written: ids without and with what stands around a text, with special tokens
-recognised and not, ids with their offsets, and the text that ids decode to.
+recognized and not, ids with their offsets, and the text that ids decode to.
 """
 
 from __future__ import annotations

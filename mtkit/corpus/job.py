@@ -18,7 +18,7 @@ class Job(Record):
         overrides: What reading that file needs (``mtkit.load``).
         reading: How documents are found.
         add_special: Let the post-processor add its tokens.
-        parse_special: Recognise special tokens in the text (``Tokenizer.encode_ids``).
+        parse_special: Recognize special tokens in the text (``Tokenizer.encode_ids``).
         end_id: Id that is put behind each document, or None.
         width: Bytes of an id in a part; 0 counts the ids instead of keeping them.
         skip_bad: Leave out what is not a document, instead of ending.

@@ -153,7 +153,7 @@ class _Model:
 
         Symbols may have another name than their text: byte tokens, the unknown one. Where a piece
         has such a name in front of U+2581, or the name ends with it, nothing is cut. And every
-        character must be a symbol, for neighbours of one that is left out meet; U+2581 must be a
+        character must be a symbol, for neighbors of one that is left out meet; U+2581 must be a
         token, for an unknown character is fused with unknown ones before it.
         """
         model, pieces = self.spec.model, self.vocabulary.pieces

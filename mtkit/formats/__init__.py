@@ -1,4 +1,4 @@
-"""Tokenizer file formats: which there are, and how one is recognised.
+"""Tokenizer file formats: which there are, and how one is recognized.
 
 Adding a format is a module (see ``contract``) and a row in ``FORMATS``.
 """
@@ -89,7 +89,7 @@ def read_as(source: Source, reader: str) -> tuple[Format, Reading]:
         FormatError: The file is damaged or no format knows it.
         UsageError: Its format has no reading of that name.
     """
-    module = recognise(source)
+    module = recognize(source)
     known = other_readings(module)
     if reader not in known:
         every = [f"{one} of {name}" for name in FORMATS for one in other_readings(get_format(name))]
@@ -104,7 +104,7 @@ def other_readings(module: Format) -> Mapping[str, OtherReading]:
     return found
 
 
-def recognise(source: Source) -> Format:
+def recognize(source: Source) -> Format:
     """Return the format of a source by its content.
 
     Raises:
@@ -128,18 +128,18 @@ def recognise(source: Source) -> Format:
 def is_tokenizer(source: Source) -> bool:
     """Tell whether some format knows a source."""
     try:
-        recognise(source)
+        recognize(source)
     except FormatError:
         return False
     return True
 
 
 def read(source: Source, overrides: Mapping[str, object] | None = None) -> tuple[Format, Reading]:
-    """Recognise and read a tokenizer file.
+    """Recognize and read a tokenizer file.
 
     Raises:
         FormatError: The file is damaged or no format knows it.
         UnsupportedError: It holds something that mtkit does not know.
     """
-    module = recognise(source)
+    module = recognize(source)
     return module, module.read(source, overrides or {})

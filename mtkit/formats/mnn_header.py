@@ -6,7 +6,7 @@ read ``int``: blanks and a plus sign in front and anything behind the last numbe
 number that is missing counts as 0.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``Tokenizer::createTokenizer`` and
-``load_special``, by their behaviour.
+``load_special``, by their behavior.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A merge list for a model that may merge any neighbours whose union is a token.
+"""A merge list for a model that may merge any neighbors whose union is a token.
 
 The list has every way to cut a token in two tokens, ordered by the token; of one token, by the ids
 of the parts. Two cuts of one token at overlapping places can then merge in another order than from

@@ -1,6 +1,6 @@
 """What tiktoken and tekken files have in common: a split pattern and a list of ranked byte strings.
 
-The list becomes a vocabulary in the byte alphabet whose ids are ranks; merging two neighbours is
+The list becomes a vocabulary in the byte alphabet whose ids are ranks; merging two neighbors is
 allowed where their union is in the list. Text is cut by the pattern first, special tokens in the
 text are plain text unless asked for.
 """

@@ -2,7 +2,7 @@
 
 The file holds neither the split pattern nor the special tokens. They come from ``pattern.json``
 beside it (``{"pattern": …, "special_tokens": {…}}``, and ``"normalizer": "NFC"`` where text is put
-into that form first), from the name of a published encoding, or from recognising the ranks of one;
+into that form first), from the name of a published encoding, or from recognizing the ranks of one;
 otherwise reading asks, it never guesses.
 
 Source: openai/tiktoken, tiktoken/load.py (``load_tiktoken_bpe``), src/lib.rs (``CoreBPE``).

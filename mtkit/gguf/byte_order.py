@@ -1,7 +1,7 @@
 """A GGUF in the other byte order: ``mtkit convert-endian``. Twice gives the same file.
 
 Only numbers of several bytes change, each in its place: the file keeps its length, its padding and
-whatever lies between tensors. A block of a quantised type is bytes but for its scales and the words
+whatever lies between tensors. A block of a quantized type is bytes but for its scales and the words
 that llama.cpp reads from it at once.
 Source: ggml-common.h of llama.cpp (the blocks), dequantize_row_* in ggml-quants.c (what is read as
 a word), gguf_convert_endian.py of the gguf package (some of the types).

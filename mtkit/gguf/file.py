@@ -167,7 +167,7 @@ class GgufFile:
     Attributes:
         name: Path, or "-" for standard input.
         data: The whole file.
-        version: 1, 2 or 3; 0 where the file could not even be recognised.
+        version: 1, 2 or 3; 0 where the file could not even be recognized.
         byte_order: "little" or "big".
         alignment: Of the data section and of every tensor in it.
         metadata_end: Where the last key ends, in bytes from the start of the file.

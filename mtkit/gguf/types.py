@@ -158,7 +158,7 @@ FILE_TYPES = {
     40: "Q1_0",
     41: "Q2_0",
 }
-"""``general.file_type``: the mix that the quantiser was asked for."""
+"""``general.file_type``: the mix that the quantizer was asked for."""
 
 GUESSED_FILE_TYPE = 1024
 """Flag in ``general.file_type``: not stated by the file, guessed by a loader."""

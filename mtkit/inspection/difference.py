@@ -1,6 +1,6 @@
 """What differs between two models: metadata, tensors, chat template; nothing here prints.
 
-Values of tensors are compared byte for byte, on request also as numbers after dequantisation by
+Values of tensors are compared byte for byte, on request also as numbers after dequantization by
 ggml's own package. Where one side is no GGUF file, a tensor of it is the same as the other's if
 conversion would give the other's bytes.
 """
@@ -124,8 +124,8 @@ class Difference(Record):
         return bool(self.keys) and not self.tensors and self.n_tensors > 0
 
     @property
-    def is_quantisation(self) -> bool:
-        """Whether one can be a quantisation of the other: only types of tensors differ."""
+    def is_quantization(self) -> bool:
+        """Whether one can be a quantization of the other: only types of tensors differ."""
         return (
             self.same_names
             and bool(self.tensors)
@@ -152,7 +152,7 @@ def difference(
     Args:
         one: The model before.
         other: The model after.
-        values: Dequantise tensors and measure how far they are apart.
+        values: Dequantize tensors and measure how far they are apart.
         done: Is told the elements of each tensor that was compared.
     """
     a, b = (side if isinstance(side, Side) else side_of(side) for side in (one, other))

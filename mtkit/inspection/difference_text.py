@@ -25,8 +25,8 @@ def verdict(done: Difference) -> str:
         return f"{many} tensors are not made of the other's weights"
     if done.same_names and done.sums is not None and len(done.measured) >= len(done.tensors):
         return f"the same weights, less exact by {percent(done.sums.relative)}"
-    if done.is_quantisation:
-        return "the same tensors in other types: one can be a quantisation of the other"
+    if done.is_quantization:
+        return "the same tensors in other types: one can be a quantization of the other"
     if not done.tensors:
         return "the metadata differs"
     return "tensors differ"
@@ -91,7 +91,7 @@ def document(done: Difference) -> dict[str, object]:
         "schema": "mtkit.diff/1",
         "equal": done.equal,
         "only_metadata": done.only_metadata,
-        "is_quantisation": done.is_quantisation,
+        "is_quantization": done.is_quantization,
         "is_conversion": done.is_made,
         "metadata": keys,
         "naming": naming,

@@ -46,7 +46,7 @@ def gguf_document(
         "file_type": report.file_type,
         "parameters": report.parameters,
         "bits_per_weight": report.bits_per_weight,
-        "quantisation": [
+        "quantization": [
             {
                 "type": item.type,
                 "tensors": item.tensors,

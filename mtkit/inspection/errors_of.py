@@ -56,7 +56,7 @@ def share(part: float, whole: float) -> float:
 
 
 def errors_of(one: SideTensor, other: SideTensor) -> Errors | None:
-    """Measure two tensors of equal shape; None where a type cannot be dequantised."""
+    """Measure two tensors of equal shape; None where a type cannot be dequantized."""
     import numpy as np
 
     left, right = one.values(), other.values()

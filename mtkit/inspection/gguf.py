@@ -13,7 +13,7 @@ from mtkit.gguf.shards import shard_set
 from mtkit.gguf.types import FILE_TYPES, GUESSED_FILE_TYPE
 from mtkit.inspection.hyperparameters import count, hyperparameters
 from mtkit.inspection.kinds import Content, content
-from mtkit.inspection.tensors import Group, Mix, groups, places, quantisation_mix
+from mtkit.inspection.tensors import Group, Mix, groups, places, quantization_mix
 from mtkit.inspection.vocabulary import Vocabulary, vocabulary
 from mtkit.memory_plan.layers import cache_per_token
 
@@ -95,7 +95,7 @@ def inspect_gguf(source: str | os.PathLike[str] | Source) -> GgufReport:
         file_type=file_type_name(file),
         parameters=parameters,
         bits_per_weight=weights * 8 / parameters if parameters else 0.0,
-        mix=quantisation_mix(tensors),
+        mix=quantization_mix(tensors),
         hyperparameters=values,
         vocabulary=vocabulary(file.metadata),
         layers=groups(tensors),

@@ -1,6 +1,6 @@
 """What a GGUF is if it is not a model, and what matters of it.
 
-The container holds more than models: adapters, statistics for quantising, encoders of images and
+The container holds more than models: adapters, statistics for quantizing, encoders of images and
 sound, directions to steer by. ``general.type`` and ``general.architecture`` tell, and the names of
 tensors in files from before there was such a key.
 Source: llama.cpp, convert_lora_to_gguf.py, llama-adapter.cpp, tools/imatrix, tools/mtmd/clip.cpp,

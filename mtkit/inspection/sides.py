@@ -70,7 +70,7 @@ class FileTensor:
         return pieces(self._file.tensor_data(self._tensor), _PIECE_BYTES)
 
     def values(self) -> Iterator[Any] | None:
-        """Give its elements as float64; None where the type cannot be dequantised."""
+        """Give its elements as float64; None where the type cannot be dequantized."""
         kind, order = self._tensor.type, self._file.byte_order
         if numbers(bytes(kind.block_bytes), kind, order) is None:
             return None

@@ -1,6 +1,6 @@
 """The values of one tensor as numbers: range, mean, spread, zeros and a histogram.
 
-Dequantised by ggml's own package piece by piece, so that memory does not grow with the tensor; the
+Dequantized by ggml's own package piece by piece, so that memory does not grow with the tensor; the
 histogram takes a second walk, when the range is known.
 """
 
@@ -59,7 +59,7 @@ def numbers(raw: Any, tensor_type: TensorType, byte_order: str) -> Any:
     Args:
         raw: The bytes of whole blocks.
         tensor_type: Of the elements.
-        byte_order: "little" or "big"; blocks of the latter are not dequantised.
+        byte_order: "little" or "big"; blocks of the latter are not dequantized.
     """
     import numpy as np
 
@@ -104,7 +104,7 @@ def statistics(file: GgufFile, tensor: Tensor) -> Statistics:
     """Walk over the values of a tensor.
 
     Raises:
-        UnsupportedError: Its type cannot be dequantised.
+        UnsupportedError: Its type cannot be dequantized.
     """
     import numpy as np
 
@@ -164,5 +164,5 @@ def _pieces(file: GgufFile, tensor: Tensor) -> Iterator[Any]:
 
 
 def _unknown(file: GgufFile, tensor: Tensor) -> UnsupportedError:
-    what = f"{file.byte_order}-endian {tensor.type.name} cannot be dequantised"
+    what = f"{file.byte_order}-endian {tensor.type.name} cannot be dequantized"
     return UnsupportedError(what, source=file.name, field=tensor.label)

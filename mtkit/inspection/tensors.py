@@ -49,7 +49,7 @@ class Group(Record):
         return sum(tensor.n_bytes for tensor in self.tensors)
 
 
-def quantisation_mix(tensors: Iterable[Tensor]) -> tuple[Mix, ...]:
+def quantization_mix(tensors: Iterable[Tensor]) -> tuple[Mix, ...]:
     """Count tensors by type; the type with most bytes first."""
     by_type: dict[str, list[Tensor]] = {}
     for tensor in tensors:

@@ -18,7 +18,7 @@ batches are split; ids, grammars and sizes are checked before they get there.
 * ``schema``          JSON schemas as llguidance enforces them; ``schema_*``, ``pattern`` and
   ``formats`` are its parts
 * ``trial``           what the child process does that tries a model file
-* ``quantizer``       what the child process does that quantises one
+* ``quantizer``       what the child process does that quantizes one
 
 Whatever is opened closes what depends on it first: closing a model closes its contexts.
 Source: llama.h of llama.cpp; the names are those of llama-cpp-python 0.3.36.

@@ -167,7 +167,7 @@ class Model(Closing):
         )
 
     def is_control(self, token_id: int) -> bool:
-        """Whether a text gives a token only where special tokens are recognised in it."""
+        """Whether a text gives a token only where special tokens are recognized in it."""
         return bool(self._attributes(token_id) & (_UNKNOWN | _CONTROL))
 
     def strips(self, token_id: int) -> tuple[bool, bool]:

@@ -1,4 +1,4 @@
-"""What the child of a quantisation does: llama.cpp's own quantizer, which may end its process.
+"""What the child of a quantization does: llama.cpp's own quantizer, which may end its process.
 
 Started by ``mtkit.llm.quantization``. How far it is stands on stdout, a line for each tensor; what
 llama.cpp refuses is one line on stderr and the exit code of that error.
@@ -31,7 +31,7 @@ _MOST_TEXT = 127
 
 
 def main(job: str) -> None:
-    """Quantise a model and end the process.
+    """Quantize a model and end the process.
 
     Args:
         job: A JSON object: source, name (of it, for messages), target, type (a number), pure,
@@ -81,7 +81,7 @@ def _quantize(job: dict[str, Any]) -> None:
     if "imatrix size" in said:
         what = f"is the importance matrix of another model: {said.rpartition('imatrix ')[2]}"
         raise FormatError(what, source=job["imatrix_name"] or job["imatrix"])
-    raise UnsupportedError(f"llama.cpp does not quantise it: {said}" if said else "llama.cpp fails")
+    raise UnsupportedError(f"llama.cpp does not quantize it: {said}" if said else "llama.cpp fails")
 
 
 def _tell(level: int, text: bytes | None, data: object) -> None:

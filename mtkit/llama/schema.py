@@ -152,11 +152,11 @@ class Prepared:
 
     def _joined_up(self, schema: dict[str, Any], made: dict[str, Any], place: str) -> Any:
         """Say what keywords mean together: draft 4's bounds, choices, joined and open objects."""
-        for bound, neighbour in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        for bound, neighbor in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if made.get(bound) is True:
-                if neighbour not in made:
-                    raise wrong(place, f"{bound} is true, and there is no {neighbour}")
-                made[bound] = made.pop(neighbour)
+                if neighbor not in made:
+                    raise wrong(place, f"{bound} is true, and there is no {neighbor}")
+                made[bound] = made.pop(neighbor)
         _bound(made)
         if "oneOf" in made:
             self._choices.append((place, made))

@@ -109,7 +109,7 @@ def _check_shape(key: str, value: Any, place: str) -> None:
 
 def _check_number(schema: dict[str, Any], key: str, value: Any, place: str) -> None:
     if isinstance(value, bool) and key in ("exclusiveMinimum", "exclusiveMaximum"):
-        return  # of draft 4: about its neighbour
+        return  # of draft 4: about its neighbor
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise wrong(place, f"{key} is not a number")
     from_below = key in ("minimum", "exclusiveMinimum")

@@ -2,7 +2,7 @@
 
 Each sequence, a slot, has cells of its own unless ``kv_unified`` is set: the order in which
 attention adds up a slot's tokens is that of their positions, whatever the others do, which keeps an
-answer the same to the bit. llama.cpp computes neighbouring slots together, so parts go in by slot
+answer the same to the bit. llama.cpp computes neighboring slots together, so parts go in by slot
 number.
 """
 

@@ -63,7 +63,7 @@ class GenerateKeywords(TypedDict, total=False):
     sx_static_vocab: str | None
     sx_quant_embd: str | None
     sx_scales: str | None
-    sx_neighbours: str | None
+    sx_neighbors: str | None
     sx_topk: int
     sx_threshold: float
     sx_quantile: float | None

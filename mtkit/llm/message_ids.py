@@ -1,6 +1,6 @@
 """The ids of a conversation in which only the chat template can write control tokens.
 
-A template's text is tokenized with special tokens recognised, the texts of the messages and of the
+A template's text is tokenized with special tokens recognized, the texts of the messages and of the
 definitions of tools, names of their parameters included, without: somebody who writes
 ``<|im_end|>`` in a message or a description writes text, and does not end the message.
 
@@ -85,7 +85,7 @@ def _refused(messages: Sequence[Any], controls: Iterable[str], texts: str) -> No
 
 
 def _controls(model: Model, text: str) -> dict[str, int]:
-    """Return the control tokens that are recognised in a text, the longest spelling first."""
+    """Return the control tokens that are recognized in a text, the longest spelling first."""
     return _controls_in(model, model.tokenize(text, add_special=False, parse_special=True))
 
 

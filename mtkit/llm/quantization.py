@@ -1,4 +1,4 @@
-"""A model quantised by llama.cpp, in a process of its own: ``mtkit quantize``."""
+"""A model quantized by llama.cpp, in a process of its own: ``mtkit quantize``."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def file_type(name: str) -> int:
     return TYPES[wanted]
 
 
-def quantised_types(file: GgufFile) -> list[str]:
-    """Return the types of matrices that are quantised already, by name."""
+def quantized_types(file: GgufFile) -> list[str]:
+    """Return the types of matrices that are quantized already, by name."""
     found = {t.type.name for t in file.tensors if t.type.block > 1 and len(t.shape) > 1}
     return sorted(found)
 
@@ -69,7 +69,7 @@ def quantize(
     imatrix_progress: Callable[[float], None] = lambda _: None,
     name: str = "",
 ) -> None:
-    """Write a quantised model; it appears whole or not at all.
+    """Write a quantized model; it appears whole or not at all.
 
     Args:
         source: The model, of a set its first file.
@@ -79,7 +79,7 @@ def quantize(
         kinds: Types of single tensors.
         imatrix: A GGUF of llama-imatrix.
         imatrix_from: Instead of one: name and content of the texts to make it from.
-        allow_requantize: Quantise what is quantised already.
+        allow_requantize: Quantize what is quantized already.
         threads: 0 for as many as there are cores.
         dry_run: Let llama.cpp go through the model and write nothing.
         force: Replace a file that exists.
@@ -88,10 +88,10 @@ def quantize(
         name: What messages call the model; empty: its path.
 
     Raises:
-        UsageError: The model is quantised already, an edit of it was cut short, the target exists,
+        UsageError: The model is quantized already, an edit of it was cut short, the target exists,
             or a text is too short.
         FormatError: The model or the importance matrix is damaged.
-        UnsupportedError: llama.cpp cannot quantise it so.
+        UnsupportedError: llama.cpp cannot quantize it so.
         ResourceError: The disk is full.
     """
     file = open_whole(source)
@@ -122,11 +122,11 @@ def quantize(
 def _check(file: GgufFile, source: str, *, allow_requantize: bool) -> None:
     refuse_unfinished(file)
     if not file.tensors:
-        raise UsageError("holds no tensors to quantise", source=source)
-    found = quantised_types(file)
+        raise UsageError("holds no tensors to quantize", source=source)
+    found = quantized_types(file)
     if found and not allow_requantize:
         raise UsageError(
-            f"is quantised already ({', '.join(found)}): once more loses more than from the"
+            f"is quantized already ({', '.join(found)}): once more loses more than from the"
             " original",
             source=source,
             hint="take the original, or --allow-requantize",

@@ -1,4 +1,4 @@
-"""The type of single tensors of a model that is quantised, as ``--tensor-type`` names them.
+"""The type of single tensors of a model that is quantized, as ``--tensor-type`` names them.
 
 Source: tools/quantize/quantize.cpp of llama.cpp (``parse_tensor_type``); llama-quant.cpp, where the
 first pattern that is found in the name of a tensor counts, and the types of head and embedding
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.gguf import GgufFile
 
 _NOT_WRITTEN = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
-"""Types that no weights are quantised to."""
+"""Types that no weights are quantized to."""
 
 
 class TensorKinds(Record):

@@ -2,7 +2,7 @@
 
 A state is the list of graph nodes that a backtracking matcher would still try, in its order of
 preference, before any look at the next character. A step with the next symbol follows the list
-through choices and conditions (both neighbours of the place are known by then), ends it at the
+through choices and conditions (both neighbors of the place are known by then), ends it at the
 first match, which holds if nothing before it in the list does better later, and takes the
 symbol. An oracle's state is a set and takes up the start again at each place.
 

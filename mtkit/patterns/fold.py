@@ -1,6 +1,6 @@
 """The alphabet on which a split pattern sees kinds of characters only.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its behaviour.
+Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its behavior.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Symbols are the classes 0 … count - 1 (characters that no set of the pattern tells apart) and
 ``count``, the end of the text; a mask has bit ``symbol`` set where a symbol fits. A look-around at
-one neighbour is a condition on symbols. Any other becomes an oracle: a graph of its own, run over
+one neighbor is a condition on symbols. Any other becomes an oracle: a graph of its own, run over
 the whole text beforehand, that says for each place whether the item matches there.
 """
 
@@ -154,7 +154,7 @@ class Graph:
         return entry
 
     def look(self, node: tree.Look, out: int) -> int:
-        """A look-around as a condition on one neighbour, or as an oracle."""
+        """A look-around as a condition on one neighbor, or as an oracle."""
         builder = self.builder
         item = node.item
         if isinstance(item, tree.Set):
@@ -181,7 +181,7 @@ class Builder:
         self.main = Graph(self, node, backward=False)
 
     def mask(self, edges: Edges | None, at_edge: bool) -> int:
-        """Mask of a neighbour."""
+        """Mask of a neighbor."""
         if edges is None:
             return self.full
         return self.classes.masks[edges] | (at_edge << self.classes.count)

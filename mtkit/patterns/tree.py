@@ -62,10 +62,10 @@ class Look(Record):
 
 
 class Edge(Record):
-    """A place by its neighbours: the one before is in ``before``, the one after in ``after``.
+    """A place by its neighbors: the one before is in ``before``, the one after in ``after``.
 
-    None in place of a set: any neighbour; ``at_start`` and ``at_end`` say whether the end of the
-    text counts as a neighbour that fits.
+    None in place of a set: any neighbor; ``at_start`` and ``at_end`` say whether the end of the
+    text counts as a neighbor that fits.
     """
 
     before: Edges | None = None

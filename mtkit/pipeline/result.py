@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
         Attributes:
             add_special_tokens: Let the post-processor add its tokens; the default.
-            parse_special: Recognise special tokens written in the text; None: as the reference
+            parse_special: Recognize special tokens written in the text; None: as the reference
                 does when called plainly.
         """
 

@@ -86,7 +86,7 @@ def report(
 
     Args:
         sources: The files, GGUF or tokenizers.
-        histograms: Dequantise every tensor and show what its values are.
+        histograms: Dequantize every tensor and show what its values are.
         deep: Check the data of tensors, merges and templates of a GGUF, too.
         progress: Hears how much of the tensors has been read, 0 to 1.
 

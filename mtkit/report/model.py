@@ -77,12 +77,12 @@ def _table(tensors: list[Tensor], report: GgufReport, columns: Columns) -> dict[
 
 def _sizes(report: GgufReport) -> list[list[Any]]:
     """Return layer, type, tensors, parameters and bytes of what is of one type in one layer."""
-    from mtkit.inspection.tensors import quantisation_mix
+    from mtkit.inspection.tensors import quantization_mix
 
     return [
         [layer, mix.type, mix.tensors, mix.parameters, mix.n_bytes]
         for layer, group in enumerate(report.layers)
-        for mix in quantisation_mix(group.tensors)
+        for mix in quantization_mix(group.tensors)
     ]
 
 

@@ -260,11 +260,14 @@ class DraftSettings(Settings, heading="Drafting"):
         None, "Look for ids like an unknown one in this quant_embeddings.bin.", metavar="FILE"
     )
     sx_scales: str | None = setting(None, "Its scales.bin.", metavar="FILE")
-    sx_neighbours: str | None = setting(
-        None, "Instead: take them from this neighbours.bin.", metavar="FILE"
+    sx_neighbors: str | None = setting(
+        None,
+        "Instead: take them from this neighbors.bin.",
+        metavar="FILE",
+        also="--sx-neighbours",
     )
-    sx_topk: int = setting(50, "Neighbours of an id that join it at most.", 0, 65536)
-    sx_threshold: float = setting(0.85, "Least cosine of a neighbour.", -1, 1)
+    sx_topk: int = setting(50, "Neighbors of an id that join it at most.", 0, 65536)
+    sx_threshold: float = setting(0.85, "Least cosine of a neighbor.", -1, 1)
     sx_quantile: float | None = setting(
         None, "Instead: the cosine that this part of all pairs of ids stays below.", 0, 1,
         metavar="P",

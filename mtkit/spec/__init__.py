@@ -42,7 +42,7 @@ class Truncation(Record):
 
     Attributes:
         max_length: Tokens, special ones included.
-        stride: Tokens that neighbouring overflow parts share.
+        stride: Tokens that neighboring overflow parts share.
     """
 
     max_length: int

@@ -36,7 +36,7 @@ class BPE(Record):
 
     Attributes:
         unk: Token for a character that the vocabulary lacks; None: see ``missing``.
-        fuse_unk: One unknown token for neighbouring unknown characters.
+        fuse_unk: One unknown token for neighboring unknown characters.
         byte_fallback: Spell such a character with the ``<0xHH>`` tokens of its bytes.
         ignore_merges: A word that is a token is that token, whatever the merges say.
         continuing_subword_prefix: In front of each character but the first of a word.
@@ -81,7 +81,7 @@ class LooseBPE(Record):
 
 
 class RankBPE(Record):
-    """Byte-pair encoding where any two neighbours may merge that make a token.
+    """Byte-pair encoding where any two neighbors may merge that make a token.
 
     The rank of a merge is the id of the token that it makes; a word that is a token is that token.
     Merging begins with the characters of the byte alphabet.
@@ -89,10 +89,10 @@ class RankBPE(Record):
 
 
 class ScoreBPE(Record):
-    """Byte-pair encoding by score: the neighbours whose union is the best-scored token merge first.
+    """Byte-pair encoding by score: the neighbors whose union is the best-scored token merge first.
 
     Attributes:
-        unk: Token for what the vocabulary lacks, one for neighbouring ones.
+        unk: Token for what the vocabulary lacks, one for neighboring ones.
         byte_fallback: Spell it with the ``<0xHH>`` tokens of its bytes instead.
         mergeable: Which tokens merging may make: ``listed`` ones (NORMAL, USER_DEFINED and UNUSED,
             the last split again afterwards) or ``any`` token's text.
@@ -122,14 +122,14 @@ class Unigram(Record):
     Attributes:
         unk: Token for a character that no piece covers.
         byte_fallback: Spell such a character with the ``<0xHH>`` tokens of its bytes instead.
-        fuse_unk: One unknown token for neighbouring unknown characters.
+        fuse_unk: One unknown token for neighboring unknown characters.
         candidates: Which pieces are tried: ``any`` (of equal ones the last); ``listed``: NORMAL,
             USER_DEFINED and UNUSED ones; ``used``: NORMAL and USER_DEFINED ones.
         user_defined: What a USER_DEFINED piece counts: its ``score``, ``zero``, or what makes it
             ``preferred``: a tenth for each byte after its first.
         precision: Float type in which sums of scores are kept; those of f32 begin again where they
             have grown beyond 100,000.
-        byte_places: Where byte tokens lie: ``each`` on all of the neighbouring unknown characters,
+        byte_places: Where byte tokens lie: ``each`` on all of the neighboring unknown characters,
             or the ``last`` one of a character on it, and those before it, empty, in front of it.
     """
 
@@ -147,7 +147,7 @@ class LatticeUnigram(Record):
 
     Of segmentations with equal score the one with the short last piece. ``<0xHH>`` tokens are
     pieces of one byte. Where nothing reaches, a character is spelled byte by byte, with id -1
-    for a byte that has no token, or is ``unk`` at its own score, neighbours being one.
+    for a byte that has no token, or is ``unk`` at its own score, neighbors being one.
 
     Attributes:
         unk: The unknown token.
@@ -162,7 +162,7 @@ class Characters(Record):
     """A character is a token or unknown; user-defined pieces in the text are found whole.
 
     Attributes:
-        unk: Token for unknown characters, one for neighbouring ones.
+        unk: Token for unknown characters, one for neighboring ones.
         byte_fallback: Spell them with the ``<0xHH>`` tokens of their bytes instead.
     """
 
@@ -174,7 +174,7 @@ class Words(Record):
     """The text is cut in front of every U+2581; such a word is a token or unknown.
 
     Attributes:
-        unk: Token for unknown words, one for neighbouring ones.
+        unk: Token for unknown words, one for neighboring ones.
         byte_fallback: Spell them with the ``<0xHH>`` tokens of their bytes instead.
     """
 

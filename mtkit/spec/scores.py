@@ -1,10 +1,10 @@
 """Byte-pair encoding by a merge list, written as encoding by score where both are the same.
 
-With scores any two neighbours merge whose union is a token, and all ways to make a token are
+With scores any two neighbors merge whose union is a token, and all ways to make a token are
 equally good. A merge list says the same when it has every way to make each token it makes, the
 ways to make one token stand next to each other, and no other token could be made. Then the place of
 a token's merges gives its score. One difference remains: of three symbols where the first two and
-the last two make the same token, scores take the left pair, the list its own favourite.
+the last two make the same token, scores take the left pair, the list its own favorite.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class Encoding:
 
         Args:
             text: The text.
-            allowed_special: Special tokens that are recognised.
+            allowed_special: Special tokens that are recognized.
             disallowed_special: Special tokens that must not be in the text; "all" for those that
                 are not allowed.
 

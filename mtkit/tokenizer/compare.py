@@ -96,7 +96,7 @@ def compare(
         texts: Taken one by one; none is kept but those that differ.
         most: How many differences to describe.
         add_special_tokens: Let the post-processors add their tokens.
-        parse_special: Recognise special tokens in the text; None: each as its reference does.
+        parse_special: Recognize special tokens in the text; None: each as its reference does.
     """
     count = different = 0
     tokens = [0, 0]

@@ -139,7 +139,7 @@ class Tokenizer:
         Args:
             text: The text; bytes that are not valid UTF-8 are taken as the reference takes them.
             add_special_tokens: Let the post-processor add its tokens.
-            parse_special: Recognise special tokens written in the text; None: as the reference
+            parse_special: Recognize special tokens written in the text; None: as the reference
                 does when called plainly.
 
         Raises:

@@ -152,5 +152,5 @@ def decomposition(character: str, *, compatible: bool) -> str:
 
 
 def composition(first: str, second: str) -> str | None:
-    """Return the character that two neighbours compose to."""
+    """Return the character that two neighbors compose to."""
     return unicode.composition(first, second, "9.0")

@@ -132,7 +132,7 @@ def simple_lower(character: str, version: str = "17.0") -> str:
 
 
 def lower(character: str) -> str:
-    """Return the full lower case of one character, apart from its neighbours (Unicode 17.0)."""
+    """Return the full lower case of one character, apart from its neighbors (Unicode 17.0)."""
     return "i\u0307" if character == "\u0130" else simple_lower(character)
 
 
@@ -167,7 +167,7 @@ def _compositions() -> dict[tuple[int, int], int]:
 
 
 def composition(first: str, second: str, version: str = BASE) -> str | None:
-    """Return the character that two neighbours compose to, if there is one."""
+    """Return the character that two neighbors compose to, if there is one."""
     a, b = ord(first), ord(second)
     if 0x1100 <= a < 0x1113 and 0x1161 <= b < 0x1176:
         return chr(0xAC00 + ((a - 0x1100) * 21 + b - 0x1161) * 28)

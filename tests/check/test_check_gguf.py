@@ -420,7 +420,7 @@ def test_every_rule_about_a_gguf_is_tried() -> None:
 
 @pytest.mark.parametrize("name", sorted({t.name for t in TENSOR_TYPES.values()} & set(_FLOATS)))
 def test_scales_are_looked_for_where_they_are(name: str) -> None:
-    """A block whose scales alone are NaN is dequantised to NaN by ggml's own package."""
+    """A block whose scales alone are NaN is dequantized to NaN by ggml's own package."""
     quants = pytest.importorskip("gguf.quants")
     numpy = pytest.importorskip("numpy")
     types = pytest.importorskip("gguf").GGMLQuantizationType
@@ -430,7 +430,7 @@ def test_scales_are_looked_for_where_they_are(name: str) -> None:
         assert places == (0,)
         return
     if types[name] not in quants._type_traits:
-        return  # ggml's package cannot dequantise it
+        return  # ggml's package cannot dequantize it
     block = bytearray(known.block_bytes)
     before = quants.dequantize(numpy.frombuffer(bytes(block), numpy.uint8), types[name])
     for place in places:

@@ -168,7 +168,7 @@ def test_special_tokens_are_a_choice(mtkit: Run) -> None:
         (["dump", "scores", str(BBPE)], 4, "mtkit dump merges"),
         (["inspect", str(BBPE), "--tensors"], 2, "not a GGUF"),
         (["inspect", "x", "y", "--plan"], 2, "a row each"),
-        (["config", "colour"], 2, "no setting"),
+        (["config", "color"], 2, "no setting"),
         (["completion", "tcsh"], 2, "bash"),
         (["--color", "sometimes"], 2, "auto"),
     ],

@@ -109,7 +109,7 @@ def test_explain(mtkit: Run) -> None:
         for line in mtkit("check", "--explain", "token-twice").stdout.decode().splitlines()
     )
     assert rows["severity"] == "warning"
-    assert rows["meaning"].startswith("Two ids have one text.")
+    assert rows["meaning"].startswith("Two ids have the same text")
     wrong = mtkit("check", "--explain", "token-twise")
     assert "token-twice" in one_line(wrong, 2)
     assert mtkit("check").returncode == 2

@@ -82,7 +82,7 @@ def test_errors_are_those_of_the_numbers() -> None:
         read([], [NewTensor("t", (512,), BY_NAME["Q8_0"], packed.tobytes())]),
     )
     done = difference(*files, values=True)
-    assert done.is_quantisation
+    assert done.is_quantization
     errors = done.tensors[0].errors
     assert errors is not None
     apart = quants.dequantize(packed, types.Q8_0).astype("f8") - before.astype("f8")
@@ -99,7 +99,7 @@ def test_one_byte_is_enough() -> None:
     other = read([], [NewTensor("t", (1 << 21,), F32, bytes(data))])
     (change,) = difference(one, other).tensors
     assert (change.name, change.change) == ("t", "changed")
-    assert not difference(one, other).is_quantisation
+    assert not difference(one, other).is_quantization
 
 
 def edited(folder: Path) -> Path:

@@ -70,7 +70,7 @@ def test_rows_in_a_pipe(mtkit: Run, model: Path) -> None:
     assert ["header", "version", "3"] in found
     assert ["header", "byte_order", "little"] in found
     assert ["model", "parameters", "42"] in found
-    assert ["quantisation", "F32", "4", "34", "136"] in found
+    assert ["quantization", "F32", "4", "34", "136"] in found
     assert ["hyperparameter", "n_layer", "2"] in found
     assert ["hyperparameter", "rope_freq_base_train", "0.1"] in found
     assert ["metadata", "x.long", "u32[]", "1000: 0 1 2 3 4 5 …"] in found
@@ -115,7 +115,7 @@ def test_filter_and_sort(mtkit: Run, model: Path, options: list[str], names: lis
 def test_wrong_use_is_code_2(mtkit: Run, model: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    for args in (["inspect", model, "--sort", "colour"], ["dump", "colours", model],
+    for args in (["inspect", model, "--sort", "color"], ["dump", "colors", model],
                  ["inspect", tmp_path / "missing.gguf"], ["inspect", empty]):  # fmt: skip
         done = mtkit(*args)
         assert done.returncode == 2, args

@@ -119,7 +119,7 @@ def test_an_error_of_a_batch_says_of_which_text() -> None:
 
 
 def test_a_text_is_looked_for_with_the_options_of_the_batch() -> None:
-    """A special token is one where it is recognised, and no text that cannot be encoded."""
+    """A special token is one where it is recognized, and no text that cannot be encoded."""
     spec = fixture("wordpiece/tokenizer.json")
     added = AddedToken(len(spec.vocabulary.pieces), "\U0001f9ff".encode(), special=True)
     tokens = replace(spec.added_tokens, tokens=(*spec.added_tokens.tokens, added))

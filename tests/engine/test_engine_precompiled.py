@@ -69,7 +69,7 @@ def by_words(path: Path) -> tuple[Any, Any]:
 
 
 def test_each_character_in_words(tmp_path: Path) -> None:
-    """What a character becomes by itself is remembered: no neighbour may change that."""
+    """What a character becomes by itself is remembered: no neighbor may change that."""
     library, ours = by_words(tmp_path / "tokenizer.json")
     ours.engine._native.warm()
     rng = random.Random(6)

@@ -58,7 +58,7 @@ def outcome(name: str, data: bytes, what: object) -> str:
     started = time.process_time()
     verdict = "read"
     try:
-        formats.recognise(source)
+        formats.recognize(source)
     except FormatError as error:
         assert_clear(error)
     try:

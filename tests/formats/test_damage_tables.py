@@ -1,6 +1,6 @@
 """Damaged engine tables, as a forged .mtok can hold them, never crash the process.
 
-Every section is changed and cut everywhere (long ones in a sample), with its neighbours whole; the
+Every section is changed and cut everywhere (long ones in a sample), with its neighbors whole; the
 engine refuses it with a FormatError or answers. It runs in a process of its own, which must end.
 """
 

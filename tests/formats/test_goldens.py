@@ -35,7 +35,7 @@ def checks(tokenizer: Tokenizer, kind: str, text: str, row: Any) -> Iterator[tup
     ids, special = row["ids"], row.get("sp", row["ids"])
     plain: dict[str, bool] = {}
     full: dict[str, bool] = {}
-    if kind == "tiktoken":  # "special" means that those written in the text are recognised
+    if kind == "tiktoken":  # "special" means that those written in the text are recognized
         plain, full = {"parse_special": False}, {"parse_special": True}
     elif kind == "tekken":
         plain = {"add_special_tokens": False}

@@ -186,7 +186,7 @@ def test_executorch_file_gives_the_ids_of_the_file_without_its_header() -> None:
     plain = (shared_tokenizer("llama-2") / "tokenizer.bin").read_bytes()
     data = long(rows(plain))
     assert llama2c.sniff(memory(data))
-    assert formats.recognise(memory(data)) is llama2c
+    assert formats.recognize(memory(data)) is llama2c
     reading = llama2c.read(memory(data), {})
     assert reading.assumptions[:1] == ("id 0 is the unknown token",)
     first, second = Pipeline(llama2c.read(memory(plain), {}).spec), Pipeline(reading.spec)

@@ -11,7 +11,7 @@ from support import FIXTURES, shared, shared_json_lines
 
 from mtkit.base.binary import Source
 from mtkit.errors import FormatError, UnsupportedError
-from mtkit.formats import hf, mnn_text, recognise
+from mtkit.formats import hf, mnn_text, recognize
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
 from mtkit.pipeline.decoders import bytewise
@@ -22,7 +22,7 @@ KINDS = ("kind0_t_llama2", "kind1_t_gpt2", "kind2_t_bert", "kind3_t_gpt2")
 @pytest.mark.parametrize("name", KINDS)
 def test_encodes_and_decodes_as_upstream(name: str) -> None:
     source = Source.open(str(shared(f"mtok/{name}.txt")))
-    assert recognise(source).NAME == "mnn-text"
+    assert recognize(source).NAME == "mnn-text"
     spec = mnn_text.read(source, {}).spec
     pipeline = Pipeline(spec)
     rows = shared_json_lines(f"mtok/{name}.jsonl.gz")

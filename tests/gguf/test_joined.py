@@ -68,7 +68,7 @@ def test_a_set_is_split_and_compared_as_the_whole(first: Path, mtkit: Run, tmp_p
     assert a[0].name.startswith("model-00001-of-")
 
 
-def test_a_set_is_quantised_as_the_whole(first: Path, mtkit: Run, tmp_path: Path) -> None:
+def test_a_set_is_quantized_as_the_whole(first: Path, mtkit: Run, tmp_path: Path) -> None:
     reference("llama_cpp")
     made = []
     for number, source in enumerate((first, MODEL)):

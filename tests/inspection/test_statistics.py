@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TYPES = {tensor_type.name: tensor_type for tensor_type in TENSOR_TYPES.values()}
 F32 = TYPES["F32"]
-QUANTISED = ("Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS", "BF16", "F16", "F32")
+QUANTIZED = ("Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS", "BF16", "F16", "F32")
 
 
 def write(path: Path, *tensors: NewTensor) -> Path:
@@ -35,9 +35,9 @@ def floats(name: str, *values: float) -> NewTensor:
     return NewTensor(name, (len(values),), F32, struct.pack(f"<{len(values)}f", *values))
 
 
-@pytest.mark.parametrize("name", QUANTISED)
+@pytest.mark.parametrize("name", QUANTIZED)
 @pytest.mark.parametrize("piece", [256, 4096])
-def test_statistics_are_numpys_of_the_dequantised(
+def test_statistics_are_numpys_of_the_dequantized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, piece: int
 ) -> None:
     numpy: Any = pytest.importorskip("numpy")
@@ -112,4 +112,4 @@ def test_a_wrong_name_gets_the_nearest_and_a_wrong_type_a_refusal(
     )
     assert "is it blk.0.attn_q.weight?" in one_line(mtkit("inspect", path, "--tensor", "attn_q"), 2)
     assert "--tensors lists" in one_line(mtkit("inspect", path, "--tensor", "ZZZZ"), 2)
-    assert "cannot be dequantised" in one_line(mtkit("inspect", path, "--tensor", "odd"), 4)
+    assert "cannot be dequantized" in one_line(mtkit("inspect", path, "--tensor", "odd"), 4)

@@ -61,8 +61,8 @@ def test_public_function() -> None:
     assert "".join(texts) == made.text
     again = package.generate(made.prompt_ids, model=str(tiny()), n_predict=9, threads=1)
     assert again.ids == made.ids
-    with pytest.raises(UsageError, match="there is no setting 'colour'"):
-        generate("x", model=tiny(), colour=1)
+    with pytest.raises(UsageError, match="there is no setting 'color'"):
+        generate("x", model=tiny(), color=1)
 
 
 def test_log_probabilities_are_those_of_the_logits() -> None:

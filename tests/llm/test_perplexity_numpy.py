@@ -1,4 +1,4 @@
-"""Perplexity is what a plain numpy forward pass gives, quantised weights taken at their worth."""
+"""Perplexity is what a plain numpy forward pass gives, quantized weights taken at their worth."""
 
 from __future__ import annotations
 

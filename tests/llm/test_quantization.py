@@ -77,17 +77,17 @@ def test_the_file_is_llama_cpp_s_own(
     subprocess.run(argv, check=True, cwd=tmp_path, capture_output=True)
 
 
-def test_what_is_quantised_already_is_refused(mtkit: Run, tmp_path: Path) -> None:
+def test_what_is_quantized_already_is_refused(mtkit: Run, tmp_path: Path) -> None:
     model = shared("own/model/mtkit-docs-draft-q8_0.gguf")
     said = one_line(mtkit("quantize", model, "--type", "Q4_0", "-o", "new.gguf"), 2)
-    assert "quantised already (Q8_0)" in said
+    assert "quantized already (Q8_0)" in said
     assert "--allow-requantize" in said
     assert not list(tmp_path.iterdir())
     again = ["--allow-requantize", "--json"]
     done = mtkit("quantize", model, "--type", "Q4_0", "-o", "new.gguf", *again)
-    assert b"warning: quantised already (Q8_0)" in done.stderr
+    assert b"warning: quantized already (Q8_0)" in done.stderr
     document = json.loads(done.stdout)
-    assert (document["schema"], document["requantised"]) == ("mtkit.quantize/1", ["Q8_0"])
+    assert (document["schema"], document["requantized"]) == ("mtkit.quantize/1", ["Q8_0"])
 
 
 def test_a_report_measures_each_tensor(mtkit: Run, tmp_path: Path, model: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_trial_says_that_it_went_well(mtkit: Run, model: Path) -> None:
     """On a terminal; in a pipe the exit code says it."""
     tried = ["quantize", str(model), "--type", "q8_0", "--dry-run"]
     assert mtkit(*tried).stdout == b""
-    assert screen(*tried, columns=120).lines[-2] == f"✓ {model} can be quantised to Q8_0"
+    assert screen(*tried, columns=120).lines[-2] == f"✓ {model} can be quantized to Q8_0"
 
 
 def test_an_importance_matrix_counts(mtkit: Run, tmp_path: Path, model: Path) -> None:

@@ -21,7 +21,7 @@ from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import (
     draft_files,
     frequencies,
-    neighbours,
+    neighbors,
     semantic_index,
     static_vocabulary,
 )
@@ -255,8 +255,8 @@ def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
                 (i for i in range(300) if i not in (token_id, 7) and cosines[i] >= threshold),
                 key=lambda i: (-cosines[i].astype(np.float32), i),
             )[:top_k]
-            assert index.neighbours(token_id) == wanted
-        assert index.neighbours(7) == []
+            assert index.neighbors(token_id) == wanted
+        assert index.neighbors(7) == []
 
 
 @pytest.mark.parametrize("count", [2, 40, 500])
@@ -323,7 +323,7 @@ def test_files_of_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_neighbours_found_before_are_those_of_a_search(seed: int, tmp_path: Path) -> None:
+def test_neighbors_found_before_are_those_of_a_search(seed: int, tmp_path: Path) -> None:
     """Of every id, with any number and any threshold, ties and rows of zeros included."""
     random = np.random.default_rng(seed)
     values = random.normal(0, 1, (300, 24)).astype(np.float32)
@@ -334,36 +334,36 @@ def test_neighbours_found_before_are_those_of_a_search(seed: int, tmp_path: Path
     table.tensor = type("T", (), {"name": "token_embd.weight"})
     about = semantic_index.write(table, "m.gguf", str(tmp_path))
     most = int(random.choice([1, 7, 50, 400]))
-    said = neighbours.write(table, about, str(tmp_path), most)
-    path = tmp_path / "neighbours.bin"
+    said = neighbors.write(table, about, str(tmp_path), most)
+    path = tmp_path / "neighbors.bin"
     assert path.stat().st_size == 300 * most * 8
-    assert json.loads((tmp_path / "neighbours.json").read_text()) == said
+    assert json.loads((tmp_path / "neighbors.json").read_text()) == said
     rows, _ = semantic_index.quantized(values)
     for top_k, threshold in ((most, -1.0), (most // 2, 0.1), (most, 0.85), (0, -1.0)):
         search = semantic_index.SemanticIndex(rows, table, top_k=top_k, threshold=threshold)
-        found = neighbours.Neighbours(str(path), 300, top_k=top_k, threshold=threshold)
+        found = neighbors.Neighbors(str(path), 300, top_k=top_k, threshold=threshold)
         for token_id in range(300):
-            assert found.neighbours(token_id) == search.neighbours(token_id)
-        assert found.neighbours(300) == []
-    with pytest.raises(UsageError, match=f"holds {most} neighbours of an id, not {most + 1}"):
-        neighbours.Neighbours(str(path), 300, top_k=most + 1)
+            assert found.neighbors(token_id) == search.neighbors(token_id)
+        assert found.neighbors(300) == []
+    with pytest.raises(UsageError, match=f"holds {most} neighbors of an id, not {most + 1}"):
+        neighbors.Neighbors(str(path), 300, top_k=most + 1)
     with pytest.raises(UsageError, match="exists already"):
-        neighbours.write(table, about, str(tmp_path), most)
+        neighbors.write(table, about, str(tmp_path), most)
 
 
-def test_damaged_neighbours(tmp_path: Path) -> None:
-    path = tmp_path / "neighbours.bin"
+def test_damaged_neighbors(tmp_path: Path) -> None:
+    path = tmp_path / "neighbors.bin"
     for size in (0, 79, 81, 80 * 2 - 8):
         path.write_bytes(bytes(size))
         with pytest.raises(FormatError, match=f"has {size} bytes, not 80 times a number"):
-            neighbours.Neighbours(str(path), 10, top_k=1)
+            neighbors.Neighbors(str(path), 10, top_k=1)
     with pytest.raises(UsageError, match="No such file"):
-        neighbours.Neighbours(str(tmp_path / "none"), 10)
+        neighbors.Neighbors(str(tmp_path / "none"), 10)
     for wrong in (10, -2):
         ids = np.full((10, 1), wrong, "<i4")
         path.write_bytes(ids.tobytes() + np.ones((10, 1), "<f4").tobytes())
         with pytest.raises(FormatError, match="names an id that the model does not have, for id 3"):
-            neighbours.Neighbours(str(path), 10, top_k=1).neighbours(3)
+            neighbors.Neighbors(str(path), 10, top_k=1).neighbors(3)
 
 
 # -- what they change: the speed, never the text
@@ -376,7 +376,7 @@ def test_groups(tmp_path: Path) -> None:
     file = open_gguf(target)
     table = Rows(file, file.names[EMBEDDING])
     about = semantic_index.write(table, target, str(tmp_path))
-    neighbours.write(table, about, str(tmp_path), 50)
+    neighbors.write(table, about, str(tmp_path), 50)
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "en.txt")}
     search = {
         "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
@@ -386,10 +386,10 @@ def test_groups(tmp_path: Path) -> None:
         "B": {"draft": draft},
         "C": static,
         "D": {**static, **search},
-        "D, all neighbours": {**static, **search, "sx_threshold": -1.0, "sx_cap": 100},
+        "D, all neighbors": {**static, **search, "sx_threshold": -1.0, "sx_cap": 100},
         "D, found before": {
             **static,
-            "sx_neighbours": str(tmp_path / "neighbours.bin"),
+            "sx_neighbors": str(tmp_path / "neighbors.bin"),
             "sx_threshold": -1.0,
             "sx_cap": 100,
         },
@@ -416,7 +416,7 @@ def test_groups(tmp_path: Path) -> None:
                 assert found["largest"] <= 4096 if name == "D" else 100
                 assert found["added"] >= found["searches"]
     rate = {name: emitted[name] / rounds[name] for name in groups}
-    assert rate["D, found before"] == rate["D, all neighbours"]
+    assert rate["D, found before"] == rate["D, all neighbors"]
     assert rate["C"] < rate["D"] <= rate["B"] * 1.1
     assert rate["E"] - rate["C"] > 0.5 * (rate["B"] - rate["C"])
 
@@ -428,10 +428,10 @@ def test_groups_of_architectures(arch: str, tmp_path: Path) -> None:
     file = open_gguf(target)
     table = Rows(file, file.names[EMBEDDING])
     about = semantic_index.write(table, target, str(tmp_path))
-    neighbours.write(table, about, str(tmp_path), 8)
+    neighbors.write(table, about, str(tmp_path), 8)
     (tmp_path / "v.txt").write_text("\n".join(map(str, range(5, 5 + 128))))
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}
-    known = {"sx_neighbours": str(tmp_path / "neighbours.bin"), "sx_topk": 8, "sx_threshold": 0.1}
+    known = {"sx_neighbors": str(tmp_path / "neighbors.bin"), "sx_topk": 8, "sx_threshold": 0.1}
     for prompt in ([1], [200, 201, 240, 200], [1 + at * 7 % 250 for at in range(500)]):
         common: dict[str, Any] = {
             "model": target, "n_predict": 40, "threads": 1, "ignore_eos": True,
@@ -478,14 +478,14 @@ def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
         ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
         ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
         ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
-        ({"draft_lookup": True, "sx_neighbours": "x"}, UsageError, "without --draft"),
+        ({"draft_lookup": True, "sx_neighbors": "x"}, UsageError, "without --draft"),
         (
-            {"draft": draft, "sx_neighbours": "x", "sx_quant_embd": "x", "sx_scales": "y"},
+            {"draft": draft, "sx_neighbors": "x", "sx_quant_embd": "x", "sx_scales": "y"},
             UsageError,
             "takes the place of --sx-quant-embd",
         ),
         (
-            {"draft": draft, "sx_neighbours": "x", "sx_quantile": 0.9},
+            {"draft": draft, "sx_neighbors": "x", "sx_quantile": 0.9},
             UsageError,
             "without --sx-quant-embd",
         ),
@@ -616,7 +616,7 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     assert {8189, 8190, 8191} <= set(ids)
     for argv in (
         ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
-        ("quantize-embeddings", target, "-o", str(tmp_path / "sx"), "--neighbours", "4"),
+        ("quantize-embeddings", target, "-o", str(tmp_path / "sx"), "--neighbors", "4"),
         ("calibrate", target, "--draft", draft, "--threads", "1", "--other", draft),
     ):
         done = mtkit("sx", *argv)
@@ -634,8 +634,8 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]
     done = mtkit(
-        "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-neighbours",
-        str(tmp_path / "sx" / "neighbours.bin"), "--sx-topk", "4", "-n", "8", "--json", "-q",
+        "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-neighbors",
+        str(tmp_path / "sx" / "neighbors.bin"), "--sx-topk", "4", "-n", "8", "--json", "-q",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]

@@ -106,7 +106,7 @@ def test_an_answer_streams_and_stops_by_the_keyboard_alone(chromium: Any) -> Non
         assert reached >= {"New chat", "Tokens", "Settings", "Send"}
 
 
-def test_tokens_are_coloured_on_demand(chromium: Any, url: str) -> None:
+def test_tokens_are_colored_on_demand(chromium: Any, url: str) -> None:
     text = "A naïve 你😀\nline"
     with watched(chromium) as (page, _):
         page.goto(url)
@@ -165,8 +165,8 @@ def test_a_narrow_screen(chromium: Any, url: str, scheme: str) -> None:
 
 
 CONTRASTS = """() => {
-    const parts = (colour) => colour.match(/[0-9.]+/g).map(Number);
-    const light = (colour) => parts(colour).slice(0, 3)
+    const parts = (color) => color.match(/[0-9.]+/g).map(Number);
+    const light = (color) => parts(color).slice(0, 3)
         .map((part) => (part /= 255) <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4)
         .reduce((sum, part, at) => sum + part * [.2126, .7152, .0722][at], 0);
     const found = {};

@@ -14,7 +14,7 @@ class _Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.labelled: set[str] = set()
+        self.labeled: set[str] = set()
         self.inside = 0
         self.feed(text)
 
@@ -23,7 +23,7 @@ class _Tags(HTMLParser):
         self.tags.append((tag, own))
         self.inside += tag == "label"
         if self.inside or own.get("aria-label"):
-            self.labelled.add(own.get("id") or "")
+            self.labeled.add(own.get("id") or "")
 
     def handle_endtag(self, tag: str) -> None:
         self.inside -= tag == "label"
@@ -61,7 +61,7 @@ def test_everything_to_fill_in_has_a_name_for_screen_readers() -> None:
         own.get("id") or "" for tag, own in tags.tags if tag in ("input", "select", "textarea")
     }
     assert len(wanted) == 8
-    assert wanted <= tags.labelled
+    assert wanted <= tags.labeled
     assert ("html", {"lang": "en"}) in tags.tags
     used = set(re.findall(r'part\("(\w+)"\)', page()[0]))
     assert used <= {own.get("id") for _, own in tags.tags}

@@ -145,8 +145,8 @@ def test_what_is_not_known_is_named() -> None:
     data = codec.encode(normalizers.Replace(text.Text("a"), "b"))
     with pytest.raises(UnsupportedError, match="'Rewrite'"):
         codec.decode({**data, "pattern": {"type": "Rewrite"}}, normalizers.Replace)
-    with pytest.raises(UnsupportedError, match="'colour'"):
-        codec.decode({**data, "colour": 1}, normalizers.Replace)
+    with pytest.raises(UnsupportedError, match="'color'"):
+        codec.decode({**data, "color": 1}, normalizers.Replace)
     with pytest.raises(FormatError, match="content: is missing"):
         codec.decode({"pattern": data["pattern"]}, normalizers.Replace)
     with pytest.raises(FormatError, match=r"pattern\.text: is 5, not str"):

@@ -37,7 +37,7 @@ def p_value(seen: Mapping[Any, int], expected: Mapping[Any, float]) -> float:
 
 
 def upper_gamma(a: float, x: float) -> float:
-    """Return the regularised upper incomplete gamma function (series, or continued fraction)."""
+    """Return the regularized upper incomplete gamma function (series, or continued fraction)."""
     if x <= 0:
         return 1.0
     front = math.exp(a * math.log(x) - x - math.lgamma(a))

@@ -156,7 +156,7 @@ def drawn_spec(
 
 
 def sequences(seed: int, size: int, count: int = 150) -> list[list[int]]:
-    """Id sequences: any ids, runs of the same, neighbours, some outside."""
+    """Id sequences: any ids, runs of the same, neighbors, some outside."""
     rng = random.Random(seed)
     found: list[list[int]] = [[], [0], [size - 1], [size], [size + 7, 1], [-1], [2**40]]
     for _ in range(count):

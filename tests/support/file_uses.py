@@ -80,7 +80,7 @@ def _use(source: Source, rng: Random | None) -> str:
         tokenizer.spec  # noqa: B018  what a .mtok with tables holds is read when it is asked for
     if tokenizer is None:
         with clear():
-            formats.recognise(source)
+            formats.recognize(source)
         return "refused"
     targets = list(TARGETS) if rng is None else [rng.choice(TARGETS)]
     steps: list[Callable[[Tokenizer], None]] = [

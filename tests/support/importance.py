@@ -1,4 +1,4 @@
-"""Importance matrices for quantising, made for the tests."""
+"""Importance matrices for quantizing, made for the tests."""
 
 from __future__ import annotations
 

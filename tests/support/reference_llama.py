@@ -1,7 +1,7 @@
 """A plain numpy forward pass of llama models, to compare llama.cpp's results with.
 
 Everything is computed anew for every call, in float32, with no cache and no trick: RMS norms,
-rotations of neighbouring elements, attention with shared key and value heads, SwiGLU.
+rotations of neighboring elements, attention with shared key and value heads, SwiGLU.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Llama:
 
     @classmethod
     def of_gguf(cls, path: Path) -> Llama:
-        """Read a GGUF; quantised tensors are what they stand for."""
+        """Read a GGUF; quantized tensors are what they stand for."""
         tensors, meta = tensors_of(path)
         assert meta["general.architecture"] == "llama"
         return cls(

@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The lines as they are read, without colours."""
+        """The lines as they are read, without colors."""
         return _SGR.sub("", self.text).replace("\r", "").split("\n")
 
     @property
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 def screen(
     *args: object, columns: int = 80, color: bool = False, cwd: str | None = None, **env: str
 ) -> Sent:
-    """Run ``mtkit`` on a terminal, without colours unless they are asked for."""
+    """Run ``mtkit`` on a terminal, without colors unless they are asked for."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     outside = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"}
@@ -72,10 +72,10 @@ def screen(
 
 
 def check_screens(*args: object, code: int = 0, **env: str) -> dict[int, Sent]:
-    """Run a command at 60, 80 and 120 columns: nothing is wider, colour adds no word.
+    """Run a command at 60, 80 and 120 columns: nothing is wider, color adds no word.
 
     Returns:
-        Columns -> what was sent without colour.
+        Columns -> what was sent without color.
     """
     found = {columns: screen(*args, columns=columns, **env) for columns in COLUMNS}
     for columns, sent in found.items():

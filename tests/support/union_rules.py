@@ -88,7 +88,7 @@ def lattice() -> Rules:
         ("abbb", [4, 1, 5, 2]),
         (" a  b", [4, 1, 4, 4, 2]),  # one mark a space, none put in front of a space
         ("\ufb01\uff41", [4, 6, 1]),  # the ligature and the wide letter are in the table
-        ("xyza", [4, 0, 1]),  # neighbouring unknown characters are one
+        ("xyza", [4, 0, 1]),  # neighboring unknown characters are one
     ]
     return Rules(spec, encoded, [([4, 1, 4, 2], b"a b"), ([5, 4], b"bb ")])
 

@@ -112,10 +112,10 @@ def _by_rules(
     program: Program, source: Source, texts: Sequence[str], asked: Sequence[Said]
 ) -> list[Said]:
     """Answer by the rules that mtkit has of a program."""
-    from mtkit.formats import other_readings, recognise
+    from mtkit.formats import other_readings, recognize
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-    module = recognise(source)
+    module = recognize(source)
     other = other_readings(module).get(program.name)
     spec = other.read(source).spec if other else module.read(source, {}).spec
     read = Tokenizer(spec, source=source.name)

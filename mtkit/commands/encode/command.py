@@ -66,7 +66,7 @@ def encode(
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     parse_special: Annotated[
-        bool, typer.Option("--parse-special", help="Recognise special tokens in the text.")
+        bool, typer.Option("--parse-special", help="Recognize special tokens in the text.")
     ] = False,
     bos: Annotated[
         bool, typer.Option("--bos", help="BOS before the text, instead of the file's template.")

@@ -83,13 +83,13 @@ def inspect(
 
     On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
     what it tells; of a GGUF: header, content (kind: model, vocabulary, lora, imatrix, mmproj,
-    draft or control-vector; and what matters of it), model, quantisation, hyperparameter,
+    draft or control-vector; and what matters of it), model, quantization, hyperparameter,
     tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis
     first, type, offset in the data section, bytes), layer or place. Long arrays are shortened with
     their true length;
     mtkit dump metadata and --json have them whole.
 
-    --tensor dequantises one tensor: least, greatest, mean and standard deviation of what is finite,
+    --tensor dequantizes one tensor: least, greatest, mean and standard deviation of what is finite,
     how many elements are 0, not a number or infinite, and a histogram (from, to, count).
 
     A folder with config.json and weights is shown as the model that it is, with the GGUF that it
@@ -185,7 +185,7 @@ def inspect(
         from mtkit import checkpoints
         from mtkit.checkpoints import safetensors, safetensors_index
         from mtkit.commands.inspect import tokenizer as inspect_tokenizer
-        from mtkit.formats import recognise
+        from mtkit.formats import recognize
 
         if safetensors.sniff(source) or safetensors_index.sniff(source):
             from mtkit.commands.inspect import safetensors as inspect_safetensors
@@ -208,7 +208,7 @@ def inspect(
                 source=source.name,
                 hint="mtkit convert --tokenizer tokenizer.bin --to gguf makes a GGUF of it",
             )
-        recognise(source)
+        recognize(source)
         inspect_tokenizer.show(source, pattern=pattern, as_json=as_json)
         return
     from mtkit.commands.inspect import gguf as inspect_gguf

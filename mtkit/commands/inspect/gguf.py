@@ -94,7 +94,7 @@ def model_rows(report: GgufReport) -> Iterator[Sequence[object]]:
     yield "model", "parameters", report.parameters
     yield "model", "bits_per_weight", f"{report.bits_per_weight:.4f}"
     for mix in report.mix:
-        yield "quantisation", mix.type, mix.tensors, mix.parameters, mix.n_bytes
+        yield "quantization", mix.type, mix.tensors, mix.parameters, mix.n_bytes
     for item in report.hyperparameters:
         value = item.value
         if isinstance(value, float):  # f32 in every model file

@@ -52,11 +52,11 @@ def bench(
         int, typer.Option("--draft-max", metavar="N", min=1, max=62, help="Drafted at once.")
     ] = 8,
     threshold: Annotated[
-        str, typer.Option("--sx-threshold", metavar="X", help="Least cosine of D's neighbours.")
+        str, typer.Option("--sx-threshold", metavar="X", help="Least cosine of D's neighbors.")
     ] = "0.85",
-    neighbours: Annotated[
+    neighbors: Annotated[
         str | None,
-        typer.Option("--sx-neighbours", metavar="FILE", help="D's neighbours, found before."),
+        typer.Option("--sx-neighbors", metavar="FILE", help="D's neighbors, found before."),
     ] = None,
     no_draft_auto: Annotated[
         bool, typer.Option("--no-draft-auto", help="Always draft as many as allowed.")
@@ -101,9 +101,9 @@ def bench(
             draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
         )  # fmt: skip
         if vocabulary is not None:
-            drafting = _with_search(drafting, path, folder, threshold, neighbours)
-        elif neighbours is not None:
-            raise UsageError("does nothing without --sx-static-vocab", field="--sx-neighbours")
+            drafting = _with_search(drafting, path, folder, threshold, neighbors)
+        elif neighbors is not None:
+            raise UsageError("does nothing without --sx-static-vocab", field="--sx-neighbors")
         settings = GenerateSettings(
             path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
         )
@@ -124,9 +124,9 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
 
 
 def _with_search(
-    drafting: DraftSettings, target: str, folder: str, threshold: str, neighbours: str | None
+    drafting: DraftSettings, target: str, folder: str, threshold: str, neighbors: str | None
 ) -> DraftSettings:
-    """Give group D its neighbours, or write the table that it searches."""
+    """Give group D its neighbors, or write the table that it searches."""
     import os
 
     from mtkit.base.record import replace
@@ -139,8 +139,8 @@ def _with_search(
     if drafting.draft is None:
         raise UsageError("does nothing without --draft", field="--sx-static-vocab")
     drafting = replace(drafting, sx_threshold=_numbers(threshold, "--sx-threshold", -1, 1)[0])
-    if neighbours is not None:
-        return replace(drafting, sx_neighbours=neighbours)
+    if neighbors is not None:
+        return replace(drafting, sx_neighbors=neighbors)
     file = open_gguf(target)
     semantic_index.write(Rows(file, file.names[EMBEDDING]), target, folder)
     names = semantic_index.EMBEDDINGS, semantic_index.SCALES

@@ -14,10 +14,10 @@ def quantize_embeddings(
     folder: Annotated[
         str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
     ],
-    neighbours: Annotated[
+    neighbors: Annotated[
         int | None,
         typer.Option(
-            "--neighbours", metavar="N", min=1, max=65536, help="Also of each id, so many."
+            "--neighbors", metavar="N", min=1, max=65536, help="Also of each id, so many."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
@@ -25,8 +25,8 @@ def quantize_embeddings(
 ) -> None:
     """Write quant_embeddings.bin (int8, n_vocab x n_embd) and scales.bin (float32 a row).
 
-    quant_embeddings.json beside them says what they were made of, with hashes. --neighbours finds
-    those of every id now, which takes minutes for large vocabularies, and writes neighbours.bin
+    quant_embeddings.json beside them says what they were made of, with hashes. --neighbors finds
+    those of every id now, which takes minutes for large vocabularies, and writes neighbors.bin
     (int32 ids, then float32 cosines, n_vocab x N each): it takes the place of the other two.
 
     \b
@@ -34,7 +34,7 @@ def quantize_embeddings(
       mtkit sx quantize-embeddings model.gguf -o model-sx/
       mtkit generate -m model.gguf --draft small.gguf --sx-static-vocab vocab.txt \\
         --sx-quant-embd model-sx/quant_embeddings.bin --sx-scales model-sx/scales.bin
-      mtkit sx quantize-embeddings model.gguf -o model-sx/ --neighbours 50
+      mtkit sx quantize-embeddings model.gguf -o model-sx/ --neighbors 50
     """
     from mtkit.commands import output
     from mtkit.commands.named import model_named
@@ -42,7 +42,7 @@ def quantize_embeddings(
     from mtkit.gguf import open_gguf
     from mtkit.gguf.rows import Rows
     from mtkit.gguf.vocabulary_rows import EMBEDDING
-    from mtkit.llm.speculative import neighbours as before
+    from mtkit.llm.speculative import neighbors as before
     from mtkit.llm.speculative import semantic_index
 
     path = model_named(target)
@@ -51,11 +51,11 @@ def quantize_embeddings(
         raise UnsupportedError(f"has no {EMBEDDING}", source=path)
     table = Rows(file, file.names[EMBEDDING])
     about = semantic_index.write(table, path, folder, force=force)
-    if neighbours is not None:
+    if neighbors is not None:
         from mtkit.commands.progress import Progress
 
-        about["neighbours"] = before.write(
-            table, about, folder, neighbours, force=force, progress=Progress("searching").show
+        about["neighbors"] = before.write(
+            table, about, folder, neighbors, force=force, progress=Progress("searching").show
         )
     if as_json:
         output.write_json(about)

@@ -2,7 +2,7 @@
 
 Keys ``tokenizer.ggml.*``: the kind of model, token texts, types, scores, merges, ids with a role,
 flags; ``tokenizer.chat_template`` and named ones beside it. ``general.architecture``,
-``general.name`` and ``tokenizer.ggml.pre`` decide on behaviour, too: see
+``general.name`` and ``tokenizer.ggml.pre`` decide on behavior, too: see
 docs/formats/gguf-vocabulary.md.
 
 Source: llama.cpp, src/llama-vocab.cpp; the container is ``mtkit.gguf``.

@@ -171,7 +171,7 @@ _FALLBACK: dict[bool, tuple[LossCode, str]] = {
 }
 _UNIGRAM: dict[str, tuple[LossCode, str]] = {
     "unk": ("ids-possible", "another unknown token"),
-    "fuse_unk": ("ids-possible", "neighbouring unknown characters count otherwise"),
+    "fuse_unk": ("ids-possible", "neighboring unknown characters count otherwise"),
     "candidates": ("ids-possible", "unused, control and byte pieces count otherwise"),
     "user_defined": ("ids-possible", "user-defined pieces have another score"),
     "precision": ("ids-possible", "sums of scores are kept in another precision"),

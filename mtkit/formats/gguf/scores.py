@@ -1,6 +1,6 @@
 """Scores for a merge list, so that merging by score makes the same tokens.
 
-llama.cpp merges neighbours whenever their union is a token, the best score first. A merge list says
+llama.cpp merges neighbors whenever their union is a token, the best score first. A merge list says
 the same when it has every pair that makes a token, and each token's score falls with the first
 merge that makes it.
 

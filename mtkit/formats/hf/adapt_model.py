@@ -1,6 +1,6 @@
 """Models of other references as those of tokenizer.json: above all, merges from scores or ranks.
 
-Where a reference may merge any neighbours that make a token, the merge list has every way to cut
+Where a reference may merge any neighbors that make a token, the merge list has every way to cut
 a token in two tokens, ordered by the token's score or rank; of one token, by the ids of the parts.
 Two cuts of one token at overlapping places can then merge in another order than from the
 left (``ids-possible``).
@@ -120,7 +120,7 @@ def _words(spec: TokenizerSpec, vocabulary: Vocabulary, add: AddLoss) -> Model:
     assert isinstance(model, models.Words)
     if model.byte_fallback:
         raise UnsupportedError("tokenizer.json has no model of words that spells unknown ones")
-    add("ids", "model", "neighbouring unknown words stay apart")
+    add("ids", "model", "neighboring unknown words stay apart")
     return models.WordLevel(model.unk)
 
 

@@ -87,15 +87,15 @@ def _spelled(value: float) -> str | None:
     if value - value != 0:
         raise UnsupportedError(f"a score is {value}, which JSON cannot hold")
     rounded = _float32(value)
-    if rounded == value or abs(rounded - value) > 8 * ulp(value):  # it is none of the neighbours
+    if rounded == value or abs(rounded - value) > 8 * ulp(value):  # it is none of the neighbors
         text = repr(value)
         if read_float(text) == value:
             return text
-    elif rounded in _neighbours(value, 3) and read_float(repr(rounded)) == value:
+    elif rounded in _neighbors(value, 3) and read_float(repr(rounded)) == value:
         return repr(rounded)
     # Without an exponent three roundings, each of a unit in the last place or a half, take reading
     # no further than the next number.
-    for candidate in _neighbours(value, 1 if 1e-4 <= abs(value) < 1e16 else 3):
+    for candidate in _neighbors(value, 1 if 1e-4 <= abs(value) < 1e16 else 3):
         text = repr(candidate)
         if read_float(text) == value:
             return text
@@ -110,7 +110,7 @@ def _spelled_by_digits(value: float) -> str | None:
         power = _POWERS[places]
         nearest = float(int(size * power))
         # With few digits a step of one is more than the quotient's rounding takes back.
-        for number in _neighbours(nearest, 4) if nearest > 1 << 50 else (nearest,):
+        for number in _neighbors(nearest, 4) if nearest > 1 << 50 else (nearest,):
             digits = int(number)
             if 0 < digits < 1 << 64 and float(digits) / power == size:
                 text = str(digits).rjust(places + 1, "0")
@@ -119,7 +119,7 @@ def _spelled_by_digits(value: float) -> str | None:
     return None
 
 
-def _neighbours(value: float, count: int) -> Iterator[float]:
+def _neighbors(value: float, count: int) -> Iterator[float]:
     """Yield a finite number and those next to it, nearest first."""
     yield value
     below = above = value

@@ -12,7 +12,7 @@ they bear: no kind knows added tokens, a normalizer or a post-processor; the hea
 tokens are looked for in the text, and decoding keeps them.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``Sentencepiece``, ``Tiktoken``,
-``BertTokenizer``, ``HuggingfaceTokenizer``), by their behaviour.
+``BertTokenizer``, ``HuggingfaceTokenizer``), by their behavior.
 """
 
 from __future__ import annotations

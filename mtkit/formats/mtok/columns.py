@@ -5,7 +5,7 @@ The SPEC section is canonical JSON (spec.codec, defaults left out) in which a co
 * ``{"base": "pieces", "count": n, "but": [[id, base64], …]}``: the base's tokens by id;
 * ``{"base": "scores", "count": n, "code": "f", "but": [[id, bits], …]}``: the base's scores;
   ``{"base": "pairs"}``: its merges;
-* ``{"runs": [[value, length], …], "code": "B"}``: short for equal neighbours;
+* ``{"runs": [[value, length], …], "code": "B"}``: short for equal neighbors;
 * ``{"section": tag, "code": "f"}``: a section of numbers, or without code of bytes, or, with
   ``"ends": true``, of byte strings: u32 count, u32 ends, bytes.
 
@@ -206,7 +206,7 @@ def _narrowed(scores: Numbers, code: str, count: int, path: str = "") -> Numbers
 
 
 def _runs(column: Numbers) -> list[list[int]] | None:
-    """Return (value, length) of equal neighbours, or None where that is not much shorter."""
+    """Return (value, length) of equal neighbors, or None where that is not much shorter."""
     from itertools import groupby
 
     limit = len(column.data) // 64

@@ -11,7 +11,7 @@ rewritten here so that everybody reads them so:
 * an alternative at the top level that uses what the scanner lacks (look-around but ``(?!``, word
   and text boundaries, back references) does not exist; where none is left there is GPT-2's pattern.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its behaviour.
+Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, unicode.cpp, by its behavior.
 """
 
 from __future__ import annotations

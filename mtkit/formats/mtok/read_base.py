@@ -7,7 +7,7 @@ no section lengths: every part has to be read to find the next.
 The loader checks no bounds in front of the tail, so a cut file means chance to it; here a file
 that ends anywhere but between two blocks is damaged. See docs/formats/mtok.md for every deviation.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behaviour.
+Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behavior.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Lists nest. A type that the loader does not know is none, and its payload is not
 whatever follows is read from there: a reader that guessed would give other ids.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``create_normalizer`` and its sisters),
-by its behaviour.
+by its behavior.
 """
 
 from __future__ import annotations

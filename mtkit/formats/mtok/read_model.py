@@ -7,7 +7,7 @@
 A model that fits the common components is given as such; only tables that do not (a merge without
 its result, ranks twice, some of the byte tokens) need ``LooseBPE``.
 
-Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behaviour.
+Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, by its behavior.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ The two parsers here define those of the native core (native/files/mtok_tables.c
 where it is built: same results, same errors.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``BPEModel::load`` and its sisters), by
-its behaviour.
+its behavior.
 """
 
 from __future__ import annotations

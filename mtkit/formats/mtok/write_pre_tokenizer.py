@@ -1,7 +1,7 @@
 r"""Pre-tokenizers as the base of a .mtok can hold them.
 
 The loader has ByteLevel, a Metaspace that never splits, BERT's, and splits by patterns of a small
-syntax with the matches isolated or removed. Other behaviours are written as isolated splits by a
+syntax with the matches isolated or removed. Other behaviors are written as isolated splits by a
 longer pattern: "merged with previous" by ``(?:(?!p)[\s\S])*p|(?:(?!p)[\s\S])+``, and so on.
 """
 

@@ -127,7 +127,7 @@ def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
     """Return what each group that these settings allow drafts with; None for nothing."""
     common = replace(
         drafting, draft=None, draft_lookup=False, sx_static_vocab=None, sx_quant_embd=None,
-        sx_scales=None, sx_neighbours=None, sx_seed_prompt=False, sx_learn=False,
+        sx_scales=None, sx_neighbors=None, sx_seed_prompt=False, sx_learn=False,
     )  # fmt: skip
     found: dict[str, DraftSettings | None] = {
         PLAIN: None,
@@ -139,10 +139,10 @@ def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
     if drafting.sx_static_vocab is None:
         return found
     found["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
-    if drafting.sx_quant_embd is not None or drafting.sx_neighbours is not None:
+    if drafting.sx_quant_embd is not None or drafting.sx_neighbors is not None:
         search = replace(
             static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales,
-            sx_neighbours=drafting.sx_neighbours,
+            sx_neighbors=drafting.sx_neighbors,
         )  # fmt: skip
         found["D"] = search
         found["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)

@@ -7,7 +7,7 @@ from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llm.speculative import semantic_index
 from mtkit.llm.speculative.draft_vocabulary import Dynamic, finishers
 from mtkit.llm.speculative.learning import Learning
-from mtkit.llm.speculative.neighbours import Neighbours
+from mtkit.llm.speculative.neighbors import Neighbors
 from mtkit.llm.speculative.trigger import Trigger
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def is_dynamic(drafting: DraftSettings) -> bool:
     """Whether anything adds ids to a draft's vocabulary."""
     return bool(
         drafting.sx_quant_embd is not None
-        or drafting.sx_neighbours is not None
+        or drafting.sx_neighbors is not None
         or drafting.sx_seed_prompt
         or drafting.sx_learn
     )
@@ -57,9 +57,9 @@ def open_search(runner: Runner, drafting: DraftSettings) -> Search | None:
     """Return what finds the ids like an unknown one; None where nothing is searched for."""
     target = runner.header.file
     table = Rows(target, target.names[EMBEDDING])
-    if drafting.sx_neighbours is not None:
-        return Neighbours(
-            drafting.sx_neighbours, table.count, top_k=drafting.sx_topk,
+    if drafting.sx_neighbors is not None:
+        return Neighbors(
+            drafting.sx_neighbors, table.count, top_k=drafting.sx_topk,
             threshold=drafting.sx_threshold,
         )  # fmt: skip
     if drafting.sx_quant_embd is None:

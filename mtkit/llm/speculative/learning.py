@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     class Search(Protocol):
         """Finds ids that mean much the same."""
 
-        def neighbours(self, token_id: int) -> list[int]:
+        def neighbors(self, token_id: int) -> list[int]:
             """Return the ids nearest to one, itself left out."""
             ...
 
@@ -32,7 +32,7 @@ class Learning:
         vocabulary: What is changed.
         trigger: Its counters; None where nothing is searched for.
         search_seconds: Time spent on searches.
-        neighbours: Ids that searches gave.
+        neighbors: Ids that searches gave.
         added: Ids that were added, by whatever.
         hits: Accepted tokens that the static vocabulary does not have.
         largest: Most ids that were there at once.
@@ -52,7 +52,7 @@ class Learning:
         Args:
             vocabulary: The draft's.
             trigger: Says what to search for.
-            search: Finds the neighbours; None to add the id itself alone.
+            search: Finds the neighbors; None to add the id itself alone.
             seed_prompt: Add the ids of the prompt.
             learn: Add every id that is emitted.
         """
@@ -63,7 +63,7 @@ class Learning:
     def reset(self) -> None:
         """Empty the dynamic vocabulary, and count anew."""
         self.search_seconds = 0.0
-        self.neighbours = self.added = self.hits = self.largest = 0
+        self.neighbors = self.added = self.hits = self.largest = 0
         self._waiting: list[int] = []
         self.vocabulary.clear()
         if self.trigger is not None:
@@ -88,9 +88,9 @@ class Learning:
         self.hits += sum(i not in known for i in outcome.drafted[: outcome.accepted])
         for token_id in self.trigger.saw(outcome) if self.trigger else ():
             start = time.perf_counter()
-            found = self._search.neighbours(token_id) if self._search else []
+            found = self._search.neighbors(token_id) if self._search else []
             self._add([token_id, *found])
-            self.neighbours += len(found)
+            self.neighbors += len(found)
             self.search_seconds += time.perf_counter() - start
         if self._learn:
             self._waiting += [i for i in outcome.emitted if i >= 0]
@@ -113,7 +113,7 @@ class Learning:
                 "unknown": self.trigger.unknown,
                 "triggers": self.trigger.fired,
                 "searches": len(self.trigger.searched),
-                "neighbours": self.neighbours,
+                "neighbors": self.neighbors,
                 "search_seconds": self.search_seconds,
             }
         return found

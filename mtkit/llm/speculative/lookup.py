@@ -4,7 +4,7 @@ What stands behind an earlier occurrence of the last tokens is proposed again, w
 a text repeats itself or its prompt: code that is edited, a summary that quotes.
 
 The occurrence is found by a suffix automaton (Blumer et al. 1985) over all tokens, which grows by
-one token in amortised constant time and always knows the longest suffix that occurred before.
+one token in amortized constant time and always knows the longest suffix that occurred before.
 """
 
 from __future__ import annotations

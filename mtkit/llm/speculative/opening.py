@@ -54,7 +54,7 @@ def check_used(drafting: DraftSettings) -> None:
     """
     model, lookup = drafting.draft is not None, drafting.draft_lookup
     table = drafting.sx_quant_embd is not None
-    searches = table or drafting.sx_neighbours is not None
+    searches = table or drafting.sx_neighbors is not None
     needed = {
         "draft_p_min": ("--draft", model),
         "draft_lookup_min": ("--draft-lookup", lookup),
@@ -63,14 +63,14 @@ def check_used(drafting: DraftSettings) -> None:
             ("--draft or --draft-lookup", model or lookup),
         ),
         **dict.fromkeys(
-            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn", "sx_neighbours"),
+            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn", "sx_neighbors"),
             ("--draft", model),
         ),
         **dict.fromkeys(_TABLE, ("--sx-quant-embd", table)),
-        **dict.fromkeys(_SEARCH, ("--sx-quant-embd or --sx-neighbours", searches)),
+        **dict.fromkeys(_SEARCH, ("--sx-quant-embd or --sx-neighbors", searches)),
         "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
         "sx_cap": (
-            "--sx-quant-embd, --sx-neighbours, --sx-seed-prompt or --sx-learn",
+            "--sx-quant-embd, --sx-neighbors, --sx-seed-prompt or --sx-learn",
             is_dynamic(drafting),
         ),
     }
@@ -78,8 +78,8 @@ def check_used(drafting: DraftSettings) -> None:
         declared = drafting.declared[name]
         if not given and getattr(drafting, name) != declared.default:
             raise UsageError(f"does nothing without {what}", field=declared.options[-1])
-    if table and drafting.sx_neighbours is not None:
-        raise UsageError("takes the place of --sx-quant-embd", field="--sx-neighbours")
+    if table and drafting.sx_neighbors is not None:
+        raise UsageError("takes the place of --sx-quant-embd", field="--sx-neighbors")
     given_threshold = drafting.sx_threshold != drafting.declared["sx_threshold"].default
     if drafting.sx_quantile is not None and given_threshold:
         raise UsageError("takes the place of --sx-threshold", field="--sx-quantile")

@@ -101,7 +101,7 @@ class SemanticIndex:
         Args:
             rows: int8 of shape (n_vocab, n_embd).
             queries: The table in its own precision: the row of an id is what is searched for.
-            top_k: Most neighbours.
+            top_k: Most neighbors.
             threshold: Least cosine.
             quantile: The least cosine is instead the one that this part of all pairs stays below.
         """
@@ -122,7 +122,7 @@ class SemanticIndex:
         """Forget what was found."""
         self._found.clear()
 
-    def neighbours(self, token_id: int) -> list[int]:
+    def neighbors(self, token_id: int) -> list[int]:
         """Return the ids nearest to one, itself left out; of equals the lowest id first."""
         found = self._found.get(token_id)
         if found is None:

@@ -5,7 +5,7 @@ special tokens and goes through the steps; a single token (what a stream shows) 
 of its own, so the single tokens of a text joined are not always the text.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer, ``PipelineTokenizer::decode``, by its
-behaviour.
+behavior.
 """
 
 from __future__ import annotations

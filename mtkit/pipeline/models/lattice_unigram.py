@@ -6,7 +6,7 @@ last piece, keeps a tie. A place at the end of a character that no piece reaches
 unknown token, at its own score, which can be the best score of all.
 
 Source: alibaba/MNN, transformers/llm/engine/src/tokenizer (``UnigramModel::encode``), by its
-behaviour.
+behavior.
 """
 
 from __future__ import annotations

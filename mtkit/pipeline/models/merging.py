@@ -1,7 +1,7 @@
 """The loop that all byte-pair encodings share: merge the best pair until no pair can merge.
 
 A heap of candidates over a linked list of symbols: O(n log n) merges for a word of n symbols.
-Candidates that a merge has overtaken stay in the heap and are recognised when they come up.
+Candidates that a merge has overtaken stay in the heap and are recognized when they come up.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def merge(
     Args:
         keys: What each symbol is.
         sizes: What each symbol covers; added up when symbols merge.
-        candidate: The rank of merging two neighbours and what they become, or None; asked once
-            whenever two symbols become neighbours.
-        joins_to: What two neighbours become now; tells whether a candidate still holds.
+        candidate: The rank of merging two neighbors and what they become, or None; asked once
+            whenever two symbols become neighbors.
+        joins_to: What two neighbors become now; tells whether a candidate still holds.
         fixed: Positions of symbols that never merge.
         observe: Called with rank, left, right and the symbols afterwards.
 

@@ -99,7 +99,7 @@ def spell_unknown(
         parts: Pieces in order.
         unk: The unknown token.
         byte_ids: Byte -> token, used where all bytes of a piece have one; None to use ``unk``.
-        fuse: Make one unknown token of neighbouring ones.
+        fuse: Make one unknown token of neighboring ones.
         last: Whether the last byte token covers the piece and those before it nothing, as in
             sentencepiece (``PopulateSentencePieceText``), or each of them the whole piece.
 

@@ -192,7 +192,7 @@ def covering(matches: Sequence[Span], size: int) -> list[tuple[Span, bool]]:
 
 
 def _cut(stretches: list[tuple[Span, bool]], behavior: Behavior) -> list[Span]:
-    """Join or drop stretches as a behaviour says."""
+    """Join or drop stretches as a behavior says."""
     if behavior == "removed":
         return [span for span, found in stretches if not found]
     if behavior == "isolated":

@@ -1,7 +1,7 @@
 // Pictures of numbers; beside each stands a table with the same numbers.
 
-const COLOURS = 8;
-const colour = (at) => `c${at % COLOURS}`;
+const COLORS = 8;
+const color = (at) => `c${at % COLORS}`;
 
 /** One bar of parts: [name, value, text]. */
 function stacked(label, parts) {
@@ -9,7 +9,7 @@ function stacked(label, parts) {
   const bar = element("div", {class: "stacked", role: "img", "aria-label": label});
   parts.forEach(([name, value], at) => {
     const share = value / total;
-    const made = element("span", {class: colour(at), title: `${name}: ${percent(share)}`},
+    const made = element("span", {class: color(at), title: `${name}: ${percent(share)}`},
       share > 0.06 ? name : null);
     made.style.flexGrow = String(Math.max(share, 0.002));
     bar.append(made);
@@ -64,7 +64,7 @@ const MOST_TILES = 1500;
 
 /**
  * Boxes in boxes, as large as what they stand for.
- * groups: [{name, parts: [{name, value, colour, open, says}]}]
+ * groups: [{name, parts: [{name, value, color, open, says}]}]
  */
 function treemap(label, groups, wide = 1120, high = 520) {
   const made = drawing("svg", {
@@ -92,7 +92,7 @@ function treemap(label, groups, wide = 1120, high = 520) {
         drawing("rect", {
           x: place.x, y: place.y, width: Math.max(place.w - 1, 0.4),
           height: Math.max(place.h - 1, 0.4), rx: Math.min(3, place.w / 4, place.h / 4),
-          class: colour(place.item.colour),
+          class: color(place.item.color),
         }),
         place.w > 34 && place.h > 16 ? drawing(
           "text", {x: place.x + 5, y: place.y + 14}, cut(place.item.name, place.w - 8, 6.6),

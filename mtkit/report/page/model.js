@@ -10,28 +10,28 @@ async function modelSections(file) {
 }
 
 function sizes(model, inspect, tensors) {
-  const {layers} = model, types = inspect.quantisation.map((mix) => mix.type);
+  const {layers} = model, types = inspect.quantization.map((mix) => mix.type);
   const groups = layers.map((name) => ({name, parts: []}));
   if (model.tensors.count <= MOST_TILES) {
     tensors.rows.forEach(({name, layer, type, bytes}, row) => groups[layer].parts.push({
-      name: shortName(name, layers[layer]), value: bytes, colour: types.indexOf(type),
+      name: shortName(name, layers[layer]), value: bytes, color: types.indexOf(type),
       says: `${name}, ${type}: ${size(bytes)}`, open: () => tensors.open(row),
     }));
   } else {
     for (const [layer, type, many, , bytes] of model.sizes) groups[layer].parts.push({
-      name: type, value: bytes, colour: types.indexOf(type),
+      name: type, value: bytes, color: types.indexOf(type),
       says: `${layers[layer]}, ${type}: ${size(bytes)}, ${counted(many, "tensor")}`,
       open: () => tensors.choose(layer, type),
     });
   }
   const total = inspect.memory.weights;
   return section(
-    "sizes", "Sizes", `${size(total)} in ${counted(inspect.quantisation.reduce(
+    "sizes", "Sizes", `${size(total)} in ${counted(inspect.quantization.reduce(
       (sum, mix) => sum + mix.tensors, 0), "tensor")}`,
     element("p", {class: "dim"}, "Each box is a layer, each tile in it as large as its bytes, " +
-      "with the colour of its type. A click, or Enter, shows it; arrow keys go from tile to tile."),
+      "with the color of its type. A click, or Enter, shows it; arrow keys go from tile to tile."),
     element("ul", {class: "legend"}, types.map((type, at) => element(
-      "li", {}, element("span", {class: `swatch ${colour(at)}`}), type,
+      "li", {}, element("span", {class: `swatch ${color(at)}`}), type,
     ))),
     treemap("Bytes by layer and type", groups),
     element("details", {}, element("summary", {}, "The same as a table"), smallTable(
@@ -40,11 +40,11 @@ function sizes(model, inspect, tensors) {
         layers[layer], type, grouped(many), amount(parameters), size(bytes), percent(bytes / total),
       ]),
     )),
-    element("h3", {}, "Quantisation"),
-    stacked("Bytes by type", inspect.quantisation.map((mix) => [mix.type, mix.bytes])),
+    element("h3", {}, "Quantization"),
+    stacked("Bytes by type", inspect.quantization.map((mix) => [mix.type, mix.bytes])),
     smallTable(
       "Types", ["type", "tensors>", "parameters>", "bytes>", "bits per weight>", "share>"],
-      inspect.quantisation.map((mix) => [
+      inspect.quantization.map((mix) => [
         mix.type, grouped(mix.tensors), amount(mix.parameters), size(mix.bytes),
         mix.parameters ? (8 * mix.bytes / mix.parameters).toFixed(2) : "", percent(mix.bytes / total),
       ]),

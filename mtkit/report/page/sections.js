@@ -9,7 +9,7 @@ function overview(file) {
   if (inspect?.parameters) {
     card("Parameters", amount(inspect.parameters), `${grouped(inspect.tensor_count)} tensors`);
     card("Weights", size(inspect.memory.weights), `${inspect.bits_per_weight.toFixed(2)} bits per weight`);
-    card("Type", inspect.file_type || inspect.quantisation[0]?.type);
+    card("Type", inspect.file_type || inspect.quantization[0]?.type);
     const layers = model.layers.filter((name) => /\.\d+$/.test(name)).length;
     card("Layers", layers ? grouped(layers) : "");
     card("Context", inspect.memory.context ? grouped(inspect.memory.context) : "", "tokens in training");

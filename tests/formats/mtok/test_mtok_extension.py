@@ -16,7 +16,7 @@ from mtkit import engine
 from mtkit.base.binary import Source
 from mtkit.base.packed import Pieces
 from mtkit.errors import FormatError, MtkitError, UnsupportedError
-from mtkit.formats import mtok, recognise
+from mtkit.formats import mtok, recognize
 from mtkit.formats.contract import WriteOptions
 from mtkit.formats.mtok.extension import append, find
 from mtkit.formats.mtok.writer import spec_section
@@ -34,7 +34,7 @@ SOURCES = sorted(
 
 def spec_of(name: str) -> TokenizerSpec:
     source = Source.open(str(FIXTURES / name))
-    return recognise(source).read(source, {}).spec
+    return recognize(source).read(source, {}).spec
 
 
 @lru_cache(maxsize=4)

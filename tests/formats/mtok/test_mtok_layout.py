@@ -14,7 +14,7 @@ from mtkit.base.binary import Source
 from mtkit.base.packed import Numbers, Pieces
 from mtkit.conversion.probes import texts as probe_texts
 from mtkit.errors import FormatError
-from mtkit.formats import mtok, recognise
+from mtkit.formats import mtok, recognize
 from mtkit.formats.contract import WriteOptions
 from mtkit.pipeline import Pipeline
 from mtkit.spec import AddedToken, AddedTokens, SpecialIds, TokenizerSpec, Vocabulary
@@ -185,7 +185,7 @@ def test_nesting_is_bounded(depth: int) -> None:
 def test_mnn_reads_the_same_ids_from_the_base(name: str) -> None:
     source = Source.open(str(FIXTURES / name))
     file = Source(
-        "x", mtok.write(recognise(source).read(source, {}).spec, WriteOptions()).files[".mtok"]
+        "x", mtok.write(recognize(source).read(source, {}).spec, WriteOptions()).files[".mtok"]
     )
     ours, theirs = (
         Pipeline(mtok.read(file, {}).spec),

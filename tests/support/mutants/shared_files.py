@@ -29,7 +29,7 @@ def files(longest: int) -> dict[str, Source]:
     for name, data in _contents(longest):
         source = Source(name.rpartition("/")[2], data)
         try:
-            kind = formats.recognise(source).NAME
+            kind = formats.recognize(source).NAME
             formats.get_format(kind).read(source, {})
         except MtkitError:
             continue  # what lies beside a tokenizer, or is cut on purpose

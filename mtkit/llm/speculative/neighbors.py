@@ -1,8 +1,8 @@
-"""Neighbours of every id, found before anything is written: neighbours.bin.
+"""Neighbors of every id, found before anything is written: neighbors.bin.
 
 int32 of shape (n_vocab, k), the ids nearest to each by cosine, the nearest first and -1 where there
 are no more; then float32 of the same shape, their cosines. Both are little-endian. They are what
-``SemanticIndex`` finds while text is written, without its table in memory. ``neighbours.json`` says
+``SemanticIndex`` finds while text is written, without its table in memory. ``neighbors.json`` says
 what they were made of.
 """
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from mtkit.gguf.rows import Rows
 
-NEIGHBOURS, ABOUT = "neighbours.bin", "neighbours.json"
+NEIGHBORS, ABOUT = "neighbors.bin", "neighbors.json"
 _BYTES = 8
-"""Of a neighbour: id and cosine."""
+"""Of a neighbor: id and cosine."""
 _AT_ONCE = 256
 """Searches between two looks at how far it is."""
 
@@ -38,13 +38,13 @@ def write(
     force: bool = False,
     progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, object]:
-    """Search for the neighbours of every id; returns what the JSON says.
+    """Search for the neighbors of every id; returns what the JSON says.
 
     Args:
         table: The embeddings in their own precision.
         about: What ``semantic_index.write`` said of the files in the folder.
-        folder: Where the int8 table is, and the neighbours go.
-        count: Neighbours of an id, at most.
+        folder: Where the int8 table is, and the neighbors go.
+        count: Neighbors of an id, at most.
         force: Replace a file that exists.
         progress: Called with the part that is done.
 
@@ -57,7 +57,7 @@ def write(
 
     import numpy as np
 
-    targets = [os.path.join(folder, name) for name in (NEIGHBOURS, ABOUT)]
+    targets = [os.path.join(folder, name) for name in (NEIGHBORS, ABOUT)]
     for path in targets:  # before it takes minutes
         check_target(path, force=force)
     rows = read(os.path.join(folder, EMBEDDINGS), os.path.join(folder, SCALES), table)
@@ -75,11 +75,11 @@ def write(
     progress(1)
     made = ids.tobytes() + cosines.tobytes()
     said: dict[str, object] = {
-        "schema": "mtkit.neighbours/1",
+        "schema": "mtkit.neighbors/1",
         **{key: about[key] for key in ("source", "tensor", "n_vocab")},
-        "neighbours": count,
+        "neighbors": count,
         "sha256": {
-            NEIGHBOURS: hashlib.sha256(made).hexdigest(), EMBEDDINGS: about["sha256"][EMBEDDINGS],
+            NEIGHBORS: hashlib.sha256(made).hexdigest(), EMBEDDINGS: about["sha256"][EMBEDDINGS],
         },
     }  # fmt: skip
     document = (json.dumps(said, indent=1) + "\n").encode()
@@ -87,22 +87,22 @@ def write(
     return said
 
 
-class Neighbours:
+class Neighbors:
     """What was found before; in place of a ``SemanticIndex``."""
 
     def __init__(
         self, path: str, n_vocab: int, *, top_k: int = 50, threshold: float = 0.85
     ) -> None:
-        """Open a neighbours.bin.
+        """Open a neighbors.bin.
 
         Args:
             path: The file.
             n_vocab: Ids of the target's table.
-            top_k: Most neighbours.
+            top_k: Most neighbors.
             threshold: Least cosine.
 
         Raises:
-            UsageError: It cannot be read, or holds fewer neighbours than are wanted.
+            UsageError: It cannot be read, or holds fewer neighbors than are wanted.
             FormatError: Its size is not that of so many ids.
         """
         import numpy as np
@@ -121,8 +121,8 @@ class Neighbours:
             )
         if top_k > count:
             raise UsageError(
-                f"holds {count} neighbours of an id, not {top_k}", source=path,
-                hint=f"--sx-topk {count}, or mtkit sx quantize-embeddings --neighbours {top_k}",
+                f"holds {count} neighbors of an id, not {top_k}", source=path,
+                hint=f"--sx-topk {count}, or mtkit sx quantize-embeddings --neighbors {top_k}",
             )  # fmt: skip
         shape = (n_vocab, count)
         self._path, self._n_vocab = path, n_vocab
@@ -133,7 +133,7 @@ class Neighbours:
     def forget(self) -> None:
         """Nothing is remembered."""
 
-    def neighbours(self, token_id: int) -> list[int]:
+    def neighbors(self, token_id: int) -> list[int]:
         """Return the ids nearest to one, itself left out; of equals the lowest id first.
 
         Raises:
