@@ -1,6 +1,6 @@
 """Native core of mtkit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 INTERFACE: int
 """Which interface the core was built with, see mtkit/base/native.py."""
@@ -102,9 +102,6 @@ class Engine:
 
     def own_words(self) -> bytes:
         """Table of the pieces that are encoded as themselves; empty: the model needs none."""
-
-    def seeds(self, texts: Iterable[object]) -> bytes:
-        """Table of the words that come most often in texts, an iterable of bytes."""
 
     def warm(self) -> bool:
         """Make what is otherwise made when enough text was seen; whether merges have borders."""

@@ -280,12 +280,8 @@ def tables(spec: TokenizerSpec) -> dict[str, bytes]:
     return build(spec)
 
 
-def stored_tables(spec: TokenizerSpec, corpus: Iterable[bytes] = ()) -> dict[str, bytes]:
+def stored_tables(spec: TokenizerSpec) -> dict[str, bytes]:
     """Return the tables for a file, with those that take too long to be made at every load.
-
-    Args:
-        spec: The specification.
-        corpus: Texts whose most frequent words are known from the start.
 
     Raises:
         UnsupportedError: The core has no steps for a part of it.
@@ -294,11 +290,10 @@ def stored_tables(spec: TokenizerSpec, corpus: Iterable[bytes] = ()) -> dict[str
     from mtkit.base.native import native
 
     sections = tables(spec)
-    engine = native.Engine(dict[str, object](sections))
-    made = {"SEED": engine.seeds(corpus)}
     if "OWNW" not in sections:
-        made["OWNW"] = engine.own_words()
-    return sections | {tag: table for tag, table in made.items() if table}
+        own = native.Engine(dict[str, object](sections)).own_words()
+        sections |= {"OWNW": own} if own else {}
+    return sections
 
 
 def load_engine(spec: TokenizerSpec, cache_bytes: int | None = None) -> AnyEngine:

@@ -10,7 +10,6 @@
 #include "bind/bound_engine.hpp"
 #include "bind/direct_call.hpp"
 #include "bind/text_argument.hpp"
-#include "encode/seeds.hpp"
 
 using namespace nb::literals;
 
@@ -162,23 +161,6 @@ Answers encode_tokens(BoundEngine &engine, const Texts &texts, Choice parse_spec
     return out;
 }
 
-using Corpus = nb::typed<nb::iterable, nb::object>;
-
-nb::bytes seeds(const BoundEngine &engine, const Corpus &texts) {
-    mtkit::SeedCounter counter(engine.engine());
-    for (const nb::handle text : texts) {
-        const Buffer buffer(text);
-        const nb::gil_scoped_release unlocked;
-        try {
-            counter.add(buffer.text());
-        } catch (const mtkit::Deferred &) { // the pipeline has to cut it
-        }
-    }
-    const auto words = counter.most_frequent();
-    const auto table = words.seeds();
-    return nb::bytes(table.data(), table.size());
-}
-
 } // namespace
 
 void bind_engine(nb::module_ &m) {
@@ -206,8 +188,6 @@ void bind_engine(nb::module_ &m) {
             "own_words",
             [](const BoundEngine &self) { return to_bytes(self.engine().own_words()); },
             "Table of the pieces that are encoded as themselves; empty: the model needs none.")
-        .def("seeds", &seeds, "texts"_a,
-             "Table of the words that come most often in texts, an iterable of bytes.")
         .def_prop_ro(
             "cached_bytes", [](const BoundEngine &self) { return self.engine().cached_bytes(); },
             "What words that idle calls remember take.")

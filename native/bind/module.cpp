@@ -3,7 +3,6 @@
 // A bind_X.cpp converts arguments and releases the GIL; it holds no logic. See mtkit/_native.pyi.
 #include <nanobind/nanobind.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "base/errors.hpp"
@@ -53,19 +52,8 @@ void translate(const std::exception_ptr &pending, void *) {
     }
 }
 
-// What loading a file frees is what its first texts need. glibc gives it back to the system and has
-// to ask for it again, page by page, until a program has freed a block that the system gave: from
-// then on it keeps blocks of that size (mallopt(3), M_MMAP_THRESHOLD), for the whole process.
-void let_malloc_keep_blocks() {
-#ifdef __GLIBC__
-    constexpr std::size_t KEPT = 4U << 20;
-    void *volatile block = std::malloc(KEPT); // which no compiler leaves out
-    std::free(block);
-#endif
-}
-
 // Of _native.pyi and programs; mtkit/base/native.py has the same number.
-constexpr int INTERFACE = 18;
+constexpr int INTERFACE = 19;
 
 } // namespace
 
@@ -76,7 +64,6 @@ NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);
     nb::register_exception_translator(translate);
     nb::exception<mtkit::Deferred>(m, "Deferred");
-    let_malloc_keep_blocks();
     bind_build(m);
     bind_decoder(m);
     bind_engine(m);

@@ -7,21 +7,16 @@
 #include <memory>
 #include <new>
 
-#include "base/forks.hpp"
-#include "base/large_pages.hpp"
-
 class Utf8Memory {
   public:
     // So many bytes, once.
     char *get(std::size_t size) {
         block_.reset(kept_.exchange(nullptr));
-        const bool shared = block_ != nullptr && block_->forks != mtkit::Forks::count();
-        if (block_ == nullptr || shared || block_->size < size) {
+        if (block_ == nullptr || block_->size < size) {
             std::free(block_.release());
-            block_.reset(
-                static_cast<Block *>(mtkit::allocate_for_writing(sizeof(Block) + size, size)));
+            block_.reset(static_cast<Block *>(std::malloc(sizeof(Block) + size)));
             if (block_ == nullptr) throw std::bad_alloc();
-            *block_ = {size, mtkit::Forks::count()};
+            block_->size = size;
         }
         return memory();
     }
@@ -38,9 +33,8 @@ class Utf8Memory {
 
   private:
     static constexpr std::size_t MOST_KEPT = 16U << 20;
-    struct Block { // in front of the bytes
+    struct alignas(std::max_align_t) Block { // in front of the bytes
         std::size_t size;
-        std::size_t forks; // when they were got
     };
     struct Keep {
         void operator()(Block *block) const {

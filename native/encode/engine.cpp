@@ -36,7 +36,6 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     cut_at_marks_ = read_flag(program, "cut_at_marks");
     split_points_ = SplitPoints(read_text(program, "crossed"));
     cacheable_ = read_flag(program, "cacheable");
-    seeds_ = WordCache::Seeds(tables_.numbers<std::uint64_t>("SEED"));
     vocabulary_.pieces = PieceTable(tables_.text("PCSB"), tables_.numbers<std::uint32_t>("PCSE"));
     const PieceTable extra(tables_.text("XTRB"), tables_.numbers<std::uint32_t>("XTRE"));
     vocabulary_.words =
@@ -55,7 +54,6 @@ Engine::Engine(Tables tables, std::size_t cache_bytes, bool know_words)
     model_ = make_model(program, tables_, vocabulary_);
     merges_bytes_ = model_->merges_bytes();
     looks_words_up_ = model_->looks_words_up();
-    if (cacheable_) together_from_ = model_->encodes_together_from();
     cuts_at_borders_ = model_->cuts_at_borders();
     in_chunks_ = cacheable_ && !vocabulary_.raw && !added_->late() && cut_.pattern == nullptr &&
                  !needs_extents_;
@@ -193,45 +191,6 @@ std::vector<std::uint8_t> Engine::own_words() const {
             bits[id / 8] |= static_cast<std::uint8_t>(1U << (id % 8));
     }
     return bits;
-}
-
-void Engine::each_word(std::string_view text,
-                       const std::function<void(std::string_view, bool)> &put) const {
-    struct Words {
-        const Engine &engine;
-        Scratch &scratch;
-        const std::function<void(std::string_view, bool)> &put;
-        void added(const Segment &) {}
-        void word(std::string_view word, const Extent *, const char *) {
-            engine.parts(word, word.data() + word.size(), scratch,
-                         [&](std::size_t start, std::size_t end, bool part) {
-                             put(word.substr(start, end - start), part);
-                         });
-        }
-    };
-    ScratchLease lease(*this);
-    Scratch &scratch = *lease;
-    scratch.model.places = false;
-    walk_text(
-        text, {}, scratch,
-        [&] {
-            return Words{*this, scratch, put};
-        },
-        [] {});
-}
-
-void Engine::encode_one(std::string_view word, bool part, std::vector<std::uint32_t> &out) const {
-    ScratchLease lease(*this);
-    Scratch &scratch = *lease;
-    scratch.model.places = false;
-    scratch.tokens.clear();
-    out.clear();
-    try {
-        encode_word(word, part, scratch);
-    } catch (const NoToken &) {
-        return;
-    }
-    for (const auto &token : scratch.tokens) out.push_back(token.id);
 }
 
 void Engine::encode_word(std::string_view word, bool part, Scratch &scratch, bool unknown) const {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -88,11 +87,6 @@ class Engine {
     }
     // The table OWNW; empty for a model that does not merge bytes.
     [[nodiscard]] std::vector<std::uint8_t> own_words() const;
-    // Put what the model is asked for in a text, and whether it is a part of a word.
-    void each_word(std::string_view text,
-                   const std::function<void(std::string_view, bool)> &put) const;
-    // Ids of what each_word gave; none where it has no token.
-    void encode_one(std::string_view word, bool part, std::vector<std::uint32_t> &out) const;
 
   private:
     struct Scratch {
@@ -244,11 +238,9 @@ class Engine {
     bool breaks_characters_ = false;   // the same of the normalizer's
     PatternCut cut_;                   // where the pre-tokenizer is nothing else
     WordStarts word_starts_ = nullptr; // of its pattern
-    WordCache::Seeds seeds_;
     std::unique_ptr<Model> model_;
     bool merges_bytes_ = false;
     bool looks_words_up_ = false;
-    std::size_t together_from_ = Model::NEVER; // bytes of a text, see new_words.hpp
     bool cuts_at_borders_ = false;
     std::vector<std::uint32_t> prefix_;
     Frame special_; // around a text

@@ -8,7 +8,6 @@
 #include <new>
 #include <span>
 
-#include "base/large_pages.hpp"
 #include "tables/cache.hpp"
 
 namespace mtkit {
@@ -32,15 +31,11 @@ class IdList {
         return ids_ + size_;
     }
     [[nodiscard]] std::size_t left() const { return capacity_ - size_; }
-    // Make room for what a text of so many bytes may become: growing copies where it cannot extend.
+    // Make room for what a text of so many bytes may become: growing copies where it cannot extend,
+    // and pages that are not written take no memory.
     void expect(std::size_t bytes) {
-        if (bytes <= BYTES_OF_A_TOKEN * FEW) return;
-        const std::size_t likely = bytes / BYTES_OF_A_TOKEN;
-        std::size_t most = std::min(bytes, MOST_EXPECTED);
-        // What loading left free has room for them; where more is asked for, malloc takes it
-        // elsewhere.
-        if (likely * sizeof *ids_ < LARGE_PAGE) most = std::min(most, MOST_FREE);
-        if (capacity_ - size_ < most) grow(most, likely);
+        const std::size_t most = std::min(bytes, MOST_EXPECTED);
+        if (bytes > BYTES_OF_A_TOKEN * FEW && capacity_ - size_ < most) grow(most);
     }
     // So many of them were written.
     void advance(std::size_t count) { size_ += count; }
@@ -91,12 +86,10 @@ class IdList {
     void free() {
         if (!few()) std::free(ids_);
     }
-    // `likely`: so many of them are likely to be written.
-    void grow(std::size_t count, std::size_t likely = 0) {
+    void grow(std::size_t count) {
         const std::size_t capacity = std::max(size_ + count, 2 * capacity_);
         const std::size_t bytes = capacity * sizeof *ids_;
-        void *larger =
-            few() ? allocate_for_writing(bytes, likely * sizeof *ids_) : std::realloc(ids_, bytes);
+        void *larger = few() ? std::malloc(bytes) : std::realloc(ids_, bytes);
         if (larger == nullptr) throw std::bad_alloc();
         if (few()) std::copy_n(few_, size_, static_cast<std::uint32_t *>(larger));
         ids_ = static_cast<std::uint32_t *>(larger);
@@ -104,9 +97,8 @@ class IdList {
     }
 
     static constexpr std::size_t FEW = 128;
-    static constexpr std::size_t BYTES_OF_A_TOKEN = 4;         // of a usual text
-    static constexpr std::size_t MOST_EXPECTED = 1U << 24;     // untouched pages take no memory
-    static constexpr std::size_t MOST_FREE = (1U << 20) - 256; // of 4 MB, for malloc its own
+    static constexpr std::size_t BYTES_OF_A_TOKEN = 4; // of a usual text
+    static constexpr std::size_t MOST_EXPECTED = 1U << 24;
     std::uint32_t few_[FEW];
     std::uint32_t *ids_ = few_;
     std::size_t size_ = 0;

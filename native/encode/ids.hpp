@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "encode/engine.hpp"
-#include "encode/new_words.hpp"
 #include "encode/word_blocks.hpp"
 #include "steps/lanes.hpp"
 #include "steps/pattern_walk.hpp"
@@ -122,23 +121,15 @@ class Engine::Ids {
         return true;
     }
 
-    // Put a word that Fast does not find; a new one with those that are encoded `later`, if any.
-    [[gnu::noinline]] void other(std::string_view word, bool part, NewWords *later = nullptr) {
+    // Put a word that Fast does not find.
+    [[gnu::noinline]] void other(std::string_view word, bool part) {
         if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) return encode(word, part);
         const WordCache::Word asked(word, part);
         std::size_t count = 0;
         if (const auto *ids = scratch_.cache.find_stored(asked, count))
             return out_.append({ids, count});
         const std::size_t before = out_.size();
-        if (const auto *seed = engine_.seeds_.find(asked)) {
-            out_.append({seed->ids, seed->count()});
-        } else if (later != nullptr) {
-            later->add(word, asked.key(), before);
-            if (later->full()) put_together(*later);
-            return;
-        } else {
-            encode(word, part);
-        }
+        encode(word, part);
         remember(asked, before);
     }
     // A word and its ids, which were put from `before` on.
@@ -146,20 +137,6 @@ class Engine::Ids {
         const auto ids = out_.ids().subspan(before);
         if (word.size() <= WordCache::LONGEST || scratch_.cache.wants(word, ids.size()))
             scratch_.cache.put(word, ids.data(), ids.size());
-    }
-    [[gnu::noinline]] void put_together(NewWords &later) {
-        std::string_view room[NewWords::MOST];
-        const auto words = later.texts(room);
-        scratch_.model.part = false;
-        scratch_.model.unknown = scratch_.learned;
-        static_assert(NewWords::MOST <= WordTable::TOGETHER);
-        if (engine_.looks_words_up_ && !scratch_.learned) engine_.vocabulary_.words.prefetch(words);
-        engine_.model_->encode_together(
-            words, scratch_.model, [&](std::size_t i, std::span<const std::uint32_t> ids) {
-                later.put(i, ids);
-                scratch_.cache.put({words[i], false}, ids.data(), ids.size());
-            });
-        later.fill_gaps(out_);
     }
     void encode(std::string_view word, bool part) {
         scratch_.tokens.clear();
@@ -208,12 +185,9 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         out_.append(scratch_.cache.ids_of(entry));
         resume();
     };
-    // Words of blocks wait: a block ends in front of what is not ASCII.
-    const bool together = text.size() - start >= engine_.together_from_;
-    NewWords later;
-    const auto put_new = [&](std::string_view bytes, bool part, NewWords *with) {
+    const auto put_new = [&](std::string_view bytes, bool part) {
         out_.end_at(room.to);
-        other(bytes, part, with);
+        other(bytes, part);
         resume();
     };
     const auto put_known = [&](const unsigned char *from, const unsigned char *end, bool part) {
@@ -224,7 +198,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         if (entry != nullptr) [[likely]]
             write(*entry);
         else
-            put_new({bytes, size}, part, nullptr);
+            put_new({bytes, size}, part);
     };
 
     // A word that is a run of Han, kana or Hangul is remembered as a whole, too, if it comes again.
@@ -275,8 +249,7 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
                     write(*entry);
                     continue;
                 }
-                const bool waits = together && size <= WordCache::SHORT;
-                put_new(found, false, waits ? &later : nullptr);
+                put_new(found, false);
                 if (!blocks.still_lie_in(cache)) break; // what was asked for lies elsewhere
             }
             if (block.starts != 0) continue;
@@ -378,7 +351,6 @@ std::size_t Engine::Ids::take(std::string_view text, std::size_t start, std::siz
         word = begin + end;
     }
     out_.end_at(room.to);
-    if (later.any()) put_together(later);
     return static_cast<std::size_t>(word - begin);
 }
 

@@ -1,10 +1,7 @@
 // What caches begin with: the short words of a vocabulary, which are most of those that a text has.
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
-#include "base/large_pages.hpp"
 #include "base/scratch_lease.hpp"
 #include "text/utf8.hpp"
 
@@ -13,17 +10,6 @@ namespace mtkit {
 namespace {
 
 constexpr std::size_t DEEPEST_INDENTATION = 48; // that is learned, in blanks
-
-// Memory that was touched is free where malloc keeps it: the ids of a first text of 2 MB wait for
-// no page.
-void touch_memory_for_ids() {
-    constexpr std::size_t BYTES = LARGE_PAGE;
-    void *volatile memory = std::malloc(2 * BYTES); // which no compiler leaves out
-    if (memory == nullptr) return;
-    ask_for_large_pages(memory, 2 * BYTES);
-    std::memset(memory, 0, BYTES);
-    std::free(memory);
-}
 
 } // namespace
 
@@ -115,7 +101,6 @@ void Engine::learn_vocabulary() {
         for (std::uint32_t id = 0; id < pieces.size() && learner.has_room(); ++id)
             if (chunks->text_of(pieces[id], text)) learner.add(id, text);
     }
-    touch_memory_for_ids();
 }
 
 } // namespace mtkit

@@ -7,7 +7,6 @@
 #include "base/made_once.hpp"
 #include "models/ascii_ranks.hpp"
 #include "models/merging.hpp"
-#include "models/merging_together.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 
@@ -69,23 +68,6 @@ class Bpe final : public Model {
             });
         for (const auto &symbol : scratch.symbols) emit(word, symbol, out);
     }
-    [[nodiscard]] std::size_t encodes_together_from() const override {
-        return bytes_alone_ ? worth_merging_together(pairs_) : NEVER;
-    }
-    void encode_together(std::span<const std::string_view> words, ModelScratch &scratch,
-                         const PutIds &put) const override {
-        std::uint8_t merged[TOGETHER]; // numbers of those that are
-        std::size_t count = 0;
-        for (std::size_t i = 0; i < words.size(); ++i) {
-            const std::uint32_t id = whole(words[i], scratch);
-            if (id == NONE)
-                merged[count++] = static_cast<std::uint8_t>(i);
-            else
-                put(i, {&id, 1});
-        }
-        merge_together(words, {merged, count}, pairs_, literal_.id, ascii_ranks(scratch, count),
-                       put);
-    }
     void warm() const override {
         if (bytes_alone_) make_ascii();
     }
@@ -122,18 +104,17 @@ class Bpe final : public Model {
         for (std::size_t i = 0; i < word.size(); ++i)
             ids[i] = literal_.id[static_cast<unsigned char>(word[i])];
         merge(
-            ids, static_cast<std::uint32_t>(word.size()), KnownRanks{ascii_ranks(scratch, 1), word},
+            ids, static_cast<std::uint32_t>(word.size()), KnownRanks{ascii_ranks(scratch), word},
             [](std::uint32_t at) { return at; }, out);
     }
     const AsciiRanks *make_ascii() const {
         return ascii_.make([this] { return make_ascii_ranks(pairs_, literal_.id); });
     }
-    // Null until so many words were merged that it is worth making them; `words` more are now.
-    const AsciiRanks *ascii_ranks(ModelScratch &scratch, std::size_t words) const {
+    // Null until so many words were merged that it is worth making them; one more is now.
+    const AsciiRanks *ascii_ranks(ModelScratch &scratch) const {
         const auto *const known = ascii_.get();
         if (known != nullptr) return known;
-        scratch.words += static_cast<std::uint32_t>(words);
-        return scratch.words > MANY_WORDS ? make_ascii() : nullptr;
+        return ++scratch.words > MANY_WORDS ? make_ascii() : nullptr;
     }
 
     // A word of few characters, or bytes of unknown ones; false where it is another.

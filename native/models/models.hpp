@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/function_ref.hpp"
 #include "base/reader.hpp"
 #include "tables/cache.hpp"
 #include "tables/opcodes.hpp"
@@ -88,18 +87,6 @@ class Model {
     // Append the tokens of one word.
     virtual void encode(std::string_view word, ModelScratch &scratch,
                         std::vector<Token> &out) const = 0;
-
-    // How long a text is, in bytes, for it to have a way to encode new words of it together that
-    // takes less than one by one.
-    static constexpr std::size_t NEVER = ~std::size_t{0};
-    [[nodiscard]] virtual std::size_t encodes_together_from() const { return NEVER; }
-    // That way, for words of ASCII, none of them empty or longer than WordCache::SHORT, TOGETHER at
-    // most: `put(word, ids)` gets the number of each and its ids, one for each byte at most, in any
-    // order.
-    static constexpr std::size_t TOGETHER = 32;
-    using PutIds = FunctionRef<std::size_t, std::span<const std::uint32_t>>;
-    virtual void encode_together(std::span<const std::string_view>, ModelScratch &,
-                                 const PutIds &) const {}
 
     // Make what is otherwise made when many words were encoded.
     virtual void warm() const {}

@@ -22,10 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "base/forks.hpp"
 #include "base/hash.hpp"
-#include "base/large_pages.hpp"
 #include "base/prefetch.hpp"
 #include "tables/word_store.hpp"
 
@@ -176,36 +173,6 @@ class WordCache {
     WordCache(WordCache &&) = default;
     WordCache &operator=(WordCache &&) = default;
 
-    // Short words that a file has.
-    class Seeds {
-      public:
-        Seeds() = default;
-        // Throws FormatError where the table cannot be one.
-        explicit Seeds(std::span<const std::uint64_t> table) {
-            const std::size_t groups = table.size_bytes() / sizeof(TwoPairs);
-            if (table.empty()) return;
-            if (!std::has_single_bit(groups) || table.size_bytes() % sizeof(TwoPairs) != 0)
-                throw FormatError("is " + std::to_string(table.size_bytes()) + " bytes long",
-                                  "SEED");
-            pairs_ = reinterpret_cast<const Short *>(table.data());
-            shift_ = shift_of(groups);
-        }
-        // Null: it is not among them.
-        [[nodiscard]] const Short *find(const Word &word) const {
-            if (pairs_ == nullptr || !word.is_short()) return nullptr;
-            const auto *const entry = find_key(pairs_, shift_, word.key_, word.hash_);
-            return entry != nullptr && entry->count() <= FEW ? entry : nullptr;
-        }
-
-      private:
-        const Short *pairs_ = nullptr;
-        unsigned shift_ = 0;
-    };
-    // Its short words as a table for Seeds.
-    [[nodiscard]] std::span<const std::byte> seeds() const {
-        return std::as_bytes(std::span(short_));
-    }
-
     // Ids of a short word.
     [[nodiscard]] std::span<const std::uint32_t> ids_of(const Short &entry) const {
         return entry.count() <= FEW ? std::span(entry.ids, entry.count()) : many_of(entry);
@@ -254,8 +221,6 @@ class WordCache {
 
     void put(const Word &word, const std::uint32_t *ids, std::size_t count) {
         if (most_bytes_ == 0) return;
-        if (forks_ != Forks::count()) [[unlikely]]
-            met_after_fork();
         if (word.is_short() && has_room_for(count)) {
             if (short_.empty() || (inserted_ > 2 * short_.size() && short_.size() < most_groups_))
                 grow(std::min(std::max(FIRST_GROUPS, 4 * short_.size()), most_groups_));
@@ -266,13 +231,9 @@ class WordCache {
         put_long(word, ids, count);
     }
 
-    // Grow for seeds; returns how many leave room for as many words that are met. The first of
-    // those wait for no memory.
+    // Grow for seeds; returns how many leave room for as many words that are met.
     std::size_t make_room_for_seeds() {
         grow(std::min(most_groups_, groups_in(USUAL_BYTES)));
-        young_.reserve(std::min(most_stored(), USUAL_BYTES / 4));
-        many_.resize(std::min(most_many_, many_in(USUAL_BYTES)));
-        many_.clear();
         return 2 * short_.size();
     }
     void prefetch_short(const Word &word) const { prefetch(pairs_ + place(word.hash_)); }
@@ -428,27 +389,8 @@ class WordCache {
         young_.put(word.stored(), ids, count, most_stored());
     }
 
-    // Memory that was there before a fork is copied at once, if so many words are met that it would
-    // be copied page by page.
-    [[gnu::noinline]] void met_after_fork() {
-        constexpr std::size_t MANY_MET = 128;
-        if (++met_after_fork_ < MANY_MET) return;
-        met_after_fork_ = 0;
-        forks_ = Forks::count();
-        try {
-            short_ = ShortWords(short_);
-            if (!short_.empty()) pairs_ = short_.data()->slots;
-            std::vector<std::uint32_t> many;
-            many.reserve(many_.capacity());
-            many.assign(many_.begin(), many_.end());
-            many_.swap(many);
-            young_.copy();
-            old_.copy();
-        } catch (const std::bad_alloc &) { // it goes on page by page
-        }
-    }
     void grow(std::size_t groups) {
-        ShortWords before(groups);
+        std::vector<TwoPairs> before(groups);
         before.swap(short_);
         pairs_ = short_.data()->slots;
         shift_ = shift_of(short_.size());
@@ -468,8 +410,7 @@ class WordCache {
     unsigned shift_ = 63;
     std::size_t most_bytes_;  // 0: nothing is kept
     std::size_t most_groups_; // of short words
-    using ShortWords = std::vector<TwoPairs, LargePages<TwoPairs>>;
-    ShortWords short_;
+    std::vector<TwoPairs> short_;
     std::size_t inserted_ = 0;
     std::size_t most_many_;
     std::vector<std::uint32_t> many_; // ids of short words that have more than a few
@@ -478,8 +419,6 @@ class WordCache {
     std::array<std::uint64_t, 64> stored_{};
     std::size_t most_met_;
     std::vector<std::uint32_t> met_;       // hashes of what was not kept
-    std::uint32_t forks_ = Forks::count(); // when its memory was its own
-    std::size_t met_after_fork_ = 0;
 };
 
 } // namespace mtkit

@@ -76,27 +76,6 @@ std::uint32_t WordTable::find(std::string_view word, std::uint64_t hash) const {
     });
 }
 
-void WordTable::prefetch(std::span<const std::string_view> words) const {
-    if (slots_.empty()) return;
-    std::uint64_t hashes[TOGETHER];
-    std::uint32_t numbers[TOGETHER];
-    const std::size_t count = std::min(words.size(), TOGETHER);
-    const auto slot_of = [this](std::uint64_t hash) -> const std::uint64_t & {
-        return slots_[hash & (slots_.size() - 1)];
-    };
-    // Each round reads what the one before has asked for.
-    for (std::size_t i = 0; i < count; ++i) {
-        hashes[i] = hash_bytes(words[i]);
-        mtkit::prefetch(&slot_of(hashes[i]));
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t slot = slot_of(hashes[i]);
-        numbers[i] = slot >> 32 == hashes[i] >> 32 ? static_cast<std::uint32_t>(slot) - 1 : NONE;
-        pieces_.prefetch_end(numbers[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) pieces_.prefetch_piece(numbers[i]);
-}
-
 WordFilter::WordFilter(const WordTable &words)
     : bits_(std::max<std::size_t>(1, words.slots_.size() / 16)),
       shift_(static_cast<unsigned>(64 - std::countr_zero(64 * bits_.size()))) {

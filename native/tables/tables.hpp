@@ -11,7 +11,6 @@
 //   PAIR MRGD PBIT  u64 slots, a power of two: (left, right) -> rank; u32 symbol made, by rank; a
 //                   bit for pairs that may merge, none: all; see PairTable
 //   OWNW            a bit for each piece that is encoded as itself; none: nobody has looked
-//   SEED            words with their ids, see WordCache::Seeds
 //   KIND            u8 type of each piece
 //   RSVD            WORD of the pieces that segmentation never makes
 //   RANK            u32 place of each piece in the order of scores; of each pair of a LooseBPE
@@ -112,12 +111,6 @@ class PieceTable {
         return hash_short(piece.data(), piece.size());
     }
 
-    // Prefetch where a piece ends, and, once that is there, the piece.
-    void prefetch_end(std::size_t index) const {
-        if (index < ends_.size()) prefetch(ends_.data() + index);
-    }
-    void prefetch_piece(std::size_t index) const { prefetch((*this)[index].data()); }
-
   private:
     std::string_view blob_;
     std::span<const std::uint32_t> ends_;
@@ -148,9 +141,6 @@ class WordTable {
     }
     // With the hash of the word, where that is at hand.
     [[nodiscard]] std::uint32_t find(std::string_view word, std::uint64_t hash) const;
-    // Prefetch what it takes to find words, TOGETHER at most.
-    static constexpr std::size_t TOGETHER = 64;
-    void prefetch(std::span<const std::string_view> words) const;
 
     // Length of the longest piece, for bounding searches.
     [[nodiscard]] std::size_t longest() const { return longest_; }
@@ -228,16 +218,7 @@ class PairTable {
     using Asked = std::uint64_t;
     static constexpr Asked NOWHERE = ~Asked{0};
     [[nodiscard]] Asked ask(std::uint32_t left, std::uint32_t right) const {
-        return ask_at(place(key(left, right)));
-    }
-    // The same in two steps: what the second one reads is on its way after the first.
-    using Place = std::uint64_t;
-    [[nodiscard]] Place prefetch_bit(std::uint32_t left, std::uint32_t right) const {
-        const Place at = place(key(left, right));
-        mtkit::prefetch(&bits_[(at >> bit_shift_) / 64]);
-        return at;
-    }
-    [[nodiscard]] Asked ask_at(Place at) const {
+        const std::uint64_t at = place(key(left, right));
         const std::uint64_t bit = at >> bit_shift_;
         if ((bits_[bit / 64] >> (bit % 64) & 1) == 0) return NOWHERE;
         const std::uint64_t slot = at & (slots_.size() - 1);
@@ -269,9 +250,6 @@ class PairTable {
         return rank(ask(left, right), left, right);
     }
 
-    // Whether it is larger than the L2 cache of most processors: what is looked up waits.
-    [[nodiscard]] bool is_large() const { return slots_.size_bytes() > LARGE; }
-
     // Symbol that the merge of that rank makes. Mostly they have numbers in the order of their
     // ranks, and need not be read.
     [[nodiscard]] std::uint32_t made(std::uint32_t rank) const {
@@ -279,11 +257,8 @@ class PairTable {
     }
 
   private:
-    friend class PairLanes;
-
     static constexpr std::uint64_t FACTOR = 0x9E3779B97F4A7C15ULL;
     static constexpr std::uint64_t FREE = ~std::uint64_t{0};
-    static constexpr std::size_t LARGE = 1U << 20;
     static constexpr std::uint64_t ALL[] = {~std::uint64_t{0}};
     static constexpr std::uint64_t NOTHING[] = {FREE};
 

@@ -10,12 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
-#include "base/large_pages.hpp"
 
 namespace mtkit {
 
@@ -73,18 +73,6 @@ class WordStore {
         return true;
     }
 
-    // Have so many bytes from now on, and touch them: what is put later waits for no page.
-    void reserve(std::size_t bytes) {
-        if (bytes <= memory()) return;
-        move_to(bytes / sizeof(Bucket));
-        std::fill(block_.get() + buckets_, block_.get() + size_ - lines_in(numbers_), Bucket());
-    }
-
-    // Have them in other memory.
-    void copy() {
-        if (size_ != 0) move_to(size_);
-    }
-
     // Forget all of them, but keep the memory where it is no more than that.
     void clear(std::size_t most_bytes) {
         if (memory() > most_bytes) {
@@ -136,12 +124,11 @@ class WordStore {
         const std::size_t lines = buckets + lines_in(numbers);
         if (lines <= size_) return true;
         if (lines > most) return false;
-        static_assert(GROWTH >= 2); // it may be half of that
-        move_to(std::min(in_large_pages(GROWTH * lines * sizeof(Bucket)) / sizeof(Bucket), most));
+        move_to(std::min(GROWTH * lines, most));
         return true;
     }
     void move_to(std::size_t size) {
-        auto larger = large_block<Bucket>(size);
+        auto larger = std::make_unique_for_overwrite<Bucket[]>(size);
         const std::size_t words = lines_in(numbers_);
         std::copy_n(block_.get(), buckets_, larger.get());
         std::copy_n(block_.get() + size_ - words, words, larger.get() + size - words);
@@ -175,7 +162,7 @@ class WordStore {
         return nullptr;
     }
 
-    LargeBlock<Bucket> block_;
+    std::unique_ptr<Bucket[]> block_; // not cleared
     std::size_t size_ = 0;    // of the block, in lines
     std::size_t buckets_ = 0; // lines of the table, a power of two
     unsigned shift_ = 32;

@@ -22,7 +22,7 @@ POOLS = [
     "中文字，。\uffff\ufffe\ue000\ud7ff",
     "😀\U0010ffff\U00010000",
 ]
-LONG = 1 << 14
+LONG = 1 << 11
 """Characters of a str whose UTF-8 form is not kept with it."""
 LEVELS = """
 import sys
@@ -60,7 +60,7 @@ def compare(seed: int) -> None:
 
 
 def test_long_ones_at_once() -> None:
-    """The memory of one is another's, or one of its own; ids of many lie in large pages."""
+    """The memory of one is another's, or one of its own; ids of many are one block."""
     engine = mtkit.load().engine
     texts = ["".join(strings(seed, 60)) * 8 for seed in range(6)]
     texts += [text * 40 for text in texts[:3]]

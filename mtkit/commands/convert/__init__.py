@@ -122,14 +122,6 @@ def convert(
             "--tables/--no-tables", help="mtok: ready-made tables, to load in about 1 ms."
         ),
     ] = None,
-    seed_corpus: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--seed-corpus",
-            metavar="FILE",
-            help="mtok: a text whose usual words go into the tables, - for a pipe; repeatable.",
-        ),
-    ] = None,
     no_extension: Annotated[
         bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
     ] = False,
@@ -164,7 +156,6 @@ def convert(
       mtkit convert model.gguf --to hf -o my-tokenizer/
       mtkit convert tokenizer.json --to gguf --allow-loss ids-possible
       mtkit convert stories260K.bin --tokenizer tok512.bin --to gguf
-      mtkit convert tokenizer.json --to mtok --seed-corpus corpus.txt
     """
     from mtkit.conversion.targets import format_of
     from mtkit.errors import UsageError
@@ -180,16 +171,11 @@ def convert(
     to = to.lower() or format_of(target) or default_format(source)
     if not to:
         raise UsageError("--to is missing", hint=f"one of {', '.join(sorted(_written()))}")
-    if (tables is not None or no_extension or seed_corpus) and to != "mtok":
-        raise UsageError(
-            "--tables, --no-tables, --seed-corpus and --no-extension go with --to mtok"
-        )
+    if (tables is not None or no_extension) and to != "mtok":
+        raise UsageError("--tables, --no-tables and --no-extension go with --to mtok")
     if tables and no_extension:
         raise UsageError("--tables or --no-extension? The tables are part of the extension")
-    if seed_corpus and (tables is False or no_extension):
-        raise UsageError("--seed-corpus: its words go into the tables, which are left out")
     choices = [] if tables is None else [("tables", "yes" if tables else "no")]
-    choices += [("seed_corpus", path) for path in seed_corpus or ()]
     options = WriteOptions(
         add_bos=bos,
         add_eos=eos,

@@ -54,11 +54,9 @@ def engine_tables(source: Source) -> dict[str, memoryview]:
 def write(spec: TokenizerSpec, options: WriteOptions) -> Written:
     """Write a file, with the engine's tables, to be used in place, where they can be made.
 
-    The choice ``tables`` "no" leaves them out, "yes" insists on them; each ``seed_corpus`` is a
-    text file whose most frequent words they know from the start.
+    The choice ``tables`` "no" leaves them out, "yes" insists on them.
 
     Raises:
-        UsageError: There is no such text file.
         UnsupportedError: Tables are insisted on, and the native core is not there or lacks a
             component.
     """
