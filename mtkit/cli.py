@@ -20,43 +20,50 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
-    "inspect": ("mtkit.commands.inspect", "Show what is in a model or tokenizer file."),
-    "convert": ("mtkit.commands.convert", "Convert a tokenizer to another format."),
+    "inspect": ("mtkit.commands.inspect", "Show what is in a GGUF, safetensors or other file."),
+    "dump": ("mtkit.commands.dump", "Print tokens, merges, metadata, tensors or template."),
+    "token": ("mtkit.commands.token", "Look up tokens by id or text."),
+    "diff": ("mtkit.commands.diff", "Show the differences between two models."),
+    "report": ("mtkit.commands.report", "Write an HTML page about a GGUF or tokenizer."),
+    "check": ("mtkit.commands.check", "Find problems in a model or tokenizer file."),
     "compare": ("mtkit.commands.compare", "Compare two tokenizers on the same texts."),
-    "dump": ("mtkit.commands.dump", "List vocab, merges, scores, metadata, tensors or template."),
-    "check": ("mtkit.commands.check", "Say what is wrong with a model or tokenizer file."),
-    "diff": ("mtkit.commands.diff", "Show what differs between two models."),
-    "report": ("mtkit.commands.report", "Write a page that shows a GGUF or a tokenizer."),
-    "edit": ("mtkit.commands.edit", "Write a GGUF with other metadata."),
-    "split": ("mtkit.commands.split", "Cut a GGUF into several files."),
-    "merge": ("mtkit.commands.merge", "Join the files of a GGUF."),
-    "convert-endian": (
-        "mtkit.commands.convert_endian",
-        "Write a GGUF in the other byte order.",
-    ),
-    "quantize": ("mtkit.commands.quantize", "Write a model in fewer bits."),
-    "trim": ("mtkit.commands.trim", "Cut a model to the tokens that are needed."),
-    "hash": ("mtkit.commands.hash", "Hash tensor data, or what a tokenizer does."),
-    "token": ("mtkit.commands.token", "Look tokens up by id or text."),
-    "count": ("mtkit.commands.count", "Count the tokens of texts."),
-    "bench": ("mtkit.commands.bench", "Measure encoding beside other libraries."),
+    "hash": ("mtkit.commands.hash", "Hash tensors, or a tokenizer's behavior."),
+    "convert": ("mtkit.commands.convert", "Convert a model or tokenizer to another format."),
+    "formats": ("mtkit.commands.formats", "List the formats that mtkit reads and writes."),
     "encode": ("mtkit.commands.encode.command", "Encode text to token ids."),
-    "explain": ("mtkit.commands.explain", "Show a text as its tokens, and how it became them."),
     "decode": ("mtkit.commands.decode", "Decode token ids to text."),
+    "explain": ("mtkit.commands.explain", "Show how a text is split into tokens."),
+    "count": ("mtkit.commands.count", "Count the tokens in texts."),
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
-    "generate": ("mtkit.commands.generate", "Let a GGUF model continue a text."),
-    "chat": ("mtkit.commands.chat", "Talk with a GGUF model."),
-    "serve": ("mtkit.commands.serve", "Answer requests over HTTP."),
-    "perplexity": ("mtkit.commands.perplexity", "Say how well a model predicts a text."),
-    "imatrix": ("mtkit.commands.imatrix", "Find which weights matter, for quantizing."),
+    "template": ("mtkit.commands.template", "Render a chat template, or parse an answer."),
+    "bench": ("mtkit.commands.bench", "Measure encoding speed against other libraries."),
+    "generate": ("mtkit.commands.generate", "Generate text with a GGUF model."),
+    "chat": ("mtkit.commands.chat", "Chat with a GGUF model."),
+    "serve": ("mtkit.commands.serve", "Serve a GGUF model to OpenAI and Anthropic clients."),
+    "perplexity": ("mtkit.commands.perplexity", "Measure how well a model predicts a text."),
     "logits": ("mtkit.commands.logits", "Show which tokens a model expects next."),
-    "template": ("mtkit.commands.template", "Render a chat template."),
-    "sx": ("mtkit.commands.sx", "Prepare speculative decoding with a static vocabulary."),
-    "formats": ("mtkit.commands.formats", "List the formats that can be read and written."),
+    "sx": ("mtkit.commands.sx", "Prepare draft vocabularies for speculative decoding."),
+    "edit": ("mtkit.commands.edit", "Change the metadata of a GGUF."),
+    "split": ("mtkit.commands.split", "Split a GGUF into shards."),
+    "merge": ("mtkit.commands.merge", "Merge the shards of a GGUF."),
+    "convert-endian": ("mtkit.commands.convert_endian", "Change the byte order of a GGUF."),
+    "quantize": ("mtkit.commands.quantize", "Quantize a model with llama.cpp."),
+    "imatrix": ("mtkit.commands.imatrix", "Compute an importance matrix for quantization."),
+    "trim": ("mtkit.commands.trim", "Shrink a model's vocabulary."),
     "config": ("mtkit.commands.config", "Show or set the default tokenizer and model."),
-    "completion": ("mtkit.commands.completion", "Print the completion script of a shell."),
+    "completion": ("mtkit.commands.completion", "Print a shell completion script."),
 }
 """Name -> (module with a typer ``app``, one-line help)."""
+GROUPS = {
+    "Look (GGUF, safetensors, tokenizer files, model folders)": "inspect dump token diff report",
+    "Check": "check compare hash",
+    "Convert": "convert formats",
+    "Tokenize": "encode decode explain count corpus template bench",
+    "Run": "generate chat serve perplexity logits sx",
+    "Workbench for GGUF": "edit split merge convert-endian quantize imatrix trim",
+    "More": "config completion",
+}
+"""Heading -> names of commands, as the overview shows them."""
 
 INTERRUPTED = 130
 BUG = 70
@@ -133,19 +140,22 @@ def version(*, verbose: bool = False) -> str:
 def overview() -> str:
     """Text of ``mtkit --help``."""
     width = max(map(len, COMMANDS))
-    rows = "".join(f"  {name:{width}}  {text}\n" for name, (_, text) in COMMANDS.items())
+    groups = ""
+    for heading, names in GROUPS.items():
+        rows = "".join(f"  {name:{width}}  {COMMANDS[name][1]}\n" for name in names.split())
+        groups += f"{heading}:\n{rows}\n"
     return (
         "Usage: mtkit COMMAND [ARGS]...\n\n"
-        "  Inspect, convert, tokenize with and run model files.\n\n"
-        f"Commands:\n{rows}\n"
+        "  Inspect, convert, tokenize and run language-model files.\n\n"
+        f"{groups}"
         "Examples:\n"
         "  mtkit inspect model.gguf\n"
         "  mtkit convert tokenizer.model --to mtok\n"
         '  mtkit encode "Hello, MNN!"\n\n'
         "Options:\n"
-        "  --version, -V              version and engine\n"
-        "  --color auto|always|never  color (NO_COLOR is honored)\n\n"
-        "mtkit COMMAND --help describes a command; mtkit help topics lists the rest.\n"
+        "  --version, -V              Show version and engine.\n"
+        "  --color auto|always|never  Use colors; NO_COLOR is honored.\n\n"
+        "mtkit COMMAND --help describes a command; mtkit help topics lists more help.\n"
     )
 
 
@@ -221,7 +231,7 @@ def _run(name: str, args: list[str]) -> int:
             return _fail(_usage(path.removeprefix("mtkit "), error.format_message()), 2)
         if os.environ.get("MTKIT_TRACEBACK"):
             raise
-        hint = "this is a bug in mtkit; MTKIT_TRACEBACK=1 shows where"
+        hint = "this is a bug in mtkit; set MTKIT_TRACEBACK=1 to see where"
         return _fail(f"{type(error).__name__}: {error}; {hint}", BUG)
     return code if isinstance(code, int) else 0
 
@@ -278,7 +288,7 @@ def _system_error(error: OSError) -> tuple[str, int]:
 def _usage(name: str, message: str) -> str:
     """Return typer's message about an argument as one line with a hint."""
     text = " ".join(message.split()).removesuffix(".")
-    return f"{name}: {text[:1].lower()}{text[1:]}; mtkit {name} --help shows what it takes"
+    return f"{name}: {text[:1].lower()}{text[1:]}; see mtkit {name} --help"
 
 
 def _complete() -> int:

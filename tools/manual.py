@@ -14,7 +14,7 @@ import typer
 from typer._completion_shared import get_completion_script
 
 from mtkit._version import __version__
-from mtkit.cli import COMMANDS
+from mtkit.cli import COMMANDS, GROUPS
 from mtkit.commands.topics import TOPICS
 
 TYPE_CHECKING = False
@@ -91,10 +91,12 @@ def _page(command: Any, names: tuple[str, ...]) -> str:
 
 def _main_page() -> str:
     out = [_title("mtkit"), ".SH NAME"]
-    out += ["mtkit \\- inspect, convert, tokenize with and run model files"]
+    out += ["mtkit \\- inspect, convert, tokenize and run language-model files"]
     out += [".SH SYNOPSIS", ".B mtkit", "COMMAND [ARGS]...", ".SH COMMANDS"]
-    for name, (_, text) in COMMANDS.items():
-        out += _entry(("mtkit", name), text)
+    for heading, names in GROUPS.items():
+        out += [f".SS {_roff(heading)}"]
+        for name in names.split():
+            out += _entry(("mtkit", name), COMMANDS[name][1])
     out += [".SH OPTIONS", ".TP", _bold("--version, -V"), "Version and engine.", ".TP"]
     out += [_bold("--color auto|always|never"), "Color; NO_COLOR is honored."]
     for name, (about, text) in TOPICS.items():

@@ -35,7 +35,8 @@ def bench(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TEXT]...", help="Text files, - for a pipe; none: texts that come with Python."
+            metavar="[TEXT]...",
+            help="Text files, or - for a pipe; default: texts that come with Python.",
         ),
     ] = None,
     tokenizers: Annotated[
@@ -47,7 +48,7 @@ def bench(
         typer.Option(
             "--peers",
             metavar="A,B,...",
-            help="Libraries to measure beside mtkit; none: mtkit alone.",
+            help="Libraries to compare with; none: only mtkit.",
         ),
     ] = None,
     rounds: Annotated[
@@ -62,24 +63,24 @@ def bench(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 rounds of 200 kB, of fewer scenarios.")
+        bool, typer.Option("--quick", help="3 rounds of 200 kB, with fewer scenarios.")
     ] = False,
     instructions: Annotated[
-        bool, typer.Option("--instructions", help="Count instructions per byte too (valgrind).")
+        bool, typer.Option("--instructions", help="Also count instructions per byte (valgrind).")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show every figure.")] = False,
     plot: PLOT = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Measure loading, encoding and decoding beside the libraries that read the same file.
+    """Measure loading, encoding and decoding against other libraries on the same file.
 
-    Without --peers, all of tokenizers, transformers, gigatoken, snaptokens, nanotoken, tiktoken and
-    sentencepiece that are installed are measured; a Python file given with --peers adds others.
-    Each runs in a process of its own. Ids are compared first: where they differ from the
-    reference's, there is no ratio. Rounds are interleaved; a ratio is mtkit's speed divided by the
-    library's (its memory by mtkit's), the median of the rounds. Times are CPU time. fresh: the
-    process has not seen the text; again: the same text a second time.
+    Without --peers, all installed libraries of tokenizers, transformers, gigatoken, snaptokens,
+    nanotoken, tiktoken and sentencepiece are measured; a Python file given with --peers adds
+    others. Each runs in its own process. Ids are compared first: a library whose ids are wrong gets
+    no ratio. Rounds are interleaved; a ratio is mtkit's speed divided by the library's (for memory,
+    the library's divided by mtkit's), as the median of the rounds. Times are CPU time. fresh: a
+    text that the process has not seen; again: the same text a second time.
 
     Columns in a pipe: tokenizer, scenario, text, library, figure, unit, ratio, lowest, highest.
 

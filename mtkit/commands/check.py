@@ -28,12 +28,12 @@ def check(
         list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders.")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Of a GGUF, too: tensor data, merges, templates.")
+        bool, typer.Option("--deep", help="Also check a GGUF's tensor data, merges and templates.")
     ] = False,
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="FILE", help="Tokenizer whose chat template it should have."
+            "--against", metavar="FILE", help="Tokenizer whose chat template the file should have."
         ),
     ] = None,
     runs_on: Annotated[
@@ -41,37 +41,36 @@ def check(
         typer.Option(
             "--runs-on",
             metavar="NAME",
-            help="What this program does otherwise: llama.cpp, mnn, transformers …; repeatable.",
+            help="Compare with this program: llama.cpp, mnn, transformers … Repeatable.",
             autocompletion=programs,
         ),
     ] = None,
     explain: Annotated[
-        str | None, typer.Option("--explain", metavar="CODE", help="Say what a code means.")
+        str | None, typer.Option("--explain", metavar="CODE", help="Explain a code and exit.")
     ] = None,
     most: MAX_FETCH = None,
     as_json: AS_JSON = False,
-    sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for continuous integration.")
-    ] = False,
+    sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for CI.")] = False,
 ) -> None:
-    """Check a model folder, a GGUF or a tokenizer file against every rule that is about it.
+    """Find problems in a GGUF, safetensors or tokenizer file, or in a model folder.
 
-    Rules of the format, of llama.cpp's loader, of the tokenizer and its chat templates. In a pipe a
-    row for each finding: file, severity, code, field, offset, what; and one "skipped" for each part
-    that was not looked at. Exit code 3: damaged; 1: a program refuses or misreads it; 0: neither.
+    The rules come from the file format, llama.cpp's loader, the tokenizer and its chat templates.
+    In a pipe each finding is a row: file, severity, code, field, offset, what; a row "skipped"
+    names a part that was not checked. Exit code 3: the file is damaged; 1: a program refuses or
+    misreads it; 0: neither.
 
-    Of a GGUF the header, keys, tokens and tensor table are checked in an instant. --deep reads all
-    of it: NaN, Inf and zeros in tensors, merges, and a trial of the tokenizer and its chat
-    templates, which --against and --runs-on do, too.
+    The header, keys, tokens and tensor table of a GGUF are checked in an instant. --deep reads
+    everything: NaN, infinity and zeros in tensors, merges, and a trial of the tokenizer and its
+    chat templates. --against and --runs-on include that trial.
 
-    Of a folder with config.json and weights all files are checked, and against each other: missing
-    and cut files, an index that lies, tensors that config.json contradicts, a tokenizer with more
-    ids than the embedding, and everything else that mtkit convert refuses.
+    In a folder with config.json and weights, every file is checked, and whether they fit together:
+    missing and truncated files, a wrong index, tensors that contradict config.json, a tokenizer
+    with more ids than the embedding, and everything else that makes mtkit convert refuse the
+    folder.
 
-    --runs-on compares some 200 texts with what another program makes of the file: llama.cpp, mnn,
-    transformers, executorch or onnxruntime. The last three are asked through their own libraries,
-    which have to be installed; a file that the program does not read is converted first. A GGUF
-    model is loaded by llama.cpp, too, and computes a token.
+    --runs-on compares about 200 texts with the results of another program: llama.cpp, mnn,
+    transformers, executorch or onnxruntime. The last three need their own library. A file that the
+    program cannot read is converted first. llama.cpp also loads a GGUF model and computes a token.
 
     \b
     Examples:

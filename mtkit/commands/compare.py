@@ -37,11 +37,13 @@ _SHOWN_LETTERS = 200
 def compare(
     left: Annotated[str, typer.Argument(metavar="A", help="File or folder.")],
     right: Annotated[
-        str | None, typer.Argument(metavar="B", help="File or folder; with --as it can be A.")
+        str | None, typer.Argument(metavar="B", help="File or folder; default with --as: A.")
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option("-f", "--file", metavar="FILE", help="Corpus, by lines. Repeatable."),
+        typer.Option(
+            "-f", "--file", metavar="FILE", help="Compare the lines of this file. Repeatable."
+        ),
     ] = None,
     most: Annotated[
         int | None,
@@ -50,7 +52,7 @@ def compare(
             "--most",
             metavar="N",
             min=0,
-            help="Differences to show: else 10, on a terminal 3.",
+            help="Differences to show; default: 10, on a terminal 3.",
         ),
     ] = None,
     no_special: NO_SPECIAL = False,
@@ -61,24 +63,24 @@ def compare(
         typer.Option(
             "--as",
             metavar="NAME",
-            help="Compare with what this program makes of B: transformers, mnn …",
+            help="Read B as this program does: transformers, mnn …",
             autocompletion=programs,
         ),
     ] = None,
     as_draft: Annotated[
-        bool, typer.Option("--as-draft", help="Compare what ids mean: A drafts for B.")
+        bool, typer.Option("--as-draft", help="Compare what ids mean, for A as a draft of B.")
     ] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Compare the ids of two tokenizers; exit code 1 when any differ.
+    """Compare the ids of two tokenizers; exit code 1 if any differ.
 
-    Without --file the 200 built-in texts are compared. Shown of each difference: the text, the
-    stage at which the two part, and both token lists from shortly before the first difference.
-    --as-draft says instead how many of A's ids mean what one of B's means (those it can propose as
-    a draft), and the first that means something else; exit code 1 where there are none.
+    Without --file, about 200 built-in texts are compared. Each difference shows the text, the stage
+    where the two diverge, and both token lists from just before the first different token.
+    --as-draft instead counts the ids of A that mean the same in B, which a draft model can propose,
+    and shows the first that does not; exit code 1 if there are none.
 
     With --as, B is read as another program reads it: llama.cpp, mnn, transformers, executorch or
-    onnxruntime (the last three by their own libraries, which have to be installed).
+    onnxruntime. The last three need their own library.
 
     \b
     Examples:

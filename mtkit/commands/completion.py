@@ -23,12 +23,10 @@ app = typer.Typer(
 def completion(
     shell: Annotated[
         str,
-        typer.Argument(
-            metavar="bash|zsh|fish", help="The shell.", autocompletion=lambda: [*SHELLS]
-        ),
+        typer.Argument(metavar="bash|zsh|fish", help="Shell.", autocompletion=lambda: [*SHELLS]),
     ],
 ) -> None:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
     \b
     Examples:

@@ -20,14 +20,14 @@ def config(
             metavar="KEY", help="tokenizer or model.", autocompletion=lambda: ["tokenizer", "model"]
         ),
     ] = None,
-    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="A path or name.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="Path or name.")] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the setting.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Show or set the default tokenizer and model.
 
-    On a terminal it says where each comes from: an environment variable (MTKIT_TOKENIZER,
-    MTKIT_MODEL), the file of settings, or mtkit itself.
+    A terminal also shows where each comes from: an environment variable (MTKIT_TOKENIZER,
+    MTKIT_MODEL), the configuration file, or mtkit itself.
 
     \b
     Examples:

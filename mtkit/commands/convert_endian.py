@@ -14,17 +14,17 @@ app = application()
 
 @app.command()
 def convert_endian(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF.")],
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
+    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check without writing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Write a GGUF in the other byte order: for big-endian machines, or back from one.
+    """Change the byte order of a GGUF: to big-endian, or back to little-endian.
 
-    Twice gives the same file. The IQ1, IQ2 and IQ3 types are refused: llama.cpp decodes them on
-    little-endian machines alone. In a pipe one row: path, tensors, bytes of tensors. The file
-    appears whole or not at all.
+    Converting twice gives the same file. IQ1, IQ2 and IQ3 types are refused, because llama.cpp
+    decodes them on little-endian machines only. In a pipe one row: path, tensors, bytes of tensors.
+    The file appears whole or not at all.
 
     \b
     Examples:

@@ -34,14 +34,14 @@ app = application()
 def count(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Text files; - or none reads standard input."),
+        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
     ] = None,
     tokenizer: TOKENIZER = None,
     prompt: PROMPT = None,
     files: FILES = None,
     encoding: Annotated[
         str | None,
-        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+        typer.Option("--encoding", metavar="NAME", help="Name of a published tiktoken encoding."),
     ] = None,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
@@ -49,9 +49,9 @@ def count(
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Count the tokens of texts: a row for each file, and the total of several.
+    """Count the tokens in texts: a row per file, and a total.
 
-    In a pipe: number and name; of a text without a name the number alone.
+    In a pipe: count and name, or only the count if the text has no name.
 
     \b
     Examples:

@@ -31,19 +31,19 @@ app = application()
 def decode(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Token ids; - or none reads standard input."),
+        typer.Argument(metavar="[ID]...", help="Token ids; - or none: standard input."),
     ] = None,
     tokenizer: TOKENIZER = None,
     files: Annotated[
         list[str] | None,
-        typer.Option("-f", "--file", metavar="FILE", help="Read the ids from it. Repeatable."),
+        typer.Option("-f", "--file", metavar="FILE", help="Read ids from a file. Repeatable."),
     ] = None,
     special: Annotated[
         bool,
-        typer.Option("--special/--skip-special", help="Show special tokens, or leave them out."),
+        typer.Option("--special/--skip-special", help="Print special tokens, or skip them."),
     ] = False,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Decode each line by itself, one text a line.")
+        bool, typer.Option("--lines", help="Decode line by line, one text per line.")
     ] = False,
     as_reader: AS_READER = None,
     trace: TRACE = False,
@@ -52,8 +52,8 @@ def decode(
 ) -> None:
     """Decode token ids to text.
 
-    Ids are separated by blanks or commas; the JSON of encode is taken as well. In a pipe bytes that
-    are not valid UTF-8 are written as they are, and a line break ends the text.
+    Ids are separated by spaces or commas; the JSON of encode works as well. In a pipe, bytes that
+    are not valid UTF-8 are written unchanged, and a line break ends the text.
 
     \b
     Examples:

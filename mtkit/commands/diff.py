@@ -30,26 +30,27 @@ _WIDE = 90
 
 @app.command()
 def diff(
-    left: Annotated[str, typer.Argument(metavar="A", help="A GGUF, or a model folder.")],
-    right: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    left: Annotated[str, typer.Argument(metavar="A", help="GGUF or model folder.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="GGUF or model folder.")],
     values: Annotated[
-        bool, typer.Option("--values", help="Measure how far tensors are apart as numbers.")
+        bool, typer.Option("--values", help="Dequantize the tensors and measure the error.")
     ] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Show what differs between two models; exit code 1 when anything does.
+    """Show the differences between two models; exit code 1 if there are any.
 
-    Metadata, tensors (shape, type, bytes) and chat template of two GGUF files, or of HuggingFace
-    folders as the GGUF that they would become: a converted file is equal to its folder. Keys that
-    only name things (general.*) are then listed apart and do not count.
+    Compares metadata, tensors (shape, type, bytes) and chat templates of two GGUF files, or of
+    HuggingFace folders as the GGUF they would become: a converted file equals its folder. In that
+    case keys that only carry names (general.*) are listed separately and do not count.
 
-    --values dequantizes and measures the error of every tensor against A: RMSE, also as a share of
-    the tensor's own standard deviation, and its worst row. Other weights differ by more than 100%.
+    --values dequantizes the tensors and measures the error of each against A: RMSE, also relative
+    to the tensor's standard deviation, and its worst row. Unrelated weights differ by more than
+    100%.
 
-    In a pipe a row for each: metadata or naming, key, added, removed or changed, before, after;
-    tensor, name, the same, shape and type before and after, with --values: largest error, RMSE,
-    cosine, share of the deviation, worst row, its share; total, elements, bytes before and after,
-    RMSE, share.
+    In a pipe each difference is a row: metadata or naming, key, added, removed or changed, before,
+    after; tensor, name, the same, shape and type before and after, and with --values: largest
+    error, RMSE, cosine, relative RMSE, worst row, its relative RMSE; total, elements, bytes before
+    and after, RMSE, relative RMSE.
 
     \b
     Examples:

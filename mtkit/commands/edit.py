@@ -28,20 +28,20 @@ app = application()
 
 @app.command()
 def edit(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file.")],
     out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The new file.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
     ] = None,
     set_keys: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=TYPE:VALUE", help="Give a key a value."),
+        typer.Option("--set", metavar="KEY=TYPE:VALUE", help="Set a key."),
     ] = None,
     set_files: Annotated[
         list[str] | None,
-        typer.Option("--set-file", metavar="KEY=FILE", help="Give a key a file's text."),
+        typer.Option("--set-file", metavar="KEY=FILE", help="Set a key to the text of a file."),
     ] = None,
     unset: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="KEY", help="Drop a key.")
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a key.")
     ] = None,
     rename_key: Annotated[
         list[str] | None, typer.Option("--rename-key", metavar="OLD=NEW", help="Rename a key.")
@@ -52,29 +52,29 @@ def edit(
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option("--tokenizer", metavar="NAME", help="Describe this tokenizer: a file."),
+        typer.Option("--tokenizer", metavar="NAME", help="Replace the tokenizer with this one."),
     ] = None,
     allow_loss: ALLOW_LOSS = None,
     in_place: Annotated[
         bool,
-        typer.Option("--in-place", help="Change FILE itself, where its header keeps its size."),
+        typer.Option("--in-place", help="Edit FILE itself, if the new header fits."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the changes and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without writing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Write a GGUF with other metadata or tensor names; data and all other keys stay as they are.
+    """Change metadata, tensor names or the tokenizer of a GGUF; tensor data stays the same.
 
-    TYPE is u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool or string, with [] behind it an array, given
-    as JSON; a key that is there keeps its type where none is named. The new file appears whole or
-    not at all. --in-place writes the header alone, however large the model: padding in front of the
-    data takes up a few bytes, otherwise it is refused. What is cut short in between is finished by
-    the next mtkit edit of that file, from FILE.journal. --tokenizer replaces what the file says of
-    its tokenizer, once the new one gave its own ids from there. Of a set, named by its first file,
-    the new file is the whole model; one called NAME-00001-of-00003.gguf is that file of the set. In
-    a pipe a row for each change: what, key or tensor, before, after.
+    TYPE is u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool or string; TYPE[] is an array, written as
+    JSON. Without TYPE, an existing key keeps its type. The new file appears whole or not at all.
+    --in-place rewrites only the header, however large the model is; the padding before the data
+    absorbs a few bytes, and larger changes are refused. If that is interrupted, the next mtkit edit
+    of the file finishes it from FILE.journal. --tokenizer replaces the tokenizer after checking
+    that the file gives the new one's ids. For a sharded model, name the first shard: the new file
+    is the whole model, or one shard if it is called NAME-00001-of-00003.gguf. In a pipe each change
+    is a row: what, key or tensor, before, after.
 
     \b
     Examples:

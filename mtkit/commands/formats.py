@@ -11,7 +11,9 @@ app = application()
 def formats(
     as_json: AS_JSON = False,
 ) -> None:
-    """List the tokenizer formats: name, whether it is read and written, what it is.
+    """List the formats that mtkit reads and writes.
+
+    Columns: name, read or write, description.
 
     \b
     Examples:

@@ -21,34 +21,38 @@ app = application()
 
 @app.command()
 def hash_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF, or a tokenizer.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF or tokenizer file.")],
     sha256: Annotated[bool, typer.Option("--sha256", help="SHA-256, the default.")] = False,
     sha1: Annotated[bool, typer.Option("--sha1", help="SHA-1.")] = False,
     xxh64: Annotated[
-        bool, typer.Option("--xxh64", help="xxHash, 64 bits, fast; extra hash.")
+        bool, typer.Option("--xxh64", help="xxHash, 64 bits, fast; needs the extra hash.")
     ] = False,
     uuid: Annotated[
         bool, typer.Option("--uuid", help="A UUID (version 5) of the whole model.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="All that can be computed here.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All hashes that are available here.")
+    ] = False,
     no_layer: Annotated[
-        bool, typer.Option("--no-layer", help="The whole model only, not each tensor.")
+        bool, typer.Option("--no-layer", help="Hash only the whole model, not each tensor.")
     ] = False,
     check: Annotated[
         str | None,
-        typer.Option("-c", "--check", metavar="MANIFEST", help="Compare with what was printed."),
+        typer.Option(
+            "-c", "--check", metavar="MANIFEST", help="Compare with the hashes in this file."
+        ),
     ] = None,
     tokenizer: Annotated[
-        bool, typer.Option("--tokenizer", help="One hash of what the tokenizer does.")
+        bool, typer.Option("--tokenizer", help="Print one hash of the tokenizer's behavior.")
     ] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Hash the data of the tensors, as llama-gguf-hash does: metadata can change, hashes stay.
+    """Hash the tensor data as llama-gguf-hash does; metadata does not change the hashes.
 
-    Each line: algorithm, hash, file:tensor; the last ones are of the whole model (of a set that is
-    named by its first file, all of them). With --check exit code 1 where one differs. --tokenizer
-    hashes vocabulary, merges and rules of any format: equal for tokenizers that give the same ids
-    for the same reason.
+    Each line: algorithm, hash, file:tensor; the last lines are for the whole model, with all shards
+    if you name the first. With --check, exit code 1 if a hash differs. --tokenizer hashes
+    vocabulary, merges and rules of a tokenizer in any format: equal hashes mean that two tokenizers
+    work the same way.
 
     \b
     Examples:

@@ -23,53 +23,54 @@ app = application()
 def imatrix(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Texts; - or none reads standard input."),
+        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
     ] = None,
     *,
     settings: TextSettings,
     prompt: PROMPT = None,
     files: FILES = None,
     out: Annotated[
-        str, typer.Option("-o", "--output", metavar="GGUF", help="The importance matrix.")
+        str, typer.Option("-o", "--output", metavar="GGUF", help="File for the importance matrix.")
     ] = "imatrix.gguf",
     chunks: Annotated[
-        int | None, typer.Option("--chunks", metavar="N", min=1, help="Windows at most; none: all.")
+        int | None,
+        typer.Option(
+            "--chunks", metavar="N", min=1, help="Maximum number of windows; default: all."
+        ),
     ] = None,
     from_chunk: Annotated[
-        int, typer.Option("--from-chunk", metavar="N", min=0, help="Leave out the first N windows.")
+        int, typer.Option("--from-chunk", metavar="N", min=0, help="Skip the first N windows.")
     ] = 0,
     process_output: Annotated[
-        bool, typer.Option("--process-output", help="Of the output matrix, too.")
+        bool, typer.Option("--process-output", help="Include the output matrix.")
     ] = False,
     parse_special: Annotated[
         bool,
-        typer.Option(
-            "--parse-special", help="Special tokens spelled in the text are special tokens."
-        ),
+        typer.Option("--parse-special", help="Parse special tokens in the text."),
     ] = False,
     in_files: Annotated[
         list[str] | None,
-        typer.Option("--in-file", metavar="GGUF", help="Add to this matrix. Repeatable."),
+        typer.Option(
+            "--in-file", metavar="GGUF", help="Add to this importance matrix. Repeatable."
+        ),
     ] = None,
     save_every: Annotated[
         int,
         typer.Option(
-            "--save-every", metavar="N", min=0, help="Save after N windows; 0: at the end."
+            "--save-every", metavar="N", min=0, help="Save every N windows; 0: at the end."
         ),
     ] = 10,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the run that wrote the file was ended.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
 ) -> None:
-    """Compute the importance matrix of a model, which quantizing in few bits needs.
+    """Compute an importance matrix, which low-bit quantization needs.
 
-    As llama-imatrix does: whole windows of --ctx tokens go through the model, and the squares of
-    what enters each matrix are added up by column. The file is saved now and then; if the run is
-    ended, the same command with --resume goes on. --in-file without a text adds matrices up. In a
-    pipe: path, matrices, windows.
+    As in llama-imatrix, whole windows of --ctx tokens go through the model, and the squared inputs
+    of each matrix are summed by column. The file is saved regularly; to continue an interrupted
+    run, repeat the command with --resume. --in-file without a text adds matrices up. In a pipe:
+    path, matrices, windows.
 
     \b
     Examples:

@@ -26,27 +26,29 @@ app = application()
 @command(app, ModelSettings)
 def logits(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="Text; - for standard input.")
     ] = None,
     *,
     settings: ModelSettings,
     prompt: PROMPT = None,
     files: FILES = None,
-    top: Annotated[int, typer.Option("--top", metavar="K", help="The K most likely tokens.")] = 10,
+    top: Annotated[
+        int, typer.Option("--top", metavar="K", help="Show the K most likely tokens.")
+    ] = 10,
     every: Annotated[
-        bool, typer.Option("--all", help="After every token, not only the last.")
+        bool, typer.Option("--all", help="Show them after every token, not only the last.")
     ] = False,
     save: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="NPY", help="All logits, as .npy.")
+        str | None, typer.Option("-o", "--output", metavar="NPY", help="Write all logits as .npy.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace that file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     no_special: NO_SPECIAL = False,
     as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
 ) -> None:
-    """Show which tokens a model expects after a text, with their logits and probabilities.
+    """Show which tokens a model expects after a text, with logits and probabilities.
 
-    In a pipe: position, rank, id, token, logit, probability, one a line.
+    In a pipe each token is a row: position, rank, id, token, logit, probability.
 
     \b
     Examples:

@@ -20,7 +20,10 @@ _UNITS = {"k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20}
 TOKENIZER = Annotated[
     str | None,
     typer.Option(
-        "-t", "--tokenizer", metavar="NAME", help="File, folder or ORG/NAME; - for a pipe."
+        "-t",
+        "--tokenizer",
+        metavar="NAME",
+        help="Tokenizer: file, folder or ORG/NAME; - for a pipe.",
     ),
 ]
 NO_SPECIAL = Annotated[
@@ -28,7 +31,7 @@ NO_SPECIAL = Annotated[
 ]
 NO_PARSE_SPECIAL = Annotated[
     bool,
-    typer.Option("--no-parse-special", help="Take special tokens in the text as plain text."),
+    typer.Option("--no-parse-special", help="Treat special tokens in the text as plain text."),
 ]
 TRACE = Annotated[bool, typer.Option("--trace", help="Show what every stage does.")]
 AS_READER = Annotated[
@@ -36,19 +39,17 @@ AS_READER = Annotated[
     typer.Option(
         "--as",
         metavar="NAME",
-        help="Read it as transformers does (a folder), or as mnn (.mtok).",
+        help="Read the file as transformers (a folder) or mnn (.mtok) does.",
         autocompletion=lambda: ["transformers", "mnn"],
     ),
 ]
-DOWNLOAD = Annotated[
-    bool, typer.Option("--download", help="Fetch a model repository named ORG/NAME.")
-]
+DOWNLOAD = Annotated[bool, typer.Option("--download", help="Download the repository ORG/NAME.")]
 PROMPT = Annotated[
-    str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The text, as an option.")
+    str | None, typer.Option("-p", "--prompt", metavar="TEXT", help="The text, given as an option.")
 ]
 FILES = Annotated[
     list[str] | None,
-    typer.Option("-f", "--file", metavar="FILE", help="Read the text from it. Repeatable."),
+    typer.Option("-f", "--file", metavar="FILE", help="Read the text from a file. Repeatable."),
 ]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 PLOT = Annotated[
@@ -59,7 +60,7 @@ ALLOW_LOSS = Annotated[
     typer.Option(
         "--allow-loss",
         metavar="CODE",
-        help="Convert although CODE is lost.",
+        help="Convert in spite of losses with this code.",
         autocompletion=lambda: ["ids", "ids-possible"],
     ),
 ]
@@ -151,5 +152,10 @@ def _fetched(given: str | int) -> int:
 
 MAX_FETCH = Annotated[
     int | None,
-    typer.Option("--max-fetch", metavar="N", parser=_fetched, help="Bytes of a remote file; 64M."),
+    typer.Option(
+        "--max-fetch",
+        metavar="N",
+        parser=_fetched,
+        help="Maximum bytes of a remote file to fetch. [64M]",
+    ),
 ]

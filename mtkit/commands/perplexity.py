@@ -30,7 +30,7 @@ app = application()
 def perplexity(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Texts; - or none reads standard input."),
+        typer.Argument(metavar="[FILE]...", help="Text files; - or none: standard input."),
     ] = None,
     *,
     settings: TextSettings,
@@ -42,22 +42,20 @@ def perplexity(
     ] = None,
     stride: Annotated[
         int | None,
-        typer.Option(
-            "--stride", metavar="N", help="Overlapping windows, each N tokens after the last."
-        ),
+        typer.Option("--stride", metavar="N", help="Use overlapping windows, N tokens apart."),
     ] = None,
     as_json: AS_JSON = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
 ) -> None:
-    """Compute the perplexity of texts: e to the power of the mean loss.
+    """Compute a model's perplexity on texts: how well it predicts them.
 
-    As llama-perplexity does: whole windows of --ctx tokens, of which the second half counts. With
-    --stride every token counts once, and short texts are taken, too. In a pipe: perplexity, its
-    standard error, loss in nats a token, tokens, windows; of several files a row for each, with its
-    name, and the total.
+    As in llama-perplexity, whole windows of --ctx tokens are evaluated and the second half of each
+    counts. With --stride every token counts once, and texts may be shorter than a window. In a
+    pipe: perplexity, its standard error, loss in nats per token, tokens, windows; with several
+    files, a row for each with its name, and the total.
 
-    --against computes how far the model's predictions are from a base's, as llama-perplexity
-    --kl-divergence does: rows of a name, the value, and its standard error if it has one.
+    --against measures how far the model's predictions are from those of a base model, as
+    llama-perplexity --kl-divergence does: rows of name, value, and standard error if there is one.
 
     \b
     Examples:

@@ -22,22 +22,25 @@ app = application()
 
 @app.command()
 def quantize(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF of floats.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, not quantized.")],
     kind: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Q4_K_M, Q8_0, IQ4_XS, BF16 …")
+        str,
+        typer.Option(
+            "--type", metavar="TYPE", help="Type to quantize to: Q4_K_M, Q8_0, IQ4_XS, BF16 …"
+        ),
     ],
     out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The new file.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
     ] = None,
     pure: Annotated[
-        bool, typer.Option("--pure", help="All matrices in one type, without the mix.")
+        bool, typer.Option("--pure", help="Use one type for all matrices, not a mix.")
     ] = False,
     tensor_types: Annotated[
         list[str] | None,
         typer.Option(
             "--tensor-type",
             metavar="PATTERN=TYPE",
-            help="Type of tensors whose name has it. Repeatable; the first counts.",
+            help="Type of tensors whose name matches. Repeatable; the first match counts.",
         ),
     ] = None,
     output_type: Annotated[
@@ -49,37 +52,40 @@ def quantize(
     ] = "",
     imatrix: Annotated[
         str | None,
-        typer.Option("--imatrix", metavar="FILE", help="An importance matrix, as GGUF."),
+        typer.Option("--imatrix", metavar="FILE", help="Importance matrix, as GGUF."),
     ] = None,
     imatrix_from: Annotated[
         list[str] | None,
         typer.Option(
-            "--imatrix-from", metavar="TEXT", help="Make one from this text file. Repeatable."
+            "--imatrix-from",
+            metavar="TEXT",
+            help="Compute an importance matrix from a text. Repeatable.",
         ),
     ] = None,
     allow_requantize: Annotated[
-        bool, typer.Option("--allow-requantize", help="Quantize what is quantized already.")
+        bool, typer.Option("--allow-requantize", help="Allow a model that is already quantized.")
     ] = False,
     threads: Annotated[
-        int, typer.Option("--threads", metavar="N", min=0, help="0: one for each core.")
+        int,
+        typer.Option("--threads", metavar="N", min=0, help="Number of threads; 0: one per core."),
     ] = 0,
     report: Annotated[
         bool, typer.Option("--report", help="Measure how far each tensor is from the original.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Let llama.cpp try it, and write nothing.")
+        bool, typer.Option("--dry-run", help="Do everything except write the file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the new file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Quantize a model with llama.cpp's own quantizer, in a process of its own.
+    """Quantize a model with llama.cpp's quantizer, in a separate process.
 
-    A model that is quantized already is refused without --allow-requantize: twice loses more than
-    once. --tensor-type, --output-tensor-type and --token-embedding-type are llama-quantize's: a
-    pattern is a regular expression in lower case; what they name is not left to the mix. The file
-    appears whole or not at all. In a pipe a row: path, bytes of tensors before, after; with
-    --report one for each tensor that changed: name, type before, after, largest error, root of the
-    mean squared error, cosine, all after dequantization.
+    A model that is already quantized is refused without --allow-requantize: quantizing twice loses
+    more than once. --tensor-type, --output-tensor-type and --token-embedding-type work as in
+    llama-quantize: a pattern is a lower-case regular expression, and tensors that match are
+    excluded from the mix. The file appears whole or not at all. In a pipe one row: path, bytes of
+    tensors before, after; with --report also a row for each tensor that changed: name, type before,
+    type after, largest error, RMSE, cosine, all after dequantization.
 
     \b
     Examples:

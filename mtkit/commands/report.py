@@ -18,26 +18,29 @@ _ENDINGS = (".gguf", ".json", ".mtok", ".model", ".bin", ".tiktoken", ".txt")
 
 @app.command()
 def report(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="A file, or two.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="One file, or two to compare.")
+    ],
     out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The page.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the page.")
     ] = None,
     histograms: Annotated[
-        bool, typer.Option("--histograms", help="Read all tensors: what their values are.")
+        bool,
+        typer.Option("--histograms", help="Read all tensors and show histograms of their values."),
     ] = False,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Check tensor data, merges and templates, too.")
+        bool, typer.Option("--deep", help="Also check tensor data, merges and templates.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Write a page that shows a GGUF or a tokenizer; of two files also what differs.
+    """Write an HTML page about a GGUF or a tokenizer, or about two and their differences.
 
-    One HTML file that needs nothing else and fetches nothing: sizes by layer and type, tables of
-    tensors, metadata and tokens to search and sort, how merges make a token, lengths and scripts of
-    tokens, chat templates with an example, and what check finds. Without -o it is written here, as
-    NAME.report.html. In a pipe: path, bytes.
+    One self-contained file that loads nothing else: sizes by layer and type, searchable tables of
+    tensors, metadata and tokens, how merges build a token, lengths and scripts of tokens, chat
+    templates with an example, and the findings of check. Without -o it is NAME.report.html in the
+    current folder. In a pipe: path, bytes.
 
     \b
     Examples:

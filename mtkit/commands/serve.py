@@ -31,24 +31,27 @@ def serve(
     *,
     settings: ServeSettings,
     template: Annotated[
-        str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
+        str | None,
+        typer.Option(
+            "--template", metavar="FILE", help="Chat template to use instead of the model's."
+        ),
     ] = None,
     chat_template: Annotated[
         str | None,
         typer.Option(
             "--chat-template",
             metavar="NAME|TEXT",
-            help="The same: one of llama.cpp's by name, or a template's text.",
+            help="The same: a name that llama.cpp knows, or the text of a template.",
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
     _as_always: Annotated[bool, typer.Option(*_AS_ALWAYS, hidden=True)] = False,
 ) -> None:
-    """Serve a GGUF model over HTTP, as OpenAI's and Anthropic's clients ask.
+    """Serve a GGUF model over HTTP to OpenAI and Anthropic clients.
 
-    Answers up to --slots requests together; a page to chat is at /. Options of the sampler count
-    where a request does not say. Each slot has an equal part of --ctx; without it they share what
-    the model was trained with. Ctrl-C ends it.
+    Up to --slots requests run at the same time; / is a chat page. Sampling options are defaults for
+    requests that do not set them. Each slot gets an equal part of --ctx; without --ctx the slots
+    share the trained context size. Ctrl-C stops the server.
 
     \b
     Examples:

@@ -14,30 +14,36 @@ merging = application()
 
 @app.command()
 def split(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF; of a set the first.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF file, or the first shard.")],
     out: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the shards.")
     ] = ".",
     max_size: Annotated[
         str | None,
-        typer.Option("--max-size", metavar="N", help="Bytes of tensors in a file: 2G, 500M, 1Gi."),
+        typer.Option(
+            "--max-size", metavar="N", help="Maximum size of the tensors in a shard: 2G, 500M, 1Gi."
+        ),
     ] = None,
     max_tensors: Annotated[
         int | None,
-        typer.Option("--max-tensors", metavar="N", min=1, help="Tensors in one file."),
+        typer.Option(
+            "--max-tensors", metavar="N", min=1, help="Maximum number of tensors in a shard."
+        ),
     ] = None,
     no_tensor_first: Annotated[
         bool,
-        typer.Option("--no-tensor-first-split", help="The first file has the metadata alone."),
+        typer.Option("--no-tensor-first-split", help="Put only the metadata in the first shard."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the files, write none.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the shards without writing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Cut a GGUF into files that llama.cpp loads as one: NAME-00001-of-00003.gguf and so on.
+    """Split a GGUF into shards that llama.cpp loads: NAME-00001-of-00003.gguf and so on.
 
-    A tensor that is larger than --max-size is alone in its file. The files appear all or none. In a
-    pipe a row for each file: path, tensors, bytes of tensors.
+    A tensor larger than --max-size gets a shard of its own. All shards appear, or none. In a pipe
+    each shard is a row: path, tensors, bytes of tensors.
 
     \b
     Examples:
@@ -78,13 +84,15 @@ def split(
 
 @merging.command()
 def merge(
-    file: Annotated[str, typer.Argument(metavar="FIRST", help="The first file of a set.")],
-    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The whole model.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the file, write none.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FIRST", help="First shard of the model.")],
+    out: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the file without writing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Join the files of a model into one, which is the file that mtkit split has cut.
+    """Merge the shards of a model into one file; the reverse of mtkit split.
 
     In a pipe one row: path, tensors, bytes of tensors. The file appears whole or not at all.
 

@@ -24,7 +24,7 @@ def template(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help="A tokenizer, its folder, or a .jinja file; none: the default model.",
+            help="Tokenizer file or folder, or a .jinja file; default: the default model.",
         ),
     ] = None,
     messages: Annotated[
@@ -32,13 +32,13 @@ def template(
         typer.Option("--messages", metavar="JSON", help="File with the messages; - for a pipe."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="TEXT", help="A message of the user.")
+        str | None, typer.Option("--user", metavar="TEXT", help="User message.")
     ] = None,
     system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="A system message, put first.")
+        str | None, typer.Option("--system", metavar="TEXT", help="System message, placed first.")
     ] = None,
     tools: Annotated[
-        str | None, typer.Option("--tools", metavar="JSON", help="File with tools' JSON schemas.")
+        str | None, typer.Option("--tools", metavar="JSON", help="File with JSON schemas of tools.")
     ] = None,
     documents: Annotated[
         str | None, typer.Option("--documents", metavar="JSON", help="File with documents.")
@@ -46,42 +46,50 @@ def template(
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="NAME", help="Which of the file's templates; see dump template."
+            "--name",
+            metavar="NAME",
+            help="Name of the template, if there are several; see dump template.",
         ),
     ] = None,
     generation_prompt: Annotated[
         bool,
         typer.Option(
-            "--generation-prompt/--no-generation-prompt", help="Open the assistant's answer."
+            "--generation-prompt/--no-generation-prompt",
+            help="Add the beginning of the assistant's answer.",
         ),
     ] = True,
     continue_final: Annotated[
-        bool, typer.Option("--continue", help="End inside the last message.")
+        bool, typer.Option("--continue", help="Continue the last message: leave it open.")
     ] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A variable; JSON or text. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set a template variable to JSON or text. Repeatable.",
+        ),
     ] = None,
     now: Annotated[
-        str | None, typer.Option("--now", metavar="TIME", help="The time, as 2024-07-26T13:45.")
+        str | None,
+        typer.Option("--now", metavar="TIME", help="Time to use, such as 2024-07-26T13:45."),
     ] = None,
     parse: Annotated[
         str | None,
         typer.Option(
             "--parse",
             metavar="FILE",
-            help="Take apart what a model wrote, in a file or a pipe (-): text, reasoning, calls.",
+            help="Parse a model's answer, from a file or a pipe (-): text, reasoning, calls.",
         ),
     ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print the ids of the text instead.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print token ids instead of text.")] = False,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
     """Render a chat template as the transformers library does.
 
-    In a pipe: the text as it is. On a terminal control characters are escaped. The template runs
-    in a process of its own, for 10 seconds and with 256 MiB at most. --parse goes the other way:
-    what a model wrote becomes JSON with content, reasoning_content and tool_calls.
+    In a pipe the text is printed unchanged; a terminal shows control characters escaped. The
+    template runs in a separate process, limited to 10 seconds and 256 MiB. --parse works the other
+    way: it turns a model's answer into JSON with content, reasoning_content and tool_calls.
 
     \b
     Examples:

@@ -25,20 +25,20 @@ _MOST = 1 << 16
 def token(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="ID|TEXT...", help="Ids, ranges (5000-5010), or texts of tokens."),
+        typer.Argument(metavar="ID|TEXT...", help="Ids, ranges (5000-5010), or texts."),
     ],
     tokenizer: TOKENIZER = None,
     as_text: Annotated[
-        bool, typer.Option("--text", help="Numbers are texts of tokens, too.")
+        bool, typer.Option("--text", help="Treat numbers as text, not as ids.")
     ] = False,
     as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Look tokens up, by id or by text; exit code 1 where there is no such token.
+    """Look up tokens by id or text; exit code 1 if one does not exist.
 
     A text is what the token stands for (" hello", or "·hello" with a dot for each space) or how the
-    file spells it ("Ġhello"). In a pipe: id, spelling, type, bytes in hex, one token a line.
+    file spells it ("Ġhello"). In a pipe each token is a row: id, spelling, type, bytes in hex.
 
     \b
     Examples:

@@ -4,72 +4,77 @@ from __future__ import annotations
 
 TOPICS = {
     "losses": (
-        "what a conversion loses, and when it stops",
+        "what a conversion can lose, and when it is refused",
         """\
-Losses are computed field by field for the tokenizer at hand. The codes:
+mtkit compares every field of your tokenizer with what the target format can hold. Each loss has
+a code:
 
-- `ids`: ordinary text can get other ids; stops unless `--allow-loss ids` is given
-- `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can
-- `ids-possible`: the same components, but another reference runs them; stops only where
-  the built-in texts differ
-- `decoding`, `chat`, `metadata`: what the words say
+- `ids`: ordinary text can get different ids; refused unless you give `--allow-loss ids`
+- `ids-special`: only texts that spell out special tokens, U+2581 or invalid UTF-8 can get
+  different ids
+- `ids-possible`: the other program implements the same rules itself; refused only if the
+  built-in texts differ
+- `decoding`: the same ids can be decoded to slightly different text, such as a missing space
+- `chat`: the chat template or a setting for chats is not kept
+- `metadata`: information that affects neither ids nor text is not kept
 
-What was written is read back and has to give the same ids on some 200 texts, but for what
-is listed, before a file appears. `mtkit convert -v` prints every loss.
+Before any file is written, mtkit reads the result back and checks about 200 texts: ids and decoded
+text must match, apart from the losses listed. `mtkit convert -v` lists every loss.
 """,
     ),
     "formats": (
-        "which formats there are, and how a file is recognized",
+        "which formats mtkit knows, and how it recognizes them",
         """\
-A file is recognized by its content, never by its name; `mtkit formats` lists what is read and
-written. Of a folder the first of the files counts that published repositories have.
-`mtkit convert --to NAME` takes the format's name in any case. Without `--to` the name of the
-output says it: .gguf, .mtok, .model (spm), .tiktoken, .json (hf), tekken.json, vocab.json
-(vocab-merges), vocab.txt (wordpiece), .bin (llama2c).
+mtkit recognizes a file by its content, never by its name. `mtkit formats` lists the formats. In a
+folder it looks for the file names that published repositories use, and takes the first. `mtkit
+convert --to NAME` ignores case. Without `--to`, the name of the output decides: .gguf, .mtok,
+.model (spm), .tiktoken, .json (hf), tekken.json, vocab.json (vocab-merges), vocab.txt (wordpiece),
+.bin (llama2c).
 """,
     ),
     "names": (
-        "how -t and -m find a file, and which defaults there are",
+        "how -t and -m find a file, and the defaults",
         """\
-A name is, in this order: a file; a folder; ORG/NAME or ORG/NAME@REVISION, a repository in the
-hub's local cache (HF_HUB_CACHE, HF_HOME); NAME alone, if one repository of that name is there;
-for a tokenizer a published encoding (cl100k_base, o200k_base ...) in tiktoken's local cache
-(TIKTOKEN_CACHE_DIR). `--download` fetches the tokenizer of a repository, never a model.
-Without a name: MTKIT_TOKENIZER or MTKIT_MODEL, then `mtkit config`, then what ships with mtkit.
+mtkit tries a name in this order: a file; a folder; ORG/NAME or ORG/NAME@REVISION, a repository in
+the hub's local cache (HF_HUB_CACHE, HF_HOME); NAME alone, if the cache has exactly one repository
+of that name; and for a tokenizer a published encoding (cl100k_base, o200k_base ...) in tiktoken's
+local cache (TIKTOKEN_CACHE_DIR). `--download` downloads the tokenizer of a repository, never a
+model. Without a name: MTKIT_TOKENIZER or MTKIT_MODEL, then `mtkit config`, then the file that
+ships with mtkit.
 """,
     ),
     "special-tokens": (
-        "special tokens around a text, in it, and when it is decoded",
+        "special tokens around a text, in a text, and when decoding",
         """\
-Around a text: `encode` adds what the file's reference adds (BOS, EOS, [CLS] ...); `--no-special`
-leaves them out, `--bos` and `--eos` choose. In a text: `<|im_end|>` is recognized where the
-reference does so when it is called plainly; `--parse-special` and `--no-parse-special` choose.
-In a chat only the template writes special tokens; what a message spells is text.
-`decode` leaves special tokens out of the text, in every format; `--special` shows them, where the
-file's reference can: sentencepiece never does.
+Around a text: `encode` adds what the file's own library adds (BOS, EOS, [CLS] ...). `--no-special`
+leaves these out; `--bos` and `--eos` choose. In a text: `<|im_end|>` is parsed as a special token
+if the file's own library does so by default; `--parse-special` and `--no-parse-special` choose.
+In a chat only the template produces special tokens; a message that spells one is plain text.
+`decode` skips special tokens in every format. `--special` prints them if the file's own library
+can: sentencepiece never does.
 """,
     ),
     "offsets": (
-        "what the numbers of --offsets count",
+        "what --offsets counts",
         """\
-Start and end of a token are characters (code points) of the text as it was given, before any
-normalizer; the end is exclusive. A token that stands for a part of a character has the whole
-character. Tokens that were added around the text have 0 and 0.
+Start and end of a token count characters (code points) of the original text, before any
+normalization; the end is exclusive. A token for a part of a character has the offsets of the whole
+character. Tokens added around the text have 0 and 0.
 """,
     ),
     "numbers": (
-        "how numbers are written on the command line",
+        "how to write numbers on the command line",
         """\
-Tokens of context, of an answer or of a batch can be written 8k (8192) or 1m (1048576).
-Ids never have a separator; ranges are 5000-5010, lists 1,2,3.
+Numbers of tokens can be written 8k (8192) or 1m (1048576). Ids have no thousands separators;
+ranges are 5000-5010, lists 1,2,3.
 """,
     ),
     "exit-codes": (
-        "what the exit code of a command says",
+        "what a command's exit code means",
         """\
-0 done; 1 done, and the answer is no; 2 wrong usage or missing file; 3 damaged or unknown
-file; 4 refused (unsupported, or a loss that was not allowed); 5 out of resources; 70 a bug in
-mtkit; 130 interrupted.
+0 done; 1 done, and the answer is no; 2 wrong usage or missing file; 3 damaged or unknown file;
+4 refused (not supported, or a loss that was not allowed); 5 out of memory or disk space; 70 a bug
+in mtkit; 130 interrupted.
 """,
     ),
 }

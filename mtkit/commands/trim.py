@@ -19,40 +19,48 @@ app = application()
 
 @app.command()
 def trim(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A GGUF model.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="GGUF model.")],
     out: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The new file.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write.")
     ] = None,
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="FILE", help="Ids to keep, one a line.")
+        str | None,
+        typer.Option("--keep", metavar="FILE", help="File with ids to keep, one per line."),
     ] = None,
     corpus: Annotated[
         list[str] | None,
-        typer.Option("--corpus", metavar="FILE", help="Texts that count. Repeatable."),
+        typer.Option("--corpus", metavar="FILE", help="Text whose tokens to keep. Repeatable."),
     ] = None,
     coverage: Annotated[
         float,
-        typer.Option("--coverage", metavar="P", min=0, max=1, help="Part of their tokens to keep."),
+        typer.Option(
+            "--coverage", metavar="P", min=0, max=1, help="Share of the text's tokens to cover."
+        ),
     ] = 0.999,
     multiple: Annotated[
         int,
-        typer.Option("--multiple", metavar="N", min=1, help="Round the number of ids up."),
+        typer.Option(
+            "--multiple", metavar="N", min=1, help="Round the number of ids up to a multiple of N."
+        ),
     ] = 64,
     id_map: Annotated[
         str | None,
-        typer.Option("--map", metavar="FILE", help="New id, old id, token: .tsv or .json."),
+        typer.Option(
+            "--map", metavar="FILE", help="File for new id, old id, token: .tsv or .json."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check without writing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Cut embedding, head and vocabulary of a model to the tokens that are needed.
+    """Shrink a model's vocabulary, embedding and output head to the tokens you need.
 
-    What tokens are made of, bytes and special tokens stay, too. Rows are copied byte for byte;
-    logits are the same to the bit where 64 divides their number. Texts of kept tokens have the same
-    tokens, which is tried before anything is written; other texts get smaller ones. The ids change:
-    the map is written beside the file, as OUT.ids.tsv. Both appear or neither. In a pipe: path, ids
-    before, after, bytes of tensors before, after, path of the map.
+    The parts that a kept token is merged from, byte tokens and special tokens are kept as well.
+    Rows are copied byte for byte; logits are bit-identical if 64 divides the number of rows. Texts
+    made of kept tokens get the same tokens, which is checked before anything is written; other
+    texts get smaller ones. Ids change: the map is written next to the file as OUT.ids.tsv. Both
+    files appear, or neither. In a pipe: path, ids before, after, bytes of tensors before, after,
+    path of the map.
 
     \b
     Examples:

@@ -33,29 +33,32 @@ class LoadSettings(Settings, heading="Computing"):
     """How a model is loaded."""
 
     wait: Waiting = setting(
-        "auto", "How threads wait: auto, active, passive or default.", metavar="POLICY"
+        "auto", "How threads wait for each other: auto, active, passive, default.", metavar="POLICY"
     )
     gpu_layers: int = setting(
-        0, "Layers on GPUs; -1: all.", -1, _MOST, option="-ngl --gpu-layers", also="--n-gpu-layers"
+        0,
+        "Layers to offload to GPUs; -1: all.",
+        -1,
+        _MOST,
+        option="-ngl --gpu-layers",
+        also="--n-gpu-layers",
     )
     devices: tuple[str, ...] = setting(
-        (), "Use this device. Repeatable.", option="--device", also="-dev", metavar="NAME"
+        (), "Device to use; repeatable.", option="--device", also="-dev", metavar="NAME"
     )
     tensor_split: tuple[float, ...] = setting(
-        (), "Share of each GPU.", 0, 1 << 30, also="-ts", metavar="A,B"
+        (), "Share of the model for each GPU.", 0, 1 << 30, also="-ts", metavar="A,B"
     )
-    mmap: bool | None = setting(
-        None, "Map the file instead of reading it.", option="--mmap/--no-mmap"
-    )
-    check_tensors: bool = setting(False, "Look for values that are not numbers while loading.")
+    mmap: bool | None = setting(None, "Memory-map the file, or read it.", option="--mmap/--no-mmap")
+    check_tensors: bool = setting(False, "Check the weights for NaN and infinity while loading.")
     repack: bool = setting(
-        True, "Let llama.cpp rearrange the weights for this CPU.",
-        off="Leave the weights as the file has them.", also="-nr",
+        True, "Repack the weights for this CPU.",
+        off="Do not repack the weights for this CPU.", also="-nr",
     )  # fmt: skip
-    backends: str | None = setting(None, "Folder of more back ends.", metavar="DIR")
+    backends: str | None = setting(None, "Folder with additional ggml backends.", metavar="DIR")
     trial: bool = setting(
-        True, "Try a file that never ran before in a process of its own.",
-        off="Run a file that never ran before without trying it first.",
+        True, "Test-load a new file in a separate process first.",
+        off="Do not test-load a new file in a separate process first.",
     )  # fmt: skip
 
 
@@ -70,24 +73,29 @@ class ContextSettings(Settings, heading="Context"):
     """
 
     n_ctx: int | None = setting(
-        None, "Tokens of context; none: what is needed.", 1, _MOST, option="-c --ctx",
+        None, "Context size in tokens; default: as needed.", 1, _MOST, option="-c --ctx",
         also="--ctx-size",
     )  # fmt: skip
     n_batch: int = setting(
-        512, "Tokens given at once.", 1, _MOST, option="--batch-size --batch", also="-b"
+        512, "Logical batch size in tokens.", 1, _MOST, option="--batch-size --batch", also="-b"
     )
     n_ubatch: int = setting(
-        512, "Tokens computed at once.", 1, _MOST, option="--ubatch", also="-ub --ubatch-size"
+        512, "Physical batch size in tokens.", 1, _MOST, option="--ubatch", also="-ub --ubatch-size"
     )
-    kv_type: KvType = setting("f16", "Type of keys and values: f16, bf16, q8_0 …", metavar="TYPE")
+    kv_type: KvType = setting("f16", "KV cache type: f16, bf16, q8_0 …", metavar="TYPE")
     flash_attention: Flash = setting(
-        "on", "Attention in one kernel.", also="-fa --flash-attn", metavar="on|off|auto"
+        "on", "Use flash attention.", also="-fa --flash-attn", metavar="on|off|auto"
     )
     swa_full: bool = setting(
-        False, "Layers with a sliding window keep the whole context, which can be cut anywhere."
+        False, "Full-size cache for sliding-window layers; it can be cut anywhere."
     )
     threads: int | None = setting(
-        None, "Threads; none: measured.", 1, MOST_THREADS, also="-t", heading="Computing"
+        None,
+        "Number of threads; default: the fastest, measured.",
+        1,
+        MOST_THREADS,
+        also="-t",
+        heading="Computing",
     )
     embeddings: bool = False
     pooling: Pooling | None = None
@@ -105,8 +113,8 @@ class SharedContextSettings(ContextSettings, heading="Context"):
     """What a context is made with that slots share."""
 
     n_ctx: int | None = setting(
-        None, "Tokens of context, which the slots share; auto: what the model was trained with, as "
-        "far as memory allows.", 1, _MOST, option="-c --ctx", also="--ctx-size", metavar="N|auto",
+        None, "Context size in tokens, shared by the slots; auto: the trained size, as far as "
+        "memory allows.", 1, _MOST, option="-c --ctx", also="--ctx-size", metavar="N|auto",
     )  # fmt: skip
 
 
@@ -114,11 +122,11 @@ class WindowSettings(ContextSettings, heading="Context"):
     """What a context is made with that computes windows of a text, several in one batch."""
 
     n_ctx: int | None = setting(
-        None, "Tokens in a window; none: 512, or what the model was trained with if that is less.",
+        None, "Window size in tokens; default: 512, at most the trained context.",
         1, _MOST, option="-c --ctx", also="--ctx-size",
     )  # fmt: skip
     n_batch: int = setting(
-        2048, "Tokens given at once.", 1, _MOST, option="--batch-size --batch", also="-b"
+        2048, "Logical batch size in tokens.", 1, _MOST, option="--batch-size --batch", also="-b"
     )
 
 
@@ -126,67 +134,89 @@ class SamplerSettings(Settings, heading="Sampling"):
     """How tokens are chosen."""
 
     temperature: float = setting(
-        0.0, "0: always the most likely token.", 0, 1000, option="--temp", also="--temperature",
-        metavar="T",
+        0.0, "Temperature; 0: greedy, always the most likely token.", 0, 1000, option="--temp",
+        also="--temperature", metavar="T",
     )  # fmt: skip
-    top_k: int = setting(40, "Keep the K most likely; 0: all.", 0, 1 << 30, metavar="K")
+    top_k: int = setting(40, "Keep the K most likely tokens; 0: all.", 0, 1 << 30, metavar="K")
     top_p: float = setting(
-        0.95, "Keep the most likely that together have probability P; 1: all.", 0, 1, metavar="P"
+        0.95,
+        "Keep the most likely tokens up to a total probability of P; 1: all.",
+        0,
+        1,
+        metavar="P",
     )
     min_p: float = setting(
-        0.05, "Keep those with this part of the highest probability.", 0, 1, metavar="P"
+        0.05, "Keep tokens with at least P times the highest probability.", 0, 1, metavar="P"
     )
     typical: float = setting(
-        1.0, "Keep those of typical information; 1: all.", 0, 1, also="--typical-p", metavar="P"
+        1.0,
+        "Locally typical sampling with parameter P; 1: off.",
+        0,
+        1,
+        also="--typical-p",
+        metavar="P",
     )
     top_n_sigma: float = setting(
-        0.0, "Keep logits within X standard deviations of the highest; 0: all.", 0, 1_000_000,
+        0.0, "Keep logits within X standard deviations of the maximum; 0: all.", 0, 1_000_000,
         also="--top-nsigma",
     )  # fmt: skip
     repeat_penalty: float = setting(
-        1.0, "Divides the logits of tokens seen lately; 1: none.", 0.001, 1000
+        1.0, "Penalty on recent tokens, dividing their logits; 1: off.", 0.001, 1000
     )
     frequency_penalty: float = setting(
-        0.0, "Taken from a logit for every time the token was seen lately.", -1000, 1000
+        0.0, "Penalty for each recent occurrence of a token.", -1000, 1000
     )
     presence_penalty: float = setting(
-        0.0, "Taken from the logit of every token seen lately.", -1000, 1000
+        0.0, "Penalty for every token that occurred recently.", -1000, 1000
     )
-    penalty_last: int = setting(64, 'How many tokens "lately" is.', 0, _ANY, also="--repeat-last-n")
+    penalty_last: int = setting(
+        64, "How many recent tokens the penalties look at.", 0, _ANY, also="--repeat-last-n"
+    )
     dry: float = setting(
-        0.0, "Strength of DRY's penalty against repeated sequences; 0: none.", 0, 1000,
+        0.0, "DRY: strength of the penalty on repeated sequences; 0: off.", 0, 1000,
         also="--dry-multiplier",
     )  # fmt: skip
-    dry_base: float = setting(1.75, "DRY's growth for every further token.", 0, 1000)
+    dry_base: float = setting(1.75, "DRY: growth of the penalty per further token.", 0, 1000)
     dry_length: int = setting(
-        2, "Longest repetition that costs nothing in DRY.", 1, _ANY, also="--dry-allowed-length"
+        2, "DRY: longest repetition without a penalty.", 1, _ANY, also="--dry-allowed-length"
     )
     dry_last: int = setting(
-        -1, "Tokens that DRY looks at; -1: the context.", -1, _ANY, also="--dry-penalty-last-n"
+        -1,
+        "DRY: how many recent tokens to look at; -1: the context.",
+        -1,
+        _ANY,
+        also="--dry-penalty-last-n",
     )
     xtc: float = setting(
-        0.0, "Probability that XTC removes the most likely tokens.", 0, 1,
+        0.0, "XTC: probability of removing the most likely tokens.", 0, 1,
         also="--xtc-probability", metavar="P",
     )  # fmt: skip
-    xtc_threshold: float = setting(0.1, "Least probability of what XTC removes.", 0, 1, metavar="P")
-    mirostat: int = setting(0, "1 or 2: mirostat instead of the cuts above; 0: none.", 0, 2)
-    mirostat_tau: float = setting(
-        5.0, "Mirostat's aim: surprise in bits.", 0, 1000, also="--mirostat-ent"
+    xtc_threshold: float = setting(
+        0.1, "XTC: minimum probability of a token to remove.", 0, 1, metavar="P"
     )
-    mirostat_eta: float = setting(0.1, "Mirostat's rate.", 0, 1000, also="--mirostat-lr")
+    mirostat: int = setting(0, "Mirostat 1 or 2, instead of top-k, top-p and so on; 0: off.", 0, 2)
+    mirostat_tau: float = setting(
+        5.0, "Mirostat: target entropy in bits.", 0, 1000, also="--mirostat-ent"
+    )
+    mirostat_eta: float = setting(0.1, "Mirostat: learning rate.", 0, 1000, also="--mirostat-lr")
     grammar: str | None = setting(
-        None, "GBNF that the text follows: file or text.", also="--grammar-file", metavar="GBNF"
+        None,
+        "Constrain the text to a GBNF grammar: file or text.",
+        also="--grammar-file",
+        metavar="GBNF",
     )
     json_schema: str | None = setting(
-        None, "JSON schema that the text follows: file or text.",
+        None, "Constrain the text to a JSON schema: file or text.",
         also="-j -jf --json-schema-file", metavar="SCHEMA",
     )  # fmt: skip
     logit_bias: tuple[tuple[int | str, float], ...] = setting(
-        (), "Added to a token's logit, or TEXT=N; false: never. Repeatable.", metavar="ID=N"
+        (),
+        "Add N to the logit of a token, ID=N or TEXT=N; false: never. Repeatable.",
+        metavar="ID=N",
     )
-    ignore_eos: bool = setting(False, "Never choose a token that ends the text.")
+    ignore_eos: bool = setting(False, "Never generate a token that ends the text.")
     seed: int | None = setting(
-        None, "Of the random numbers; none: another one each time.", 0, (1 << 32) - 1, also="-s"
+        None, "Random seed; default: a new one each run.", 0, (1 << 32) - 1, also="-s"
     )
 
     def __post_init__(self) -> None:
@@ -230,69 +260,69 @@ class DraftSettings(Settings, heading="Drafting"):
     """How tokens are drafted that the model then verifies together (speculative decoding)."""
 
     draft: str | None = setting(
-        None, "Model that drafts: file, folder or ORG/NAME.", also="-md --model-draft",
+        None, "Draft model: file, folder or ORG/NAME.", also="-md --model-draft",
         metavar="GGUF",
     )  # fmt: skip
     draft_max: int = setting(
-        8, "Tokens drafted at once, at most; 0: none.", 0, 62, also="--draft-n"
+        8, "Maximum number of tokens to draft at once; 0: none.", 0, 62, also="--draft-n"
     )
     draft_p_min: float = setting(
-        0.0, "Draft no further where no token has this probability.", 0, 1, metavar="P"
+        0.0, "Stop drafting when the best token's probability is below P.", 0, 1, metavar="P"
     )
     draft_auto: bool = setting(
-        True, "Draft as many as pays on this machine, perhaps none.",
-        off="Always draft as many as allowed.",
+        True, "Draft as many tokens as pays off on this machine, perhaps none.",
+        off="Always draft the maximum number of tokens.",
     )  # fmt: skip
     draft_lookup: bool = setting(
-        False, "Draft what followed the last tokens where they occurred before."
+        False, "Prompt lookup: draft what followed the same tokens earlier in the text."
     )
-    draft_lookup_min: int = setting(2, "Tokens that have to agree for that.", 1, 64)
+    draft_lookup_min: int = setting(2, "Prompt lookup: minimum number of matching tokens.", 1, 64)
     draft_by_text: bool = setting(
-        False, "Tokenize the draft's text anew: for a draft of another vocabulary."
+        False, "Retokenize the drafted text, for a draft model with another vocabulary."
     )
     draft_match: bool = setting(
-        False, "Accept what plain decoding would choose: same seed, same text."
+        False, "Accept only what plain decoding would choose: same seed, same text."
     )
     sx_static_vocab: str | None = setting(
-        None, "The draft proposes the ids of this vocab.txt alone.", metavar="FILE"
+        None, "Let the draft model propose only the ids in this vocab.txt.", metavar="FILE"
     )
     sx_quant_embd: str | None = setting(
-        None, "Look for ids like an unknown one in this quant_embeddings.bin.", metavar="FILE"
+        None, "quant_embeddings.bin, to search for ids similar to an unknown one.", metavar="FILE"
     )
-    sx_scales: str | None = setting(None, "Its scales.bin.", metavar="FILE")
+    sx_scales: str | None = setting(None, "scales.bin for --sx-quant-embd.", metavar="FILE")
     sx_neighbors: str | None = setting(
         None,
-        "Instead: take them from this neighbors.bin.",
+        "neighbors.bin with similar ids found in advance, instead of searching.",
         metavar="FILE",
         also="--sx-neighbours",
     )
-    sx_topk: int = setting(50, "Neighbors of an id that join it at most.", 0, 65536)
-    sx_threshold: float = setting(0.85, "Least cosine of a neighbor.", -1, 1)
+    sx_topk: int = setting(50, "Maximum number of neighbors to add with an id.", 0, 65536)
+    sx_threshold: float = setting(0.85, "Minimum cosine similarity of a neighbor.", -1, 1)
     sx_quantile: float | None = setting(
-        None, "Instead: the cosine that this part of all pairs of ids stays below.", 0, 1,
+        None, "Set --sx-threshold to this quantile of the cosines of all id pairs.", 0, 1,
         metavar="P",
     )  # fmt: skip
     sx_trigger: Trigger = setting(
-        "likely", "Whose id: the most likely, the emitted, or either.", metavar="WHICH"
+        "likely", "Id to add: the most likely one, the emitted one, or either.", metavar="WHICH"
     )
     sx_position: Position = setting(
-        "first", "Where it was rejected: first, or any.", metavar="WHERE"
+        "first", "Rejected draft tokens that count: the first, or any.", metavar="WHERE"
     )
-    sx_seed_prompt: bool = setting(False, "The prompt's ids can be proposed, too.")
-    sx_learn: bool = setting(False, "Every id that was emitted can be proposed, too.")
-    sx_cap: int = setting(4096, "Ids beside the static ones at most.", 0, 1 << 20)
+    sx_seed_prompt: bool = setting(False, "Also propose the ids of the prompt.")
+    sx_learn: bool = setting(False, "Also propose every id emitted so far.")
+    sx_cap: int = setting(4096, "Maximum number of ids in addition to the static ones.", 0, 1 << 20)
     exact: bool = setting(
-        True, "Greedy text is that of plain decoding, to the bit.",
-        off="Greedy text may differ from plain decoding where two tokens are all but equal.",
+        True, "Greedy text is exactly the same as without drafting.",
+        off="Let greedy text differ from plain decoding where two tokens are almost equal.",
     )  # fmt: skip
 
 
 class ServedDraftSettings(DraftSettings, heading="Drafting"):
     """How tokens are drafted where several answers share a batch."""
 
-    draft_match: bool = setting(True, "Always: an answer does not depend on drafts.", option=None)
+    draft_match: bool = setting(True, "Always on: drafts do not change an answer.", option=None)
     exact: bool = setting(
-        False, "Greedy answers do not depend on what else is computed, to the bit.",
+        False, "Make greedy answers independent of other requests, bit for bit.",
         heading="Serving",
     )  # fmt: skip
 
@@ -301,12 +331,15 @@ class ModelSettings(Settings):
     """What opening a model takes."""
 
     model: str | None = setting(
-        None, "File, folder or ORG/NAME; none: the small one.", option="-m --model", metavar="GGUF"
+        None,
+        "Model: file, folder or ORG/NAME; default: the bundled one.",
+        option="-m --model",
+        metavar="GGUF",
     )
     context: ContextSettings = ContextSettings()
     load: LoadSettings = LoadSettings()
     lora: tuple[str, ...] = setting(
-        (), "Add this LoRA adapter, FILE or FILE:SCALE. Repeatable.", also="--lora-scaled",
+        (), "LoRA adapter to apply, FILE or FILE:SCALE. Repeatable.", also="--lora-scaled",
         metavar="GGUF",
     )  # fmt: skip
 
@@ -321,11 +354,13 @@ class AnswerSettings(ModelSettings, heading="Text"):
     """What an answer is made with."""
 
     n_predict: int = setting(
-        -1, "Tokens at most; -1: until the end.", -1, _MOST, option="-n --tokens",
+        -1, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --tokens",
         also="--predict --n-predict",
     )  # fmt: skip
-    stops: tuple[str, ...] = setting((), "End there. Repeatable.", option="--stop", metavar="TEXT")
-    parse_special: bool = setting(False, "Special tokens spelled in the text are special tokens.")
+    stops: tuple[str, ...] = setting(
+        (), "Stop at this text. Repeatable.", option="--stop", metavar="TEXT"
+    )
+    parse_special: bool = setting(False, "Parse special tokens in the text.")
     sampler: SamplerSettings = SamplerSettings()
     drafting: DraftSettings = DraftSettings()
 
@@ -334,26 +369,26 @@ class GenerateSettings(AnswerSettings, heading="Text"):
     """What a generation is made with."""
 
     n_predict: int = setting(
-        128, "Tokens at most; -1: until the end.", -1, _MOST, option="-n --tokens",
+        128, "Maximum number of tokens; -1: until the end.", -1, _MOST, option="-n --tokens",
         also="--predict --n-predict",
     )  # fmt: skip
     parse_special: bool = setting(
-        True, "Special tokens spelled in the text are special tokens.",
-        off="Special tokens spelled in the text are text.",
+        True, "Parse special tokens in the text.",
+        off="Treat special tokens in the text as plain text.",
     )  # fmt: skip
     add_special: bool = setting(
         True, "Add special tokens (BOS, EOS …) as the tokenizer does.",
         off="Do not add special tokens (BOS, EOS …).", option="--no-special",
     )  # fmt: skip
-    special: bool = setting(False, "Show control tokens that are generated.", also="-sp")
+    special: bool = setting(False, "Print control tokens.", also="-sp")
     logprobs: bool = setting(False, "Compute the probability of each token.", option=None)
-    check_tokenizer: bool = setting(False, "Compare the prompt's ids with mtkit's own tokenizer.")
+    check_tokenizer: bool = setting(False, "Check the prompt's ids against mtkit's own tokenizer.")
     load_session: str | None = setting(
-        None, "Go on from this session; the prompt follows its text.", metavar="FILE",
+        None, "Continue this session; the prompt is appended to it.", metavar="FILE",
         heading="Session",
     )  # fmt: skip
     save_session: str | None = setting(
-        None, "Write a session at the end.", metavar="FILE", heading="Session"
+        None, "Save the session to this file at the end.", metavar="FILE", heading="Session"
     )
     force: bool = setting(False, "Replace the session file.", heading="Session")
 
@@ -362,80 +397,80 @@ class ServeSettings(ModelSettings, heading="Serving"):
     """What a model is served with; the sampler's are what a request does not say."""
 
     host: str = setting(
-        "127.0.0.1", "Address to listen on, or several with commas; others than this machine's "
-        "need a key.",
+        "127.0.0.1", "Address to listen on, or several separated by commas; a non-local one needs "
+        "a key.",
     )  # fmt: skip
-    port: int = setting(8080, "Port; 0: any free one.", 0, 65535)
+    port: int = setting(8080, "Port to listen on; 0: any free one.", 0, 65535)
     slots: int = setting(
-        4, "Answers given at the same time, which share --ctx.", 1, 256, option="-np --slots",
-        also="--parallel",
+        4, "Number of answers generated at the same time; they share --ctx.", 1, 256,
+        option="-np --slots", also="--parallel",
     )  # fmt: skip
     kv_unified: bool = setting(
-        False, "An answer may take all of --ctx, as long as the others leave it; so with auto."
+        False, "Let an answer use all of --ctx that is free; implied by auto."
     )
-    context_shift: bool = setting(
-        False, "A full slot forgets half of its text and goes on, up to the limit of the request."
-    )
-    queue: int = setting(64, "Requests that wait for a slot at most.", 0, 1 << 16)
-    api_key: str | None = setting(None, "Key that requests have to carry.", metavar="KEY")
-    api_key_file: str | None = setting(None, "File with such keys, one a line.", metavar="FILE")
+    context_shift: bool = setting(False, "When a slot is full, drop half of its text and continue.")
+    queue: int = setting(64, "Maximum number of requests that wait for a slot.", 0, 1 << 16)
+    api_key: str | None = setting(None, "API key that requests must send.", metavar="KEY")
+    api_key_file: str | None = setting(None, "File with API keys, one per line.", metavar="FILE")
     allow_host: tuple[str, ...] = setting(
-        (), "Name that this server may be called by. Repeatable.", metavar="NAME"
+        (), "Host name that requests may use for this server. Repeatable.", metavar="NAME"
     )
     allow_origin: tuple[str, ...] = setting(
-        (), "Origin whose web pages may ask, or null: pages of files. Repeatable.", metavar="URL"
+        (),
+        "Origin of web pages that may send requests; null: local files. Repeatable.",
+        metavar="URL",
     )
     cors_origins: str | None = setting(
-        None, "The same with commas; localhost: all pages of this machine, *: any page.",
+        None, "Like --allow-origin, separated by commas; localhost: pages of this machine, *: any.",
         metavar="URLS",
     )  # fmt: skip
     alias: str | None = setting(
-        None, "Name of the model in the API, or several with commas; none: the file's.",
+        None, "Model name in the API, or several separated by commas; default: the file's.",
         option="-a --alias", metavar="NAME",
     )  # fmt: skip
-    tags: str | None = setting(None, "Tags that /v1/models tells, with commas.", metavar="TAGS")
+    tags: str | None = setting(
+        None, "Tags shown by /v1/models, separated by commas.", metavar="TAGS"
+    )
     n_predict: int = setting(
-        -1, "Tokens of an answer where a request does not say; -1: as many as fit.", -1, _MOST,
+        -1, "Maximum tokens per answer, unless the request says; -1: as many as fit.", -1, _MOST,
         option="-n --tokens", also="--predict --n-predict",
     )  # fmt: skip
     pooling: Pooling | None = setting(
-        None, "How /v1/embeddings makes one vector of a text; none: the model's way, else mean.",
+        None, "Pooling for /v1/embeddings; default: the model's own, or mean.",
         metavar="mean|cls|last|rank",
     )  # fmt: skip
     slot_save_path: str | None = setting(
-        None, "Folder in which requests may save slots.", metavar="DIR"
+        None, "Folder where requests may save slots.", metavar="DIR"
     )
     chat_template_kwargs: str | None = setting(
-        None, "Variables of the chat template, as a JSON object.", metavar="JSON"
+        None, "Variables for the chat template, as a JSON object.", metavar="JSON"
     )
     reasoning: Thinking = setting(
-        "auto", "Let the model think, where its template has a switch; auto: as on.",
+        "auto", "Reasoning, if the chat template has a switch for it; auto: on.",
         metavar="auto|on|off",
     )  # fmt: skip
     reasoning_budget: int = setting(
-        -1, "Tokens of thinking before it is ended; 0: --reasoning off, -1: no limit.", -1, _MOST
+        -1, "Maximum tokens of reasoning; 0: as --reasoning off, -1: no limit.", -1, _MOST
     )
     prefill_assistant: bool = setting(
-        True, "Continue a last message of the assistant.",
-        off="Answer a last message of the assistant instead of continuing it.",
+        True, "Continue the last message if it is the assistant's.",
+        off="Answer the last message even if it is the assistant's.",
     )  # fmt: skip
-    spm_infill: bool = setting(False, "Fill gaps with what stands behind them first.")
+    spm_infill: bool = setting(False, "Infill: put the suffix before the prefix.")
     webui: bool = setting(
-        True, "A page to chat at /.", off="No page at /.", also="--no-ui",
+        True, "Serve a chat page at /.", off="Do not serve the chat page at /.", also="--no-ui",
     )  # fmt: skip
-    metrics: bool = setting(True, "Counters at /metrics.", off="No counters at /metrics.")
+    metrics: bool = setting(True, "Serve counters at /metrics.", off="Do not serve /metrics.")
     show_slots: bool = setting(
-        True, "What the slots do at /slots.", off="Not a word of the slots at /slots.",
+        True, "Serve the state of the slots at /slots.", off="Do not serve /slots.",
         option="--no-slots",
     )  # fmt: skip
     verbose: bool = setting(
-        False, "llama.cpp's log, and prompts and settings in the answers (__verbose).",
+        False, "Show llama.cpp's log; add prompts and settings to answers.",
         option="-v --verbose",
     )  # fmt: skip
-    strict: bool = setting(False, "Refuse fields of requests that are not known.")
-    grace: int = setting(
-        10, "Seconds that running answers have to end when the server does.", 0, 3600
-    )
+    strict: bool = setting(False, "Reject requests with unknown fields.")
+    grace: int = setting(10, "Seconds to wait for running answers at shutdown.", 0, 3600)
     context: ContextSettings = SharedContextSettings()
     sampler: SamplerSettings = SamplerSettings()
     drafting: ServedDraftSettings = ServedDraftSettings()

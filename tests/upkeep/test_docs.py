@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from screens import screen
 
-from mtkit.cli import COMMANDS
+from mtkit.cli import COMMANDS, GROUPS, overview
 from mtkit.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ def test_asking_the_generator_for_help_writes_nothing(
         generator.main()
     assert stopped.value.code == 0
     assert "--check" in capsys.readouterr().out
+
+
+def test_every_command_is_in_one_group_and_no_help_is_cut() -> None:
+    assert [name for names in GROUPS.values() for name in names.split()] == [*COMMANDS]
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert overview().rstrip() in text
+    assert max(map(len, overview().splitlines())) <= 79
+    assert not re.search(r"^  [a-z-]+ {2,}.*[.]{3}$", text, re.M)
 
 
 def test_every_command_has_two_examples() -> None:

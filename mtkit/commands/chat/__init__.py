@@ -28,35 +28,38 @@ _THINKS = {"auto": None, "on": True, "off": False}
 )
 def chat(
     message: Annotated[
-        str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and end.")
+        str | None, typer.Argument(metavar="MESSAGE", help="Ask this, print the answer and exit.")
     ] = None,
     *,
     settings: AnswerSettings,
     prompt: PROMPT = None,
     files: FILES = None,
     system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="The system message.")
+        str | None, typer.Option("--system", metavar="TEXT", help="System message.")
     ] = None,
     template: Annotated[
-        str | None, typer.Option("--template", metavar="FILE", help="Instead of the model's own.")
+        str | None,
+        typer.Option(
+            "--template", metavar="FILE", help="Chat template to use instead of the model's."
+        ),
     ] = None,
     reasoning: Annotated[
         str,
         typer.Option(
             "--reasoning",
             metavar="auto|on|off",
-            help="Let the model think before it answers, where its template has a switch.",
+            help="Reasoning, if the chat template has a switch for it.",
         ),
     ] = "auto",
     as_json: AS_JSON = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="llama.cpp's log.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
 ) -> None:
-    """Talk with a GGUF model, in the form that its own chat template gives.
+    """Chat with a GGUF model, using its own chat template.
 
-    On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D ends.
-    What the model thinks before it answers is dim. In a pipe: JSON messages in (or plain text), one
-    answer out, without what was thought. Without --ctx the context has up to 4096 tokens.
+    On a terminal: a conversation; /help lists its commands, Ctrl-C stops an answer, Ctrl-D quits.
+    Reasoning is shown dim. In a pipe: JSON messages in (or plain text), one answer out, without the
+    reasoning. Without --ctx the context has up to 4096 tokens.
 
     \b
     Examples:

@@ -49,15 +49,19 @@ def _types() -> list[str]:
 @app.command(cls=spelled(to="--format --output-format", kind="--outtype", target="--outfile"))
 def convert(
     source: Annotated[
-        str | None, typer.Argument(metavar="SRC", help="File or folder; none: the default.")
+        str | None,
+        typer.Argument(metavar="SRC", help="File or folder; default: the default tokenizer."),
     ] = None,
     dst: Annotated[
-        str | None, typer.Argument(metavar="DST", help="As -o.", show_default=False)
+        str | None, typer.Argument(metavar="DST", help="Same as -o.", show_default=False)
     ] = None,
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="NAME", help="Format; see mtkit formats.", autocompletion=_written
+            "--to",
+            metavar="NAME",
+            help="Format to write; see mtkit formats.",
+            autocompletion=_written,
         ),
     ] = "",
     kind: Annotated[
@@ -66,16 +70,18 @@ def convert(
             "--type",
             metavar="NAME",
             autocompletion=_types,
-            help="Of a model's matrices: auto, f32, f16, bf16, q8_0, or as quantize.",
+            help="Type of the weights: auto, f32, f16, bf16, q8_0, or as mtkit quantize.",
         ),
     ] = "auto",
     vocab_only: Annotated[
-        bool, typer.Option("--vocab-only", help="Write only the tokenizer of a model folder.")
+        bool, typer.Option("--vocab-only", help="Convert only the tokenizer of a model folder.")
     ] = False,
     split_max_size: Annotated[
         str | None,
         typer.Option(
-            "--split-max-size", metavar="N", help="Bytes of a model in a file: 2G, 500M, 1Gi."
+            "--split-max-size",
+            metavar="N",
+            help="Shard the model: maximum size of a file, such as 2G.",
         ),
     ] = None,
     imatrix: Annotated[
@@ -84,67 +90,77 @@ def convert(
     ] = None,
     imatrix_from: Annotated[
         list[str] | None,
-        typer.Option("--imatrix-from", metavar="FILE", help="Compute one from a text. Repeatable."),
+        typer.Option(
+            "--imatrix-from",
+            metavar="FILE",
+            help="Compute an importance matrix from a text. Repeatable.",
+        ),
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Run the result in llama.cpp and compare its logits."),
+        typer.Option("--verify", help="Run the result in llama.cpp and compare the logits."),
     ] = False,
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", metavar="FOLDER", help="Base model's folder, where SRC is a LoRA adapter."
+            "--base", metavar="FOLDER", help="Folder of the base model, if SRC is a LoRA adapter."
         ),
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option("--tokenizer", metavar="FILE", help="SRC is a llama2.c model; its tokenizer."),
+        typer.Option(
+            "--tokenizer", metavar="FILE", help="Tokenizer of SRC, if SRC is a llama2.c model."
+        ),
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+        typer.Option("--encoding", metavar="NAME", help="Name of a published tiktoken encoding."),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="DST", help="File or folder/; else beside SRC."),
+        typer.Option(
+            "-o", "--output", metavar="DST", help="File or folder/; default: next to SRC."
+        ),
     ] = None,
     allow_loss: ALLOW_LOSS = None,
     bos: Annotated[
         bool | None,
-        typer.Option("--bos/--no-bos", help="BOS before a text; else as in SRC."),
+        typer.Option("--bos/--no-bos", help="Add BOS before a text; default: as SRC."),
     ] = None,
     eos: Annotated[
-        bool | None, typer.Option("--eos/--no-eos", help="EOS after a text; else as in SRC.")
+        bool | None, typer.Option("--eos/--no-eos", help="Add EOS after a text; default: as SRC.")
     ] = None,
     tables: Annotated[
         bool | None,
         typer.Option(
-            "--tables/--no-tables", help="mtok: ready-made tables, to load in about 1 ms."
+            "--tables/--no-tables", help="mtok: include engine tables, to load in about 1 ms."
         ),
     ] = None,
     no_extension: Annotated[
-        bool, typer.Option("--no-extension", help="mtok: only what MNN's loader reads.")
+        bool, typer.Option("--no-extension", help="mtok: write only what MNN's loader reads.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing when done.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every loss.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="List every loss and note.")
+    ] = False,
 ) -> None:
-    """Convert a tokenizer or a whole model, and prove the result before writing it.
+    """Convert a model or a tokenizer, and check the result before writing it.
 
-    A folder with config.json and safetensors becomes a GGUF that llama.cpp runs, and --to hf-model
-    makes such a folder of a GGUF. Everything else is a tokenizer, which is compared with its source
-    on some 200 texts.
+    A folder with config.json and safetensors becomes a GGUF for llama.cpp, and --to hf-model turns
+    a GGUF back into such a folder. Every other file is a tokenizer: mtkit reads the result back and
+    compares ids and decoded text on about 200 texts.
 
-    Without --to the name of DST says the format: x.gguf, tokenizer.json, x.mtok …
-    DST without a suffix is a folder where several files are written, as for hf.
+    Without --to, the name of DST tells the format: x.gguf, tokenizer.json, x.mtok … If several
+    files are written, as for hf, a DST without a suffix is a folder.
 
-    Without --bos and --eos, what SRC adds to a text stays; where SRC leaves it open (a
-    tokenizer.model), BOS is added for the families that begin with it.
+    Without --bos and --eos, the result adds the same tokens to a text as SRC. If SRC does not say
+    (tokenizer.model), BOS is added for the model families that use it.
 
-    Exit code 4: the format cannot hold it, or ordinary text would get other ids.
+    Exit code 4: the format cannot hold the tokenizer, or ordinary text would get different ids.
 
     \b
     Examples:

@@ -11,10 +11,10 @@ app = application()
 
 @app.callback()
 def corpus() -> None:
-    """Count or encode the documents of a corpus on all processors; what was ended goes on.
+    """Count or encode the documents of a corpus on all cores; interrupted runs resume.
 
     Documents are lines of JSON (.jsonl, .ndjson), rows of .parquet, or text files, also compressed
-    (.gz, .xz, .bz2, .zst); from files, folders and URLs.
+    (.gz, .xz, .bz2, .zst). They come from files, folders and URLs.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def count(
     *,
     tokenizer: TOKENIZER = None,
     output_file: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Write the counts there.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="File for the counts.")
     ],
     field: FIELD = "text",
     lines: LINES = False,
@@ -41,9 +41,9 @@ def count(
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Count how often each token occurs in a corpus, into a JSON file.
+    """Count how often each token occurs in a corpus.
 
-    The file is what --freq of `sx vocab` reads. A run that was ended goes on with the same
+    The result is a JSON file that `sx vocab --freq` reads. To resume an interrupted run, repeat the
     command.
 
     \b

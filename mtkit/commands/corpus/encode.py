@@ -31,7 +31,7 @@ def encode(
     output_file: Annotated[
         str,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write there: .bin, .npy, .parquet or .arrow."
+            "-o", "--output", metavar="FILE", help="File to write: .bin, .npy, .parquet or .arrow."
         ),
     ],
     eod: EOD = False,
@@ -48,11 +48,11 @@ def encode(
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Encode the documents of a corpus: Megatron's .bin and .idx, .npy, Parquet or Arrow.
+    """Encode a corpus to .bin, .npy, Parquet or Arrow.
 
-    The order is that of the documents, whatever the number of processes. Vocabularies up to 65,536
-    ids take two bytes an id. Parts lie in FILE.parts until all are there: a run that was ended
-    goes on with the same command.
+    .bin comes with Megatron's .idx. The order of the documents does not depend on the number of
+    processes. An id takes two bytes if the vocabulary has at most 65,536 ids. Finished parts are
+    kept in FILE.parts until all are done: to resume an interrupted run, repeat the command.
 
     \b
     Examples:

@@ -19,31 +19,36 @@ if TYPE_CHECKING:
     from mtkit.tokenizer.tokenizer import Tokenizer
 
 PATHS = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Files, folders and URLs of documents.")
+    list[str], typer.Argument(metavar="PATH...", help="Files, folders and URLs with documents.")
 ]
 FIELD = Annotated[
     str, typer.Option("--field", metavar="NAME", help="JSON field or column with the text.")
 ]
 LINES = Annotated[
-    bool, typer.Option("--lines", help="Each line of a text file is a document, not the file.")
+    bool, typer.Option("--lines", help="Take each line of a text file as a document.")
 ]
 SPECIAL = Annotated[bool, typer.Option("--special", help="Add special tokens (BOS, EOS …).")]
-EOD = Annotated[bool, typer.Option("--eod", help="Put the tokenizer's EOS behind each document.")]
+EOD = Annotated[bool, typer.Option("--eod", help="Add the tokenizer's EOS after each document.")]
 SKIP_BAD = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out what holds no text, and count it.")
+    bool, typer.Option("--skip-bad", help="Skip documents without a text, and count them.")
 ]
 JOBS = Annotated[
-    int | None, typer.Option("-j", "--jobs", metavar="N", min=1, help="Processes; one a core.")
+    int | None,
+    typer.Option(
+        "-j", "--jobs", metavar="N", min=1, help="Number of processes; default: one per core."
+    ),
 ]
 ENGINE = Annotated[
     str, typer.Option("--engine", metavar="NAME", help="local, or ray for a Ray cluster.")
 ]
 RAY_ADDRESS = Annotated[
     str | None,
-    typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster; else RAY_ADDRESS."),
+    typer.Option(
+        "--ray-address", metavar="ADDRESS", help="Address of the Ray cluster; default: RAY_ADDRESS."
+    ),
 ]
-RESTART = Annotated[bool, typer.Option("--restart", help="Forget what an earlier run has done.")]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+RESTART = Annotated[bool, typer.Option("--restart", help="Discard the parts of an earlier run.")]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 
 def job_of(

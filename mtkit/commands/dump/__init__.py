@@ -33,31 +33,35 @@ def dump(
     ],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="A file; - for standard input; none: the default."),
+        typer.Argument(
+            metavar="FILE", help="File, or - for standard input; default: the default tokenizer."
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="PATTERN", help="Names or tokens that have it; *?[] globs."
+            "--filter",
+            metavar="PATTERN",
+            help="Names or tokens that contain this text, or match this glob.",
         ),
     ] = None,
     ids: Annotated[
-        str | None, typer.Option("--id", metavar="IDS", help="Tokens: 1234,5000-5010.")
+        str | None, typer.Option("--id", metavar="IDS", help="Token ids, such as 1234,5000-5010.")
     ] = None,
     style: Annotated[
-        str | None, typer.Option("--style", metavar="llama2c", help="As another tool prints it.")
+        str | None, typer.Option("--style", metavar="llama2c", help="Print as another tool does.")
     ] = None,
     as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """List the content of a file, whole.
+    """Print all of a file's tokens, merges, scores, metadata, tensors or its template.
 
-    Columns: vocab id, token, type, score where there are scores; merges rank, left, right; scores
-    id, score, token; metadata key, type, value; tensors name, shape (fastest axis first), type,
-    offset in the data section, bytes; template the chat template as it is. Text is escaped to one
-    line; bytes that are not UTF-8 are \\xNN. On a terminal a token is its text (·hello), and a
-    further column has the spelling of the file (Ġhello); --filter looks into both.
+    Columns: vocab: id, token, type, and score if there are scores; merges: rank, left, right;
+    scores: id, score, token; metadata: key, type, value; tensors: name, shape (fastest axis first),
+    type, offset in the data section, bytes. template prints the chat template unchanged. Text is
+    escaped to one line; bytes that are not UTF-8 become \\xNN. A terminal shows each token as text
+    (·hello), and in another column as the file spells it (Ġhello); --filter searches both.
 
     \b
     Examples:

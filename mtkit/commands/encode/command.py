@@ -37,7 +37,7 @@ app = application()
 )
 def encode(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="Text to encode; - for standard input.")
     ] = None,
     tokenizer: TOKENIZER = None,
     prompt: PROMPT = None,
@@ -47,36 +47,41 @@ def encode(
         typer.Option("--messages", metavar="JSON", help="File with a chat; - for a pipe."),
     ] = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="Encode each line by itself, one result a line.")
+        bool, typer.Option("--lines", help="Encode line by line, one result per line.")
     ] = False,
-    only_ids: Annotated[bool, typer.Option("--ids", help="Print ids, space separated.")] = False,
+    only_ids: Annotated[
+        bool, typer.Option("--ids", help="Print ids, separated by spaces.")
+    ] = False,
     only_tokens: Annotated[
-        bool, typer.Option("--tokens", help="Print tokens, escaped, space separated.")
+        bool, typer.Option("--tokens", help="Print tokens, escaped, separated by spaces.")
     ] = False,
     count: Annotated[bool, typer.Option("--count", help="Print the number of tokens.")] = False,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Print id, start, end and token, one a line.")
+        bool, typer.Option("--offsets", help="Print id, start, end and token, one per line.")
     ] = False,
     truncate: Annotated[
         int | None,
         typer.Option(
-            "--truncate", metavar="N", parser=whole, help="N tokens at most, special ones too."
+            "--truncate",
+            metavar="N",
+            parser=whole,
+            help="Keep at most N tokens, including special ones.",
         ),
     ] = None,
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     parse_special: Annotated[
-        bool, typer.Option("--parse-special", help="Recognize special tokens in the text.")
+        bool, typer.Option("--parse-special", help="Parse special tokens in the text.")
     ] = False,
     bos: Annotated[
-        bool, typer.Option("--bos", help="BOS before the text, instead of the file's template.")
+        bool, typer.Option("--bos", help="Add BOS before the text, instead of the file's rule.")
     ] = False,
     eos: Annotated[
-        bool, typer.Option("--eos", help="EOS after the text, instead of the file's template.")
+        bool, typer.Option("--eos", help="Add EOS after the text, instead of the file's rule.")
     ] = False,
     encoding: Annotated[
         str | None,
-        typer.Option("--encoding", metavar="NAME", help="Published encoding (.tiktoken)."),
+        typer.Option("--encoding", metavar="NAME", help="Name of a published tiktoken encoding."),
     ] = None,
     as_reader: AS_READER = None,
     trace: TRACE = False,
@@ -86,7 +91,7 @@ def encode(
     """Encode text to token ids.
 
     In a pipe: the ids on one line. On a terminal: a table of ids, tokens and bytes. --messages
-    encodes a whole chat as `mtkit template --ids` does, with the answer opened.
+    encodes a whole chat as `mtkit template --ids` does, up to the beginning of the answer.
 
     \b
     Examples:

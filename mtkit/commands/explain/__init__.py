@@ -37,7 +37,7 @@ _LONGEST = 1 << 16
 @app.command()
 def explain(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="Text to explain; - for standard input.")
     ] = None,
     tokenizer: TOKENIZER = None,
     prompt: PROMPT = None,
@@ -45,21 +45,22 @@ def explain(
     no_special: NO_SPECIAL = False,
     no_parse_special: NO_PARSE_SPECIAL = False,
     html: Annotated[
-        str | None, typer.Option("--html", metavar="FILE", help="Draw every step as a page.")
+        str | None, typer.Option("--html", metavar="FILE", help="Write every step as an HTML page.")
     ] = None,
     svg: Annotated[
-        str | None, typer.Option("--svg", metavar="FILE", help="Draw every step as a picture.")
+        str | None,
+        typer.Option("--svg", metavar="FILE", help="Write every step as an SVG picture."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Show a text as its tokens: their ids and bytes, and where words begin.
+    """Show how a text is split into tokens, with ids, bytes and word boundaries.
 
-    --html and --svg draw all steps from the text to the ids, merge by merge; the files ask for
-    nothing else. In a pipe a row for each token: id, start, end, number of the word (none: added
-    around the text), token, bytes.
+    --html and --svg draw every step from text to ids, merge by merge, as self-contained files. In a
+    pipe each token is a row: id, start, end, word number (none: added around the text), token,
+    bytes.
 
     \b
     Examples:

@@ -18,28 +18,31 @@ app = application()
 @command(app, GenerateSettings, also={"list_devices": "--list-devices"})
 def generate(
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")
+        str | None, typer.Argument(metavar="TEXT", help="Prompt; - for standard input.")
     ] = None,
     *,
     settings: GenerateSettings,
     prompt: PROMPT = None,
     files: FILES = None,
     list_devices: Annotated[
-        bool, typer.Option("--devices", help="List the compute devices and end.")
+        bool, typer.Option("--devices", help="List the compute devices and exit.")
     ] = False,
-    echo: Annotated[bool, typer.Option("--echo", help="Show the prompt's tokens first.")] = False,
+    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of text.")] = False,
     as_json: AS_JSON = False,
-    as_jsonl: Annotated[bool, typer.Option("--jsonl", help="Print one JSON line a token.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No timings.")] = False,
+    as_jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Print one JSON line per token.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no timings.")] = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Show model, context, sampler, llama.cpp's log.")
+        bool,
+        typer.Option("-v", "--verbose", help="Show model, context, sampler and llama.cpp's log."),
     ] = False,
 ) -> None:
-    """Let a GGUF model continue a text; the timings go to stderr.
+    """Generate text with a GGUF model; timings go to stderr.
 
-    Without -m: MTKIT_MODEL, the configured model, or the small one that ships with mtkit.
-    Options are also taken as llama.cpp spells them (docs/settings.md).
+    Without -m, the model is MTKIT_MODEL, the configured model, or the small one that ships with
+    mtkit. llama.cpp's spellings of the options work as well (docs/settings.md).
 
     \b
     Examples:

@@ -23,87 +23,94 @@ def inspect(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...", help="Files or folders; - for standard input; none: the default."
+            metavar="[FILE]...",
+            help="Files or folders, or - for standard input; default: the default tokenizer.",
         ),
     ] = None,
-    metadata: Annotated[bool, typer.Option("--metadata", help="Only the metadata.")] = False,
-    tensors: Annotated[bool, typer.Option("--tensors", help="Only the tensor table.")] = False,
+    metadata: Annotated[bool, typer.Option("--metadata", help="Show only the metadata.")] = False,
+    tensors: Annotated[bool, typer.Option("--tensors", help="Show only the tensor table.")] = False,
     tensor: Annotated[
         str | None,
-        typer.Option("--tensor", metavar="NAME", help="Only the values of one tensor."),
+        typer.Option("--tensor", metavar="NAME", help="Show statistics of one tensor's values."),
     ] = None,
-    layers: Annotated[bool, typer.Option("--layers", help="Only the layers.")] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Show only the layers.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="On a terminal: all of it, not a summary.")
+        bool, typer.Option("--all", help="Show everything, not a summary.")
     ] = False,
     pattern: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="PATTERN", help="Keys and tensors whose name has it; *?[] globs."
+            "--filter",
+            metavar="PATTERN",
+            help="Keys and tensors whose name contains this text, or matches this glob.",
         ),
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="KEY", help="name, type, offset, bytes or parameters."),
+        typer.Option(
+            "--sort", metavar="KEY", help="Sort tensors by name, type, offset, bytes or parameters."
+        ),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only what running the model will take of memory.")
+        bool, typer.Option("--plan", help="Show only the memory that running the model takes.")
     ] = False,
     ctx: Annotated[
         int | None,
         typer.Option(
-            "-c", "--ctx", metavar="N", parser=whole, help="Tokens of context, for --plan."
+            "-c", "--ctx", metavar="N", parser=whole, help="Context size in tokens, for --plan."
         ),
     ] = None,
     kv_type: Annotated[
-        str, typer.Option("--kv-type", metavar="TYPE", help="Of keys and values, for --plan.")
+        str, typer.Option("--kv-type", metavar="TYPE", help="KV cache type, for --plan.")
     ] = "f16",
     swa_full: Annotated[
         bool,
-        typer.Option("--swa-full", help="Sliding windows keep the whole context, for --plan."),
+        typer.Option("--swa-full", help="Full-size cache for sliding windows, for --plan."),
     ] = False,
     slots: Annotated[
-        int, typer.Option("-np", "--slots", metavar="N", help="Sequences, for --plan.")
+        int, typer.Option("-np", "--slots", metavar="N", help="Number of sequences, for --plan.")
     ] = 1,
     no_mmap: Annotated[
-        bool, typer.Option("--no-mmap", help="The file is read, not mapped, for --plan.")
+        bool, typer.Option("--no-mmap", help="Read the file instead of mapping it, for --plan.")
     ] = False,
     no_repack: Annotated[
-        bool, typer.Option("--no-repack", help="Weights stay as the file has them, for --plan.")
+        bool, typer.Option("--no-repack", help="Do not repack the weights, for --plan.")
     ] = False,
     gpu_layers: Annotated[
-        int, typer.Option("-ngl", "--gpu-layers", metavar="N", help="Layers on GPUs, for --plan.")
+        int,
+        typer.Option(
+            "-ngl", "--gpu-layers", metavar="N", help="Layers to offload to GPUs, for --plan."
+        ),
     ] = 0,
     download: DOWNLOAD = False,
     most: MAX_FETCH = None,
     as_json: AS_JSON = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no warnings.")] = False,
 ) -> None:
-    """Show what is in a model folder, a GGUF, safetensors or tokenizer file.
+    """Show what is in a GGUF, safetensors or tokenizer file, or in a model folder.
 
-    On a terminal: a summary of one screen; --all shows the rest. In a pipe every line begins with
-    what it tells; of a GGUF: header, content (kind: model, vocabulary, lora, imatrix, mmproj,
-    draft or control-vector; and what matters of it), model, quantization, hyperparameter,
-    tokenizer, memory, shard, metadata (key, type, value), tensor (name, shape with the fastest axis
-    first, type, offset in the data section, bytes), layer or place. Long arrays are shortened with
-    their true length;
-    mtkit dump metadata and --json have them whole.
+    A terminal shows a one-screen summary; --all shows everything. In a pipe each line starts with
+    its kind. For a GGUF: header, content (model, vocabulary, lora, imatrix, mmproj, draft or
+    control-vector, with details), model, quantization, hyperparameter, tokenizer, memory, shard,
+    metadata (key, type, value), tensor (name, shape with the fastest axis first, type, offset in
+    the data section, bytes), layer or place. Long arrays are shortened, with their true length;
+    mtkit dump metadata and --json print them in full.
 
-    --tensor dequantizes one tensor: least, greatest, mean and standard deviation of what is finite,
-    how many elements are 0, not a number or infinite, and a histogram (from, to, count).
+    --tensor dequantizes one tensor and shows minimum, maximum, mean and standard deviation of its
+    finite values, how many are 0, NaN or infinite, and a histogram (from, to, count).
 
-    A folder with config.json and weights is shown as the model that it is, with the GGUF that it
-    would become: its size in the type that the weights have and in q8_0, memory, tokenizer. In a
-    pipe: header, file, type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), then
-    as of a GGUF, then tensor (name, shape with the slowest axis first, type, offset, bytes, file,
-    tensors of the GGUF). Name its tokenizer.json to see the tokenizer.
+    For a folder with config.json and weights, the model is shown together with the GGUF it would
+    become: size in the type of the weights and in q8_0, memory, tokenizer. In a pipe: header, file,
+    type (tensors, parameters, bytes), gguf (type, bytes) or refused (why), the rows of a GGUF, and
+    tensor (name, shape with the slowest axis first, type, offset, bytes, file, tensors of the
+    GGUF). To see the tokenizer, name its tokenizer.json.
 
-    Of model.safetensors.index.json the tensors of all its files are shown, each with its file, and
-    which of the files are missing.
+    model.safetensors.index.json shows the tensors of all shards, each with its file, and which
+    files are missing.
 
-    Of a file at an address (https://, hf://, s3://) only what tells its content is fetched.
+    At an address (https://, hf://, s3://), only the part of the file that describes it is fetched.
 
-    Of several files, or a folder of models, a row each: path, format, bytes, name, architecture,
+    Several files, or a folder of models, get one row each: path, format, bytes, name, architecture,
     parameters, file type, tokens.
 
     \b

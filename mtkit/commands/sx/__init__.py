@@ -14,7 +14,7 @@ app = application()
 
 @app.callback()
 def sx() -> None:
-    """Prepare a draft with a static and a dynamic vocabulary (docs/speculation.md).
+    """Prepare draft vocabularies for speculative decoding (docs/speculation.md).
 
     \b
     Examples:

@@ -27,56 +27,82 @@ def bench(
     ],
     *,
     draft: Annotated[
-        str | None, typer.Option("--draft", metavar="GGUF", help="A model that drafts: group B.")
+        str | None, typer.Option("--draft", metavar="GGUF", help="Draft model, for group B.")
     ] = None,
     vocabulary: Annotated[
         str | None,
-        typer.Option("--sx-static-vocab", metavar="FILE", help="Ids: groups C, D, D+ and E."),
+        typer.Option("--sx-static-vocab", metavar="FILE", help="Ids for groups C, D, D+ and E."),
     ] = None,
     groups: Annotated[
-        str | None, typer.Option("--groups", metavar="A,B,...", help="These alone, and A.")
+        str | None,
+        typer.Option("--groups", metavar="A,B,...", help="Run only these groups, and A."),
     ] = None,
     acceptance: Annotated[
-        str, typer.Option("--acceptance", metavar="P,...", help="Made-up rates, B@P and C@P.")
+        str,
+        typer.Option(
+            "--acceptance", metavar="P,...", help="Simulated acceptance rates: B@P and C@P."
+        ),
     ] = "",
     temperatures: Annotated[
         str, typer.Option("--temp", metavar="T,...", help="Temperatures; 0 is greedy.")
     ] = "0,0.8",
     count: Annotated[
-        int | None, typer.Option("--prompts", metavar="N", min=1, help="Of each file at most.")
+        int | None,
+        typer.Option("--prompts", metavar="N", min=1, help="Maximum number of prompts per file."),
     ] = None,
     tokens: Annotated[
-        int, typer.Option("-n", "--tokens", metavar="N", min=1, help="Of each text at most.")
+        int,
+        typer.Option(
+            "-n", "--tokens", metavar="N", min=1, help="Maximum number of tokens per text."
+        ),
     ] = 64,
     draft_max: Annotated[
-        int, typer.Option("--draft-max", metavar="N", min=1, max=62, help="Drafted at once.")
+        int,
+        typer.Option(
+            "--draft-max",
+            metavar="N",
+            min=1,
+            max=62,
+            help="Maximum number of tokens to draft at once.",
+        ),
     ] = 8,
     threshold: Annotated[
-        str, typer.Option("--sx-threshold", metavar="X", help="Least cosine of D's neighbors.")
+        str,
+        typer.Option(
+            "--sx-threshold", metavar="X", help="Minimum cosine similarity of a neighbor, for D."
+        ),
     ] = "0.85",
     neighbors: Annotated[
         str | None,
-        typer.Option("--sx-neighbors", metavar="FILE", help="D's neighbors, found before."),
+        typer.Option(
+            "--sx-neighbors",
+            metavar="FILE",
+            help="neighbors.bin with similar ids found in advance, for D.",
+        ),
     ] = None,
     no_draft_auto: Annotated[
-        bool, typer.Option("--no-draft-auto", help="Always draft as many as allowed.")
+        bool, typer.Option("--no-draft-auto", help="Always draft the maximum number of tokens.")
     ] = False,
     no_exact: Annotated[
-        bool, typer.Option("--no-exact", help="In a configuration that need not be exact.")
+        bool, typer.Option("--no-exact", help="Use a configuration that need not be exact.")
     ] = False,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", metavar="N", min=1, help="Number of threads.")
+    ] = 1,
     plot: PLOT = None,
     as_json: AS_JSON = False,
 ) -> None:
-    """Let groups of drafts write behind the same prompts in turn; show who is how fast.
+    """Compare drafting variants on the same prompts.
 
-    A is the target alone, lookup what occurred before, B a draft, C one with a static vocabulary, D
-    ShenXing, D+ also learns prompt and text, E learns those without a search; B@0.7 has B's costs
-    and is right at that rate, @0.7 costs nothing. A2 is A as float weights need it to be exact.
+    A is the target alone, lookup is prompt lookup, B a draft model, C one with a static vocabulary,
+    D ShenXing; D+ also learns from the prompt and the text, E learns from them without a search.
+    B@0.7 costs as much as B and is right at that rate, @0.7 costs nothing. A2 is A in the
+    configuration that float weights need for exact results.
 
-    Columns: temperature, file, group, tokens a second, times A (of all, median), texts as A's (with
-    random choices the log-likelihood of a token), tokens outside the static vocabulary, tokens a
-    round, accepted, accepted by place. One thread is measured by its own time, more by the clock.
+    Columns: temperature, file, group, tokens per second, times A (of all, median), texts equal to
+    A's (with random sampling, the log-likelihood per token), tokens outside the static vocabulary,
+    tokens per round, accepted, accepted by position. One thread is measured in CPU time, several in
+    wall-clock time.
 
     \b
     Examples:

@@ -17,25 +17,33 @@ if TYPE_CHECKING:
 def calibrate(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
     draft: Annotated[
-        str | None, typer.Option("--draft", metavar="GGUF", help="A model that drafts.")
+        str | None, typer.Option("--draft", metavar="GGUF", help="Draft model.")
     ] = None,
     other: Annotated[
         list[str] | None,
         typer.Option(
-            "--other", metavar="GGUF", help="The model with other weights, without drafts. Repeat."
+            "--other",
+            metavar="GGUF",
+            help="The model with other weights, run without drafts. Repeatable.",
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("-t", "--threads", metavar="N", help="Threads; none: measured.")
+        int | None,
+        typer.Option(
+            "-t",
+            "--threads",
+            metavar="N",
+            help="Number of threads; default: the fastest, measured.",
+        ),
     ] = None,
     as_json: AS_JSON = False,
 ) -> None:
-    """Measure how long batches take, and from which acceptance on drafting pays.
+    """Measure when drafting pays off on this machine.
 
-    Columns: tokens in a batch, milliseconds, times one token, and the acceptance at every place
-    that drafting one token less than that breaks even at. With --other, a row for each: its name,
-    milliseconds of a token, times one token of TARGET, and the acceptance above which drafting for
-    TARGET is faster than it is plainly; none where it never is.
+    Columns: tokens per batch, milliseconds, times one token, and the acceptance rate at each
+    position from which drafting one token fewer breaks even. With --other, a row for each model:
+    its name, milliseconds per token, times one token of TARGET, and the acceptance rate above which
+    drafting for TARGET is faster than running the model plainly; none if it never is.
 
     \b
     Examples:

@@ -8,23 +8,26 @@ import typer
 
 
 def prune(
-    draft: Annotated[str, typer.Argument(metavar="DRAFT", help="A GGUF model.")],
+    draft: Annotated[str, typer.Argument(metavar="DRAFT", help="Draft model, as GGUF.")],
     vocabulary: Annotated[
-        str, typer.Option("--vocab", metavar="FILE", help="Ids, as sx vocab writes them.")
+        str, typer.Option("--vocab", metavar="FILE", help="File with ids, as sx vocab writes it.")
     ],
     target: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Beside DRAFT; else DRAFT-N.gguf."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File next to DRAFT; default: DRAFT-N.gguf."
+        ),
     ] = None,
     size: Annotated[
-        int | None, typer.Option("-n", metavar="N", help="Take the first N ids alone.")
+        int | None, typer.Option("-n", metavar="N", help="Use only the first N ids.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Cut head and embedding of a draft to the ids of a vocab.txt, row by row as they are.
+    """Reduce a draft model to the ids of a vocab.txt.
 
-    The file says which ids they were. It is used with DRAFT beside it, where the rows of all other
-    ids are read. (--sx-static-vocab does the same with a copy in the cache folder.)
+    Rows of the embedding and the output head are copied unchanged. The new file records the
+    original ids and is used with DRAFT next to it, from which the rows of all other ids are read.
+    (--sx-static-vocab does the same with a copy in the cache folder.)
 
     \b
     Examples:

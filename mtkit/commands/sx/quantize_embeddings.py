@@ -12,22 +12,23 @@ from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
 def quantize_embeddings(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
     folder: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the files.")
     ],
     neighbors: Annotated[
         int | None,
         typer.Option(
-            "--neighbors", metavar="N", min=1, max=65536, help="Also of each id, so many."
+            "--neighbors", metavar="N", min=1, max=65536, help="Also find N neighbors of each id."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: AS_JSON = False,
 ) -> None:
-    """Write quant_embeddings.bin (int8, n_vocab x n_embd) and scales.bin (float32 a row).
+    """Write an int8 embedding table for id searches.
 
-    quant_embeddings.json beside them says what they were made of, with hashes. --neighbors finds
-    those of every id now, which takes minutes for large vocabularies, and writes neighbors.bin
-    (int32 ids, then float32 cosines, n_vocab x N each): it takes the place of the other two.
+    The files are quant_embeddings.bin (int8, n_vocab x n_embd), scales.bin (float32, one per row)
+    and quant_embeddings.json, which records their origin and hashes. --neighbors searches for the
+    neighbors of every id now, which takes minutes for large vocabularies, and writes neighbors.bin
+    (int32 ids, then float32 cosines, n_vocab x N each), which replaces the other two.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ _SIZES = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 def vocab(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="Texts in UTF-8.")
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="Text files in UTF-8.")
     ] = None,
     *,
     target: Annotated[
@@ -27,28 +27,32 @@ def vocab(
     size: Annotated[int, typer.Option("-n", metavar="N", help="Number of ids.")] = 32_768,
     freq: Annotated[
         list[str] | None,
-        typer.Option("--freq", metavar="FILE", help="Counts of `corpus count`. Repeatable."),
+        typer.Option("--freq", metavar="FILE", help="File written by `corpus count`. Repeatable."),
     ] = None,
     prompts: Annotated[
         str | None,
-        typer.Option("--prompts", metavar="FILE", help="Count TARGET's answers to these lines."),
+        typer.Option(
+            "--prompts", metavar="FILE", help="Count TARGET's answers to the prompts in this file."
+        ),
     ] = None,
     n_predict: Annotated[
-        int, typer.Option("--tokens", metavar="N", min=1, help="Of each answer at most.")
+        int,
+        typer.Option("--tokens", metavar="N", min=1, help="Maximum number of tokens per answer."),
     ] = 128,
     output_file: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the ids there.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File for the ids.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     plot: PLOT = None,
     as_json: AS_JSON = False,
 ) -> None:
-    """Find the ids that occur most: in texts, in files of counts, in what the model answers.
+    """Find the most frequent ids for a draft model.
 
-    Counted on what the model writes it serves best; a language that is not among the texts will
-    hardly be proposed. End tokens, bytes and control tokens are always in. A line of --prompts is a
-    text, or JSON with "prompt". Shows which part of each source 1,024 ids and more cover: with a
-    text of each language, how well it serves each.
+    The counts come from texts, from files of counts, or from the model's own answers, which are the
+    best source: a language that is not in the texts will hardly be proposed. End-of-text, byte and
+    control tokens are always included. A line of --prompts is a text, or JSON with "prompt". The
+    output shows how much of each source the first 1,024 ids and more cover: with one text per
+    language, how well each language is served.
 
     \b
     Examples:
