@@ -32,8 +32,7 @@ lint: $(VENV)/lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell *.md docs mtkit tools
-	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror native/*/*.?pp; \
-	else echo "clang-format is not installed: C++ style not checked"; fi
+	$(BIN)/clang-format --dry-run -Werror native/*/*.?pp
 
 ## A million generated cases against tokenizers; see tools/fuzz_exact.py.
 fuzz-exact: $(VENV)/tests native
@@ -113,7 +112,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/tests: $(BIN)/python $(SOURCES) tests/references.txt $(WHEELS)/llama_cpp_python.built
 	@echo "installing mtkit and what its tests need into $(VENV) …"
-	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test]")
+	@$(call watched,$(PIP) install --find-links $(WHEELS) ".[test,generate]")
 	@$(PIP) install --no-deps -r tests/references.txt
 	@touch $(VENV)/installed $@
 
@@ -135,6 +134,6 @@ $(WHEELS)/llama_cpp_python.built: $(BIN)/python
 	@touch $@
 
 $(VENV)/lint: $(BIN)/python pyproject.toml
-	@$(PIP) install "mypy>=2" "ruff==0.17.5" "codespell>=2.4" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
+	@$(PIP) install "mypy>=2" "ruff==0.17.5" "codespell>=2.4" "clang-format==14.0.6" "nanobind>=2.2" "scikit-build-core>=0.10" ninja cmake \
 	  typer rich numpy jinja2 pytest starlette uvicorn msgspec prometheus-client
 	@touch $@

@@ -158,6 +158,9 @@ class PatternMatcher:
 def simd() -> str:
     """Which vector instructions are used."""
 
+def simd_levels() -> list[str]:
+    """Which the machine has, the best last; MTKIT_SIMD may name one of them."""
+
 class PieceIndex:
     """Where each piece is, by its text."""
 

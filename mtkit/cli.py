@@ -93,6 +93,12 @@ def _run_process() -> int:
     # numpy holds arrays here and multiplies none: its BLAS would start a thread for every core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _open_closed()
+    if sys.platform == "win32":
+        import ctypes
+
+        from mtkit.commands.windows import prepare
+
+        prepare(ctypes.windll.kernel32)
     code = main()
     try:
         sys.stdout.flush()

@@ -31,7 +31,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(os.path.join(folder, "env"), with_pip=True)
         binaries = os.path.join(folder, "env", "Scripts" if os.name == "nt" else "bin")
-        python, mtkit = (os.path.join(binaries, name) for name in ("python", "mtkit"))
+        suffix = ".exe" if os.name == "nt" else ""
+        python, mtkit = (os.path.join(binaries, name + suffix) for name in ("python", "mtkit"))
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}
         environment.pop("PYTHONPATH", None)
         if is_wheel:
@@ -43,7 +44,7 @@ def main() -> int:
             )
             return done.stdout
 
-        extra = "[test]" if rest[:1] == ["--tests"] else ""
+        extra = "[test,generate]" if rest[:1] == ["--tests"] else ""
         if extra:
             links = os.environ.get("PIP_FIND_LINKS", "")
             environment["PIP_FIND_LINKS"] = f"{links} {WHEELS}".strip()

@@ -13,7 +13,7 @@ from mtkit.errors import UsageError
 
 __all__ = ["INTERFACE", "native"]
 
-INTERFACE = 19
+INTERFACE = 20
 """Raised when ``_native.pyi`` or ``PROGRAM_VERSION`` changes; native/bind/module.cpp has it too."""
 
 if os.environ.get("MTKIT_PURE"):
@@ -27,3 +27,4 @@ if getattr(native, "INTERFACE", None) != INTERFACE:
         source=str(native.__file__),
         hint="in a checkout: python -m tools.native; else install mtkit anew",
     )
+native.simd()  # MTKIT_SIMD may name what this machine does not have: an error before anything runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mtkit.base.closing import Closing
 from mtkit.base.copying import put
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10.0
 """Seconds to wait for another process that renames files in the same folder."""
+_LOCKED = 0x7FFF_FFFE
+"""The byte of a file that is locked on Windows, which keeps others from reading it."""
 _LINKS = 40
 """That lead from one to the next; as many as Linux follows."""
 
@@ -222,14 +224,30 @@ def lock(file: int) -> bool:
     """Lock an open file or folder; return whether no other process has."""
     try:
         import fcntl
-    except ImportError:  # Windows keeps others from a file that is open for writing
-        return True
+    except ImportError:
+        return _lock_byte(file)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:  # a file system without locks
         return True
+    return True
+
+
+def _lock_byte(file: int) -> bool:
+    """Lock a file as Windows does it: a byte, where the file is read from."""
+    from importlib import import_module
+
+    msvcrt = import_module("msvcrt")
+    before = os.lseek(file, 0, os.SEEK_CUR)
+    os.lseek(file, _LOCKED, os.SEEK_SET)
+    try:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    finally:
+        os.lseek(file, before, os.SEEK_SET)
     return True
 
 
@@ -279,6 +297,10 @@ def _remove_dead_parts(path: str) -> None:
         if entry != f"{name}.{middle}.part" or not middle.isdecimal():
             continue
         part = os.path.join(folder, entry)
+        if os.name == "nt":  # which removes no open file; os.kill(…, 0) would be Ctrl-C there
+            with suppress(OSError):
+                os.unlink(part)
+            continue
         if middle == str(os.getpid()):  # a killed one's number again, as of a container's first
             _remove_unlocked(part)
             continue

@@ -17,7 +17,7 @@ def machine() -> dict[str, object]:
         "system": f"{platform.system()} {platform.release()}",
         "python": sys.version.split()[0],
         "date": time.strftime("%Y-%m-%d"),
-        "load": os.getloadavg()[0],
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
 
 

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 
 from mtkit.base.record import Record
 from mtkit.errors import FormatError, MissingExtra, UnsupportedError, UsageError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 PACKAGE = "llama-cpp-python"
 _KEPT_LINES = 40
 _DEBUG, _WARN, _ERROR, _CONTINUED = 1, 3, 4, 5  # ggml.h; the package has them otherwise
+_ON_WINDOWS = ("ggml.dll", "ggml-base.dll")
+"""Beside llama.dll."""
 _loaded: dict[str, Any] = {}
 _ending = threading.Lock()
 
@@ -198,15 +201,25 @@ def library_file() -> str:
 
 
 def ggml(name: str, result: Any, arguments: list[Any]) -> Any:
-    """Return a function of ggml or llama.cpp that the package does not bind, or None.
+    """Return a function of ggml or llama.cpp that the package does not bind, or None."""
+    for handle in _handles():
+        with suppress(AttributeError):
+            return ctypes.CFUNCTYPE(result, *arguments)((name, handle))
+    return None
 
-    The handle of libllama finds the symbols of the libraries that it depends on, too.
+
+def _handles() -> list[Any]:
+    """Return the libraries in which functions are looked for.
+
+    The handle of libllama finds those of the libraries that it depends on, but on Windows.
     """
-    handle = _loaded["module"]._lib  # noqa: SLF001  the package has no other name for it
-    try:
-        return ctypes.CFUNCTYPE(result, *arguments)((name, handle))
-    except AttributeError:
-        return None
+    if "handles" not in _loaded:
+        library = _loaded["module"]._lib  # noqa: SLF001  the package has no other name for it
+        folder = os.path.dirname(library._name)  # noqa: SLF001
+        paths = [os.path.join(folder, name) for name in _ON_WINDOWS]
+        _loaded["handles"] = [library, *map(ctypes.CDLL, filter(os.path.exists, paths))]
+    found: list[Any] = _loaded["handles"]
+    return found
 
 
 class Device(Record):

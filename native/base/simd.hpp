@@ -1,19 +1,18 @@
-// Which vector instructions are used: the best that the machine has, or fewer where MTKIT_SIMD in
-// the environment names them (scalar, sse2, avx2, avx512, neon). Each gives the same ids. The
-// compiler's headers of such instructions are included here.
+// Which vector instructions are used: the best that the machine has, or the level that MTKIT_SIMD
+// in the environment names (scalar, sse2, avx2, avx512, neon), which has to be there. Each gives
+// the same ids. The compiler's headers of such instructions are included here.
 #pragma once
 
 #include <cstdlib>
+#include <span>
+#include <string>
 #include <string_view>
+
+#include "base/compiler.hpp"
+#include "base/errors.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
 #define MTKIT_SSE2
-#if defined(__GNUC__) && defined(__x86_64__)
-// Functions may use what the build as a whole does not; lambdas in them are not compiled for it.
-#define MTKIT_AVX
-#define MTKIT_AVX2_CODE [[gnu::target("avx2,bmi,lzcnt")]]
-#define MTKIT_AVX512_CODE [[gnu::target("avx512bw,avx512vl,avx512cd,avx512dq,avx2,bmi,lzcnt")]]
-#endif
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 #define MTKIT_NEON
 #endif
@@ -59,14 +58,22 @@ inline Simd best_simd() {
 #endif
 }
 
-// The level of this process.
+// The levels of this machine, the best last.
+inline std::span<const std::string_view> simd_levels() {
+    return std::span(SIMD_NAMES).first(static_cast<std::size_t>(best_simd()) + 1);
+}
+
+// The level of this process. UsageError: MTKIT_SIMD names none of this machine.
 inline Simd simd() {
     static const Simd level = [] {
-        const Simd best = best_simd();
         const char *const asked = std::getenv("MTKIT_SIMD");
-        for (int i = 0; asked != nullptr && i < static_cast<int>(best); ++i)
-            if (SIMD_NAMES[i] == asked) return static_cast<Simd>(i);
-        return best;
+        if (asked == nullptr || *asked == '\0') return best_simd();
+        std::string known;
+        for (std::size_t i = 0; i < simd_levels().size(); ++i) {
+            if (simd_levels()[i] == asked) return static_cast<Simd>(i);
+            known.append(i == 0 ? "" : ", ").append(simd_levels()[i]);
+        }
+        throw UsageError("MTKIT_SIMD is " + std::string(asked) + "; this machine has " + known);
     }();
     return level;
 }

@@ -74,4 +74,13 @@ void bind_pattern(nb::module_ &m) {
     m.def(
         "simd", [] { return std::string(mtkit::SIMD_NAMES[static_cast<int>(mtkit::simd())]); },
         "Which vector instructions are used.");
+    m.def(
+        "simd_levels",
+        [] {
+            nb::list names;
+            for (const auto name : mtkit::simd_levels())
+                names.append(nb::str(name.data(), name.size()));
+            return nb::typed<nb::list, nb::str>(names);
+        },
+        "Which the machine has, the best last; MTKIT_SIMD may name one of them.");
 }

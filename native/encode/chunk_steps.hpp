@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/compiler.hpp"
 #include "encode/engine.hpp"
 #include "text/alignment.hpp"
 #include "text/utf8.hpp"
@@ -61,8 +62,8 @@ class Engine::ChunkSteps {
     // and the bytes of the chunk that it is written for. False where a character has none, or `put`
     // says so; some words may have been put.
     template <typename ImageOf, typename Wrote, typename Put>
-    [[gnu::always_inline]] bool words_of_images(std::string_view chunk, const ImageOf &image_of,
-                                                const Wrote &wrote, const Put &put) {
+    MTKIT_INLINE bool words_of_images(std::string_view chunk, const ImageOf &image_of,
+                                      const Wrote &wrote, const Put &put) {
         auto &text = scratch_.chunk;
         const std::size_t most = how_.before.size() + (chunk.size() + 1) * Chunks::Image::MOST;
         if (text.size() < most) text.resize(most);
@@ -125,9 +126,9 @@ class Engine::ChunkSteps {
 
   private:
     template <typename Ask>
-    [[gnu::noinline]] static Chunks::Image ask_image(Paged<Chunks::Image> &images,
-                                                     std::string_view character, char32_t value,
-                                                     const Ask &ask) {
+    MTKIT_NOINLINE static Chunks::Image ask_image(Paged<Chunks::Image> &images,
+                                                  std::string_view character, char32_t value,
+                                                  const Ask &ask) {
         const auto image = ask(character);
         images.put(value, value + 1, image);
         return image;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/compiler.hpp"
 #include "encode/engine.hpp"
 #include "steps/lanes.hpp"
 
@@ -127,7 +128,7 @@ template <typename Out> class Engine::Chunked {
     // Put the words that certainly end among the BLOCK bytes at `at`, where none goes on; where
     // the last of them ends, null where the text has to go the usual way. `Ahead`: where all of
     // them lie is on its way into the processor's cache before one is written.
-    template <bool Ahead> [[gnu::noinline]] const char *put_block(const char *at) {
+    template <bool Ahead> MTKIT_NOINLINE const char *put_block(const char *at) {
         const auto [words, solos, blanks] =
             how_.masks(how_.sets, reinterpret_cast<const unsigned char *>(at));
         const std::uint64_t stops = ~(words | solos | blanks);
@@ -164,7 +165,7 @@ template <typename Out> class Engine::Chunked {
         }
         return ends == 0 ? at : at + BLOCK - 1 - std::countl_zero(ends);
     }
-    [[gnu::noinline]] bool put_other(std::string_view chunk) {
+    MTKIT_NOINLINE bool put_other(std::string_view chunk) {
         out_.pause();
         const bool done = out_.put(chunk);
         resume();

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/compiler.hpp"
 #include "encode/engine.hpp"
 #include "encode/word_blocks.hpp"
 #include "steps/lanes.hpp"
@@ -49,8 +50,8 @@ class Engine::Ids {
         std::size_t count = 0;
         WordCache::Fast cache(scratch_.cache);
         auto room = out_.room_for_words();
-        const auto put_part = [&](std::size_t start, std::size_t end, bool part)
-            __attribute__((always_inline)) {
+        const auto put_part = [&](std::size_t start, std::size_t end,
+                                  bool part) MTKIT_INLINE_LAMBDA {
             ++count;
             const auto text = word.substr(start, end - start);
             const auto *const entry = find_short(cache, text, part, readable);
@@ -104,10 +105,9 @@ class Engine::Ids {
         if (!found(word, part, readable)) other(word, part);
     }
     // What is known of a short word; null of another.
-    [[gnu::always_inline]] static const WordCache::Short *find_short(const WordCache::Fast &cache,
-                                                                     std::string_view word,
-                                                                     bool part,
-                                                                     const char *readable) {
+    MTKIT_INLINE static const WordCache::Short *find_short(const WordCache::Fast &cache,
+                                                           std::string_view word, bool part,
+                                                           const char *readable) {
         if (word.size() > WordCache::SHORT) return nullptr;
         const auto left = static_cast<std::size_t>(readable - word.data());
         return left >= WordCache::READ ? cache.find(word.data(), word.size(), part)
@@ -122,7 +122,7 @@ class Engine::Ids {
     }
 
     // Put a word that Fast does not find.
-    [[gnu::noinline]] void other(std::string_view word, bool part) {
+    MTKIT_NOINLINE void other(std::string_view word, bool part) {
         if (!engine_.cacheable_ || word.size() > WordCache::LARGEST) return encode(word, part);
         const WordCache::Word asked(word, part);
         std::size_t count = 0;

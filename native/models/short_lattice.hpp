@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/compiler.hpp"
+
 namespace mtkit {
 
 // Scores and sums of them are finite: NEVER is below them, so that a first offer is taken.
@@ -25,8 +27,7 @@ template <typename Sum> class ShortLattice {
 
     // Offer a step from `start` to `end`; of equal ones the first counts. Which is better is hard
     // to guess: that is no branch.
-    [[gnu::always_inline]] void offer(std::size_t start, std::size_t end, std::uint32_t id,
-                                      Sum score) {
+    MTKIT_INLINE void offer(std::size_t start, std::size_t end, std::uint32_t id, Sum score) {
         const Sum known = scores_[end];
         const std::uint64_t better = 0 - std::uint64_t{score > known};
         scores_[end] = std::max(known, score);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "base/compiler.hpp"
 #include "base/made_once.hpp"
 #include "models/character_borders.hpp"
 #include "models/foreign_characters.hpp"
@@ -298,8 +299,8 @@ template <typename Sum> class Unigram final : public Model {
     }
 
     // Offer a path to a node; those up to `reached` are there.
-    [[gnu::always_inline]] static void offer_to(Nodes &nodes, std::size_t &reached, std::size_t end,
-                                                Sum score, std::uint32_t id, std::uint32_t from) {
+    MTKIT_INLINE static void offer_to(Nodes &nodes, std::size_t &reached, std::size_t end,
+                                      Sum score, std::uint32_t id, std::uint32_t from) {
         while (reached < end) {
             if (++reached < nodes.size())
                 nodes[reached] = {};
@@ -373,18 +374,18 @@ template <typename Sum> class Unigram final : public Model {
         std::size_t reached = 0;
         std::size_t skipped = 0;
         double distance = INFINITY;
-        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id, std::size_t from)
-            __attribute__((always_inline)) {
+        const auto offer = [&](std::size_t end, Sum score, std::uint32_t id,
+                               std::size_t from) MTKIT_INLINE_LAMBDA {
             offer_to(nodes, reached, end, score, id, static_cast<std::uint32_t>(from));
         };
-        const auto close = [&]() __attribute__((always_inline)) {
+        const auto close = [&]() MTKIT_INLINE_LAMBDA {
             distance = std::min(distance, write_path(nodes, reached, origin + base, path));
             sum = nodes[reached].score;
             open = false;
         };
         // A step that no other path goes around. Unknown characters are fused to keep it short.
-        const auto step = [&](std::size_t start, std::size_t next, std::uint32_t id)
-            __attribute__((always_inline)) {
+        const auto step = [&](std::size_t start, std::size_t next,
+                              std::uint32_t id) MTKIT_INLINE_LAMBDA {
             const auto to = static_cast<std::uint32_t>(origin + next);
             if (id == NONE && fuse_unk_ && !path.empty() && path.back().id == NONE)
                 path.back().end = to;

@@ -2,15 +2,7 @@
 
 #include <algorithm>
 
-// The same code is compiled for wider registers as well, and the one for this machine is taken when
-// the library is loaded; nothing of it needs flags of the build.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__) &&       \
-    !defined(__SANITIZE_ADDRESS__)
-#define MTKIT_FOR_EACH_CPU                                                                         \
-    __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define MTKIT_FOR_EACH_CPU
-#endif
+#include "base/compiler.hpp"
 
 namespace mtkit {
 

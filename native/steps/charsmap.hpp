@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/compiler.hpp"
 #include "base/errors.hpp"
 #include "text/paged.hpp"
 
@@ -97,7 +98,7 @@ class Charsmap {
     }
 
     // Apart from unit(), which is then short enough to be inlined.
-    [[noreturn, gnu::noinline]] void leads_outside(std::size_t node) const {
+    [[noreturn]] MTKIT_NOINLINE void leads_outside(std::size_t node) const {
         throw FormatError("its trie leads to unit " + std::to_string(node) + ", it has " +
                               std::to_string(count_),
                           FIELD);

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/compiler.hpp"
 #include "steps/pattern.hpp"
 #include "steps/steps.hpp"
 #include "text/utf8.hpp"
@@ -175,9 +176,7 @@ inline std::size_t Pattern::quick(std::string_view text, std::size_t place, std:
         // Eight bytes without a look at the end; what is not ASCII stops as what goes nowhere.
         if (static_cast<std::size_t>(end - at) >= 8) [[likely]] {
             std::size_t passed = 0;
-#ifdef __GNUC__
-#pragma GCC unroll 8
-#endif
+            MTKIT_UNROLL_8
             for (; passed < 8; ++passed) {
                 cell = row[at[passed]];
                 if (cell <= MATCH) break;

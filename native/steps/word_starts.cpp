@@ -2,17 +2,12 @@
 
 #include <bit>
 
+#include "base/compiler.hpp"
 #include "steps/byte_masks.hpp"
 
 namespace mtkit {
 
 namespace {
-
-#if defined(__GNUC__)
-#define MTKIT_INLINE [[gnu::always_inline]] inline
-#else
-#define MTKIT_INLINE inline
-#endif
 
 using Bits = std::uint64_t;
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/compiler.hpp"
 #include "base/hash.hpp"
-#include "base/prefetch.hpp"
 #include "text/alphabet.hpp"
 #include "text/utf8.hpp"
 

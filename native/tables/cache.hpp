@@ -22,8 +22,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/hash.hpp"
-#include "base/prefetch.hpp"
 #include "tables/word_store.hpp"
 
 namespace mtkit {
@@ -349,8 +349,8 @@ class WordCache {
         entry.ids[FEW] = static_cast<std::uint32_t>(count);
         return entry;
     }
-    [[gnu::noinline]] Short entry_of_many(const Key &key, const std::uint32_t *ids,
-                                          std::size_t count) {
+    MTKIT_NOINLINE Short entry_of_many(const Key &key, const std::uint32_t *ids,
+                                       std::size_t count) {
         const auto at = static_cast<std::uint32_t>(many_.size());
         if (many_.capacity() - at < count)
             many_.reserve(std::min(std::max(2 * many_.capacity(), at + count), most_many_));
@@ -418,7 +418,7 @@ class WordCache {
     WordStore old_;
     std::array<std::uint64_t, 64> stored_{};
     std::size_t most_met_;
-    std::vector<std::uint32_t> met_;       // hashes of what was not kept
+    std::vector<std::uint32_t> met_; // hashes of what was not kept
 };
 
 } // namespace mtkit

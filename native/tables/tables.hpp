@@ -32,9 +32,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/errors.hpp"
 #include "base/hash.hpp"
-#include "base/prefetch.hpp"
 #include "tables/opcodes.hpp"
 
 namespace mtkit {

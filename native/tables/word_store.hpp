@@ -163,8 +163,8 @@ class WordStore {
     }
 
     std::unique_ptr<Bucket[]> block_; // not cleared
-    std::size_t size_ = 0;    // of the block, in lines
-    std::size_t buckets_ = 0; // lines of the table, a power of two
+    std::size_t size_ = 0;            // of the block, in lines
+    std::size_t buckets_ = 0;         // lines of the table, a power of two
     unsigned shift_ = 32;
     std::size_t numbers_ = 0; // of the words, from the end
     std::size_t kept_ = 0;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/compiler.hpp"
 #include "base/simd.hpp"
 #include "text/utf8.hpp"
 
@@ -64,7 +65,7 @@ class CharacterCounts {
 };
 
 // What lies in a stretch of ASCII is moved with it.
-[[gnu::always_inline]] inline void convert(std::string_view text, std::span<std::uint32_t> places) {
+MTKIT_INLINE void convert(std::string_view text, std::span<std::uint32_t> places) {
     constexpr std::size_t AHEAD = 4096; // tokens out of order do not look through all of the text
     const CharacterCounts counts(text);
     std::size_t from = 0; // the stretch

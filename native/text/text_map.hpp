@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/compiler.hpp"
+
 namespace mtkit {
 
 class TextMap {
@@ -50,7 +52,7 @@ class TextMap {
         }
 
       private:
-        [[gnu::noinline]] void move(std::uint32_t at) {
+        MTKIT_NOINLINE void move(std::uint32_t at) {
             while (next_ < runs_.size() && runs_[next_].at <= at) ++next_;
             while (next_ > 0 && runs_[next_ - 1].at > at) --next_;
             const Run run = next_ > 0 ? runs_[next_ - 1] : Run{0, 0, false};

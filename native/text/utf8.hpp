@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/compiler.hpp"
 #include "base/hash.hpp"
 
 namespace mtkit {
@@ -84,7 +85,7 @@ inline CodePoint decode(std::string_view text, std::size_t at) {
 }
 
 // The same; soonest for what most characters of three bytes are.
-[[gnu::always_inline]] inline CodePoint decode_usual(std::string_view text, std::size_t at) {
+MTKIT_INLINE CodePoint decode_usual(std::string_view text, std::size_t at) {
     const auto *const p = reinterpret_cast<const unsigned char *>(text.data()) + at;
     if (p[0] - 0xE0U < 16 && text.size() - at >= 3) {
         const unsigned second = p[1] ^ 0x80U;

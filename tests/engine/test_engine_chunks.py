@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 import tokenizers
 from engine_beside_pipeline import Both
 from engine_cases import fixture
-from support import shared_tokenizer
+from support import at_level, shared_tokenizer
 
 pytest.importorskip("mtkit._native")
 from mtkit import load
@@ -216,7 +215,7 @@ def test_each_level_gives_the_same_ids(level: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", WHOLE],
         input=json.dumps(asked),
-        env={**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=at_level(level),
         capture_output=True,
         text=True,
         check=True,

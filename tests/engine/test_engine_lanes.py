@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
 
 import pytest
 from engine_beside_pipeline import Both
-from support import shared_tokenizer
+from support import at_level, shared_tokenizer
 
 pytest.importorskip("mtkit._native")
 from mtkit import load
@@ -54,7 +53,7 @@ def test_each_level_gives_the_same_ids(level: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", WHOLE],
         input=json.dumps(asked),
-        env={**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=at_level(level),
         capture_output=True,
         text=True,
         check=True,

@@ -11,6 +11,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support import at_level
 
 pytest.importorskip("mtkit._native")
 import mtkit
@@ -88,11 +89,7 @@ def test_ascii_between_others(wide: str) -> None:
 def test_as_its_bytes(level: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LEVELS, "11"],
-        env={
-            **os.environ,
-            "MTKIT_SIMD": level,
-            "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)]),
-        },
+        env=at_level(level, os.path.dirname(__file__)),
         capture_output=True,
         text=True,
         check=False,

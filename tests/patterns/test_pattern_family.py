@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pattern_texts import LLAMA3, PUBLISHED, nasty_text
+from support import at_level
 
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError
@@ -24,7 +25,7 @@ OTHER = [
     r"\w+|\W",
 ]
 """The same but for one thing, and quite others."""
-LEVELS = ["avx512", "avx2", "sse2"]
+LEVELS = ["avx512", "avx2", "sse2", "neon"]
 UNITS = [
     *("a", "Zx", "s", "'s", "'S", "'t", "'ll", "'Re", "'v", "'ve'm", "'", "''", " ", "  ", "\n"),
     *("\r\n", "\t", "\x0b", "\x1c", "/", "//", "\n/", "(", "a(b", ");", "1", "12", "3456", "Ab"),
@@ -100,15 +101,10 @@ def test_starts_are_those_of_the_automaton(family: str, pattern: Regex) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_each_level_gives_the_same_starts(level: str) -> None:
-    native: Any = pytest.importorskip("mtkit._native")
-    names = ["scalar", *reversed(LEVELS)]
-    if native.simd() not in names or names.index(native.simd()) < names.index(level):
-        pytest.skip(f"this machine has no {level}")
     code = (
         "import mtkit._native as native, test_pattern_family as own\n"
         f"assert native.simd() == {level!r}, native.simd()\n"
         "for _, pattern in own.PUBLISHED: own._certain(native, pattern, 8)\n"
     )
-    paths = [os.path.dirname(__file__), *sys.path]
-    environment = {**os.environ, "MTKIT_SIMD": level, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = at_level(level, os.path.dirname(__file__))
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

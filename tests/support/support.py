@@ -147,3 +147,15 @@ def one_line(done: subprocess.CompletedProcess[bytes], code: int) -> str:
     assert text.count("\n") == 1
     assert "Traceback" not in text
     return text
+
+
+def at_level(name: str, *folders: str) -> dict[str, str]:
+    """Return the environment of a process of a level of MTKIT_SIMD, which imports what this does.
+
+    The test is skipped where this machine does not have the level.
+    """
+    native: Any = pytest.importorskip("mtkit._native")
+    if name not in native.simd_levels():
+        pytest.skip(f"this machine has no {name}")
+    paths = os.pathsep.join([*folders, *filter(None, sys.path)])
+    return {**os.environ, "MTKIT_SIMD": name, "PYTHONPATH": paths}
