@@ -135,7 +135,7 @@ def _rebuilt(
     elif built.kind == "WordPiece":
         model["unk_token"] = text
     else:
-        model["unk_id"] = unk_id = _unknown(built.unk, text, vocab)
+        model["unk_id"] = unk_id = _unknown(built, text, vocab)
         if type(unk_id) is not int or not 0 <= unk_id < len(dictionary or vocab):
             what = f"the class looks for its unknown token at {unk_id}"
             raise UnsupportedError(what, field="model.vocab")
@@ -154,14 +154,14 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def _unknown(which: int | str, text: str | None, vocab: list[Any]) -> int | str:
+def _unknown(built: Built, text: str | None, vocab: list[Any]) -> int | str:
     """Return the place of a Unigram's unknown token."""
     places = (place for place, row in enumerate(vocab) if row[0] == text)
-    if which == "named":
+    if built.unk == "named":
         return next(places, 0)
-    if which == "zero":
-        return next((place for place in places if vocab[place][1] == 0.0), 100)
-    return which
+    if built.unk == "zero":
+        return next((place for place in places if vocab[place][1] == 0.0), built.or_else)
+    return built.unk
 
 
 def _around(
@@ -181,7 +181,7 @@ def _around(
     texts = {role: token.content.decode("utf-8") for role, token in named.items() if token}
     ids = {role: numbers.get(token.content) for role, token in named.items() if token}
     try:
-        return built.around(Ends(texts, ids))
+        return built.around(Ends(texts, ids, numbers))
     except KeyError as error:
         what = f"{name} needs a {error.args[0]}_token"
         raise UnsupportedError(what, field=CONFIG) from None

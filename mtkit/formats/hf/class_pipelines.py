@@ -11,6 +11,8 @@ tokenization_utils_tokenizers.py (``convert_to_native_format``).
 from __future__ import annotations
 
 from mtkit.base.record import Record
+from mtkit.errors import UnsupportedError
+from mtkit.formats.added_tokens import CONFIG
 from mtkit.formats.split_patterns import QWEN2, QWEN3_5
 
 TYPE_CHECKING = False
@@ -37,7 +39,9 @@ class Built(Record):
         around: Makes its post-processor; None: that of the file.
         prefers: Whether the file's post-processor counts more, where it has one.
         needs: Whether it makes one that is not known here, where the file has none.
-        unk: Where the unknown token of a Unigram is: its id, or "named" for that of the role.
+        unk: Where the unknown token of a Unigram is: its id, or that of the role: "named", or
+            "zero": if its score is zero, else ``or_else``.
+        or_else: That id.
         extra: Special tokens besides, where the files name none.
         marks: Role -> how its token is found, where it is named by its text alone.
         again: How it adds its special tokens a second time.
@@ -53,16 +57,18 @@ class Built(Record):
     prefers: bool = False
     needs: bool = False
     unk: int | str = 0
+    or_else: int = 100
     extra: tuple[str, ...] = ()
     marks: Mapping[str, Mapping[str, bool]] = {}
     again: Again = None
 
 
 class Ends(Record):
-    """The special tokens that stand around a text: role -> text and id."""
+    """The special tokens that stand around a text: role -> text and id; and all tokens' ids."""
 
     texts: Mapping[str, str]
     ids: Mapping[str, int | None]
+    numbers: Mapping[bytes, int]
 
     def slot(self, role: str, part: int = 0) -> Form:
         """Return the token of a role as a template has it."""
@@ -105,7 +111,7 @@ def _deberta(ends: Ends) -> Form:
 
 
 def _t5(ends: Ends) -> Form:
-    ends = Ends({"eos": "</s>"}, ends.ids)  # under this name, whatever it is called
+    ends = Ends({"eos": "</s>"}, ends.ids, ends.numbers)  # under this name, whatever it is called
     first = [_text("A"), ends.slot("eos")]
     return ends.template(first, [*first, _text("B"), ends.slot("eos")], "eos")
 
@@ -127,12 +133,21 @@ def _bos(ends: Ends) -> Form | None:
     return ends.template(first, [*first, ends.slot("bos", 1), _text("B", 1)], "bos")
 
 
-def _roberta(*, trim: bool, prefix: bool) -> Around:
+def _whisper(ends: Ends) -> Form:
+    texts = {text: text for text in (_START, _PLAIN)}
+    ids = {text: ends.numbers[text.encode()] for text in texts}
+    ends = Ends({**ends.texts, **texts}, {**ends.ids, **ids}, ends.numbers)
+    first = [ends.slot(_START), ends.slot(_PLAIN), _text("A")]
+    pair = [*first, _text("B", 1), ends.slot("eos", 1)]
+    return ends.template([*first, ends.slot("eos")], pair, _START, _PLAIN, "eos")
+
+
+def _roberta(*, trim: bool, prefix: bool, first: str = "cls", last: str = "sep") -> Around:
     def around(ends: Ends) -> Form:
         return {
             "type": "RobertaProcessing",
-            "sep": [ends.texts["sep"], ends.ids["sep"]],
-            "cls": [ends.texts["cls"], ends.ids["cls"]],
+            "sep": [ends.texts[last], ends.ids[last]],
+            "cls": [ends.texts[first], ends.ids[first]],
             "trim_offsets": trim,
             "add_prefix_space": prefix,
         }
@@ -182,6 +197,7 @@ def _charsmap(table: str | None) -> list[Form]:
 
 
 _END = "<|endoftext|>"
+_START, _PLAIN = "<|startoftranscript|>", "<|notimestamps|>"
 _THREE = {"bos": _END, "eos": _END, "unk": _END}
 _FAIRSEQ = {
     "bos": "<s>",
@@ -195,6 +211,9 @@ _BRACKETS = {"sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _BYTES = {"fuse_unk": True, "byte_fallback": True}
 _LEFT = {"lstrip": True, "normalized": True}
 _QUOTES = (_replaced({"String": "``"}, '"'), _replaced({"String": "''"}, '"'))
+CLIP = (
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
 _BARE = ({"type": "NFKD"}, {"type": "StripAccents"})
 
 
@@ -214,6 +233,29 @@ def _gpt_neox(settings: Settings, table: str | None) -> Built:
     letters = _letters(settings.flag("add_prefix_space", False), trim=trim)
     roles = {**_THREE, "pad": "<|padding|>"}
     return Built("BPE", roles, letters, _letters(), {"type": "NFC"}, around=_nothing)
+
+
+def _clip(settings: Settings, table: str | None) -> Built:
+    change = _changes({"type": "NFC"}, _replaced({"Regex": r"\s+"}, " "), {"type": "Lowercase"})
+    words = {"type": "Split", "pattern": {"Regex": CLIP}, "behavior": "Removed", "invert": True}
+    steps = [
+        _letters(),
+        _replaced({"String": "</w>"}, " "),
+        _replaced({"Regex": r"\A[\s\x1c-\x1f]+|[\s\x1c-\x1f]+\z"}, ""),  # as str.strip
+    ]
+    back = {"type": "Sequence", "decoders": steps}
+    model = {"unk_token": "named", "end_of_word_suffix": "</w>"}
+    roles = {"bos": "<|startoftext|>", "eos": _END, "unk": _END, "pad": _END}
+    around = _roberta(trim=False, prefix=False, first="bos", last="eos")
+    return Built("BPE", roles, _cuts(words, _letters()), back, change, model, around=around)
+
+
+def _whisper_class(settings: Settings, table: str | None) -> Built:
+    if any(settings.config.get(key, None) for key in ("language", "task", "predict_timestamps")):
+        what = "a language, a task or timestamps of Whisper are not known"
+        raise UnsupportedError(what, field=CONFIG)
+    letters = _letters(settings.flag("add_prefix_space", False))
+    return Built("BPE", _THREE, letters, _letters(), around=_whisper)
 
 
 def _roberta_class(settings: Settings, table: str | None) -> Built:
@@ -301,6 +343,27 @@ def _bert_class(settings: Settings, table: str | None) -> Built:
     return Built("WordPiece", roles, cut, decoder, normalizer, model, around=_bert)
 
 
+def _mpnet(settings: Settings, table: str | None) -> Built:
+    roles = {**_FAIRSEQ, "unk": "[UNK]", "mask": "<mask>"}
+    around, marks = _roberta(trim=True, prefix=False), {"mask": {"lstrip": True}}
+    same = vars(_bert_class(settings, table))
+    return Built(**{**same, "roles": roles, "around": around, "marks": marks})
+
+
+def _deberta_v2(settings: Settings, table: str | None) -> Built:
+    lower = ({"type": "Lowercase"},) if settings.flag("do_lower_case", False) else ()
+    white = _replaced({"Regex": r"\s{2,}|[\n\r\t]"}, " ")
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    change = _changes(*lower, white, {"type": "NFC"}, strip)
+    punctuation = {"type": "Punctuation", "behavior": "Isolated"}
+    mark = _mark("always" if settings.flag("add_prefix_space", True) else "first")
+    cut = _cuts(*[punctuation] * settings.flag("split_by_punct", False), mark)
+    roles = {**_BRACKETS, "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
+    given = settings.config.get("unk_id", 1)
+    unk: dict[str, Any] = {"unk": "zero", "or_else": given if type(given) is int else 1}
+    return Built("Unigram", roles, cut, mark, change, around=_bert, **unk)
+
+
 def _xlm_roberta_class(settings: Settings, table: str | None) -> Built:
     scheme = "always" if settings.flag("add_prefix_space", True) else "never"
     change = _charsmap(table)[0] if table is not None else None
@@ -366,19 +429,23 @@ CLASSES: Mapping[str, Callable[[Settings, str | None], Built]] = {
     "BertTokenizer": _bert_class,
     "BigBirdTokenizer": _big_bird,
     "BlenderbotTokenizer": _blenderbot,
+    "CLIPTokenizer": _clip,
     "CamembertTokenizer": _camembert,
     "CodeGenTokenizer": _codegen,
     "CodeLlamaTokenizer": _code_llama,
     "CohereTokenizer": _cohere,
     "DebertaTokenizer": _deberta_class,
+    "DebertaV2Tokenizer": _deberta_v2,
     "GPT2Tokenizer": _gpt2,
     "GPTNeoXTokenizer": _gpt_neox,
     "GemmaTokenizer": _gemma,
     "LlamaTokenizer": _llama,
+    "MPNetTokenizer": _mpnet,
     "Qwen2Tokenizer": _qwen(QWEN2, again="plain"),
     "Qwen3_5Tokenizer": _qwen(QWEN3_5, again=None),
     "RobertaTokenizer": _roberta_class,
     "T5Tokenizer": _t5_class,
+    "WhisperTokenizer": _whisper_class,
     "XLMRobertaTokenizer": _xlm_roberta_class,
     "XLNetTokenizer": _xlnet_class,
 }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 NAMES = ["<s>", "</s>", "<unk>", "<pad>", "<mask>", "[UNK]", "[CLS]", "[SEP]", "<|endoftext|>"]
+NEEDED = {"WhisperTokenizer": ["<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"]}
 OWN = ["<tool>", "<é y>", "ab", "<bos>", "<cls>", "▁<PRE>"]
 CHARACTERS = "abcdeéÀÉ中 '1 23\n\u0301`"
 
@@ -66,10 +67,11 @@ def token_object(rng: random.Random, text: str) -> dict[str, Any]:
     return {"content": text, **{flag: rng.random() < 0.3 for flag in flags}}
 
 
-def drawn_document(rng: random.Random, kind: str) -> dict[str, Any]:
+def drawn_document(rng: random.Random, kind: str, name: str | None = None) -> dict[str, Any]:
     model = vocabulary(rng, kind)
     size = len(model["vocab"])
     texts = rng.sample([*NAMES, *OWN], rng.randrange(5))
+    texts = list(dict.fromkeys([*texts, *NEEDED.get(name or "", ())]))
     known = model["vocab"] if isinstance(model["vocab"], dict) else {}
     known = known or {piece: place for place, (piece, _) in enumerate(model["vocab"])}
     added = [
@@ -229,7 +231,7 @@ def test_drawn_folders(name, tmp_path) -> None:
         kind = kind_of(name) if name in CLASSES else rng.choice(["BPE", "WordPiece", "Unigram"])
         folder = tmp_path / str(number)
         said = name if name is None or rng.random() < 0.5 else f"{name}Fast"
-        files = {"tokenizer.json": drawn_document(rng, kind), **drawn_config(rng, said)}
+        files = {"tokenizer.json": drawn_document(rng, kind, name), **drawn_config(rng, said)}
         write(folder, files)
         same += differing(folder, rng) is not None
         number += 1
