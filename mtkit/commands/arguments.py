@@ -46,7 +46,8 @@ def grammar_of(grammar: str) -> str:
 
 def schema_of(schema: str) -> str:
     """Return a JSON schema: a file's content, or the text itself."""
-    return schema if schema.lstrip().startswith("{") else read_text(schema)
+    is_text = schema.lstrip().startswith("{") or schema.strip() in ("true", "false")
+    return schema if is_text else read_text(schema)
 
 
 def read_text(path: str) -> str:

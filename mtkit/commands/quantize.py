@@ -120,8 +120,7 @@ def quantize(
         threads=threads, dry_run=dry_run, allow_requantize=allow_requantize, force=force,
         progress=Progress(f"quantize {kind}").show, imatrix_progress=Progress("imatrix").show,
     )  # fmt: skip
-    odd = [f"no tensor's name has {one!r}" for one in kinds.without_tensor(before)]
-    output.warn(file, odd)
+    output.warn(file, list(kinds.without_effect(before)))
     again = quantized_types(before)
     if again:
         output.warn(file, [f"quantized already ({', '.join(again)})"])

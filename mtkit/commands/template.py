@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from mtkit.commands.named import load_named, model_named
-from mtkit.commands.options import AS_JSON, DOWNLOAD, application
+from mtkit.commands.options import AS_JSON, AS_READER, DOWNLOAD, application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from mtkit.tokenizer.tokenizer import Tokenizer
@@ -82,6 +83,7 @@ def template(
         ),
     ] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Print token ids instead of text.")] = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -104,11 +106,15 @@ def template(
 
     if continue_final and generation_prompt:
         generation_prompt = False
-    if parse is not None:
-        has_chat = messages is not None or user is not None
-        conversation = conversation_of(messages, system, user) if has_chat else None
-    else:
+    conversation = None
+    if parse is None or messages is not None or user is not None:
         conversation = conversation_of(messages, system, user)
+    if parse is not None:
+        _check_parsing(
+            conversation,
+            {"--ids": ids},
+            {"--documents": documents, "--set": settings, "--now": now},
+        )
     options: dict[str, Any] = {
         "tools": read_json(tools),
         "documents": read_json(documents),
@@ -121,14 +127,18 @@ def template(
     try:
         file = model_named(None) if file is None else file
         if parse is not None:
-            tokenizer = None if file.endswith(".jinja") else load_named(file, download=download)
+            tokenizer = (
+                None
+                if file.endswith(".jinja")
+                else load_named(file, reader=as_reader, download=download)
+            )
             parts = _parsed(file, tokenizer, read_text(parse), conversation, name, options)
             output.write_json({"schema": "mtkit.answer/1", **parts})
             return
         if file.endswith(".jinja"):
             made = _render_file(file, conversation, options)
         else:
-            tokenizer = load_named(file, download=download)
+            tokenizer = load_named(file, reader=as_reader, download=download)
             made = _render(tokenizer, conversation, name, options)
     except MtkitError as error:
         given = {"messages": messages, "tools": tools, "documents": documents}
@@ -150,6 +160,22 @@ def template(
         output.write("\n".join(map(printable, made.text.split("\n"))) + "\n")
     else:
         output.write(made.text)
+
+
+def _check_parsing(conversation: Any, never: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+    """Refuse options that mean nothing where an answer is taken apart.
+
+    Raises:
+        UsageError: One is given, or one for what the model saw and nothing says what that was.
+    """
+    from mtkit.errors import UsageError
+
+    for option, value in never.items():
+        if value:
+            raise UsageError(f"{option} does not go with --parse: an answer becomes JSON")
+    for option, value in shown.items():
+        if value and conversation is None:
+            raise UsageError(f"{option} needs what the model saw", hint="--messages FILE or --user")
 
 
 def _parsed(

@@ -16,6 +16,7 @@ class Job(Record):
     Attributes:
         tokenizer: Path of its file; each process loads it.
         overrides: What reading that file needs (``mtkit.load``).
+        reader: Another way to read it (``mtkit.load``).
         reading: How documents are found.
         add_special: Let the post-processor add its tokens.
         parse_special: Recognize special tokens in the text (``Tokenizer.encode_ids``).
@@ -26,6 +27,7 @@ class Job(Record):
 
     tokenizer: str
     overrides: Mapping[str, object] | None = None
+    reader: str | None = None
     reading: Reading = Reading()
     add_special: bool = False
     parse_special: bool | None = None

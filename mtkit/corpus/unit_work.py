@@ -28,7 +28,7 @@ def loaded(job: Job) -> Tokenizer:
     """Load the job's tokenizer."""
     from mtkit.tokenizer.load import load
 
-    return load(job.tokenizer, overrides=job.overrides)
+    return load(job.tokenizer, overrides=job.overrides, reader=job.reader)
 
 
 def work(job: Job, tokenizer: Tokenizer, unit: Unit, parts: Parts, number: int) -> Tally:

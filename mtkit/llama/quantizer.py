@@ -12,7 +12,7 @@ import json
 import os
 import re
 
-from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError
+from mtkit.errors import FormatError, MtkitError, ResourceError, UnsupportedError, UsageError
 from mtkit.gguf.importance import read_importance
 from mtkit.llama.shared_library import library, log
 from mtkit.llama.trial import die_with_parent, leave
@@ -81,6 +81,11 @@ def _quantize(job: dict[str, Any]) -> None:
     if "imatrix size" in said:
         what = f"is the importance matrix of another model: {said.rpartition('imatrix ')[2]}"
         raise FormatError(what, source=job["imatrix_name"] or job["imatrix"])
+    if "regular expression" in said:
+        what = f"a pattern is none: {said.rpartition('failed to quantize: ')[2]}"
+        raise UsageError(
+            what, field="--tensor-type", hint="C++ regular expressions, as attn_v=q6_k"
+        )
     raise UnsupportedError(f"llama.cpp does not quantize it: {said}" if said else "llama.cpp fails")
 
 

@@ -23,6 +23,10 @@ _NOT_WRITTEN = frozenset({"I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"})
 """Types that no weights are quantized to."""
 
 
+_LEAST_DIMENSIONS = 2
+"""Of a tensor that llama.cpp quantizes."""
+
+
 class TensorKinds(Record):
     """Types that the mix does not choose.
 
@@ -51,16 +55,19 @@ class TensorKinds(Record):
             "embedding_type": self.embedding and _number(self.embedding, "--token-embedding-type"),
         }
 
-    def without_tensor(self, file: GgufFile) -> Iterator[str]:
-        """Yield the patterns that are found in no name."""
+    def without_effect(self, file: GgufFile) -> Iterator[str]:
+        """Say of each pattern that is found in no name, or in those of tensors of one dimension."""
         for text in self.tensors:
             pattern = _halves(text)[0].lower()
             try:
-                found = any(re.search(pattern, tensor.name) for tensor in file.tensors)
+                found = [tensor for tensor in file.tensors if re.search(pattern, tensor.name)]
             except re.error:
                 continue  # llama.cpp has regular expressions of its own
             if not found:
-                yield pattern
+                yield f"no tensor's name has {pattern!r}"
+            elif all(len(tensor.shape) < _LEAST_DIMENSIONS for tensor in found):
+                first = found[0]
+                yield f"{first.name} has one dimension and stays {first.type.name}: {pattern!r}"
 
 
 def _halves(text: str) -> tuple[str, str]:

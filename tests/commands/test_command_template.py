@@ -125,3 +125,19 @@ def test_what_a_model_wrote_is_taken_apart(mtkit: Run, tmp_path: Path) -> None:
             made = mtkit("template", what, "--parse", "-", "--tools", tools, stdin=said)
             assert made.returncode == 2, made.stderr
             assert b"tools: is not a list of objects" in made.stderr
+
+
+def test_what_means_nothing_where_an_answer_is_taken_apart(mtkit: Run, tmp_path: Path) -> None:
+    documents = tmp_path / "documents.json"
+    documents.write_text("[]")
+    given = ("template", TOKENIZER, "--parse", "-")
+    said = b"Hello<|im_end|>"
+    for options, hint in (
+        (("--ids",), b"--ids does not go with --parse"),
+        (("--documents", documents), b"--documents needs what the model saw"),
+        (("--set", "a=1"), b"--set needs what the model saw"),
+    ):
+        done = mtkit(*given, *options, stdin=said)
+        assert done.returncode == 2
+        assert hint in done.stderr
+    assert mtkit(*given, "--set", "a=1", "--user", "hi", stdin=said).returncode == 0

@@ -43,6 +43,15 @@ def test_a_chat_has_the_ids_and_the_length_that_transformers_gives(
     assert json.loads(piped.stdout)["count"] == len(expected)
 
 
+def test_without_a_tokenizer_it_is_the_model_of_template(mtkit: Run, tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(CHATS[0]), encoding="utf-8")
+    given = ("--messages", file)
+    found = mtkit("encode", *given).stdout
+    assert found
+    assert found == mtkit("template", *given, "--ids").stdout
+
+
 def test_a_chat_that_is_none_is_refused(mtkit: Run, tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     half = r'[{"role": "user", "content": "\ud800"}]'

@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -34,6 +35,7 @@ from mtkit.corpus.job import Job
 from mtkit.corpus.parts import Parts
 from mtkit.corpus.run import Settings, encode
 from mtkit.errors import UsageError
+from mtkit.tokenizer.load import load as mtkit_load
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -512,3 +514,22 @@ def test_two_runs_on_one_output(tmp_path: Path) -> None:
             second._lock()
     with Parts(str(folder)) as third:
         third._lock()
+
+
+def test_a_folder_as_transformers_reads_it(mtkit, tmp_path) -> None:
+    """Its class splits line breaks otherwise than the file does."""
+    folder = tmp_path / "folder"
+    shutil.copytree(TOKENIZER, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+    named = json.dumps({**settings, "tokenizer_class": "GPT2Tokenizer"})
+    (folder / "tokenizer_config.json").write_text(named)
+    text = "the end.\n\nThe beginning"
+    (tmp_path / "a.txt").write_text(text)
+    tokens = {}
+    for options in ((), ("--as", "transformers")):
+        done = mtkit("corpus", "count", "a.txt", "-t", folder, "-o", "f.json", "--force", *options)
+        assert done.returncode == 0, done.stderr
+        tokens[options] = json.loads((tmp_path / "f.json").read_bytes())["tokens"]
+        same = mtkit_load(folder, reader=options[-1] if options else None)
+        assert tokens[options] == len(same.encode_ids(text, add_special_tokens=False))
+    assert len(set(tokens.values())) == len(tokens)

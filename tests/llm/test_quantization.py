@@ -186,6 +186,20 @@ def test_a_pattern_that_names_nothing_is_said(mtkit: Run, model: Path) -> None:
     assert b"no tensor's name has 'attn_w'" in done.stderr
 
 
+def test_a_pattern_of_tensors_that_stay_is_said(mtkit: Run, model: Path) -> None:
+    done = mtkit(
+        "quantize", model, "--type", "Q8_0", "-o", "new.gguf", "--tensor-type", "_norm=q4_0"
+    )
+    assert done.returncode == 0
+    assert b"has one dimension and stays F32: '_norm'" in done.stderr
+
+
+def test_a_pattern_that_is_none_is_wrong_usage(mtkit: Run, model: Path) -> None:
+    done = mtkit("quantize", model, "--type", "Q8_0", "-o", "new.gguf", "--tensor-type", "(a=q4_0")
+    assert done.returncode == 2
+    assert b"--tensor-type: a pattern is none" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("bent", "said"),
     [

@@ -18,7 +18,13 @@ from mtkit.commands.corpus.job import (  # noqa: TC001  typer reads them
     SKIP_BAD,
     SPECIAL,
 )
-from mtkit.commands.options import AS_JSON, DOWNLOAD, NO_PARSE_SPECIAL, TOKENIZER  # noqa: TC001
+from mtkit.commands.options import (  # noqa: TC001
+    AS_JSON,
+    AS_READER,
+    DOWNLOAD,
+    NO_PARSE_SPECIAL,
+    TOKENIZER,
+)
 
 
 def count(
@@ -38,6 +44,7 @@ def count(
     ray_address: RAY_ADDRESS = None,
     restart: RESTART = False,
     force: FORCE = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -56,10 +63,10 @@ def count(
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import count as counted
 
-    source = load_named(tokenizer, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download)
     job = job_of(
         source, tokenizer, Reading(field, lines), special=special, eod=False,
-        parse_special=not no_parse_special, width=0, skip_bad=skip_bad,
+        parse_special=not no_parse_special, width=0, skip_bad=skip_bad, as_reader=as_reader,
     )  # fmt: skip
     settings = settings_of(engine, jobs, ray_address, force=force, restart=restart)
     done(counted, job, paths, output_file, settings, as_json=as_json)

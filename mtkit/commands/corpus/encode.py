@@ -19,7 +19,13 @@ from mtkit.commands.corpus.job import (  # noqa: TC001  typer reads them
     SKIP_BAD,
     SPECIAL,
 )
-from mtkit.commands.options import AS_JSON, DOWNLOAD, NO_PARSE_SPECIAL, TOKENIZER  # noqa: TC001
+from mtkit.commands.options import (  # noqa: TC001
+    AS_JSON,
+    AS_READER,
+    DOWNLOAD,
+    NO_PARSE_SPECIAL,
+    TOKENIZER,
+)
 
 _MOST_IN_TWO_BYTES = 1 << 16
 
@@ -45,6 +51,7 @@ def encode(
     ray_address: RAY_ADDRESS = None,
     restart: RESTART = False,
     force: FORCE = False,
+    as_reader: AS_READER = None,
     download: DOWNLOAD = False,
     as_json: AS_JSON = False,
 ) -> None:
@@ -64,10 +71,10 @@ def encode(
     from mtkit.corpus.files import Reading
     from mtkit.corpus.run import encode as encoded
 
-    source = load_named(tokenizer, download=download)
+    source = load_named(tokenizer, reader=as_reader, download=download)
     job = job_of(
         source, tokenizer, Reading(field, lines), special=special, eod=eod,
-        parse_special=not no_parse_special, skip_bad=skip_bad,
+        parse_special=not no_parse_special, skip_bad=skip_bad, as_reader=as_reader,
         width=2 if source.vocab_size <= _MOST_IN_TWO_BYTES else 4,
     )  # fmt: skip
     settings = settings_of(engine, jobs, ray_address, force=force, restart=restart)

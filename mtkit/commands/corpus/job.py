@@ -53,7 +53,7 @@ FORCE = Annotated[bool, typer.Option("--force", help="Replace an existing file."
 
 def job_of(
     tokenizer: Tokenizer, name: str | None, reading: Reading, *, special: bool, eod: bool,
-    parse_special: bool, width: int, skip_bad: bool,
+    parse_special: bool, width: int, skip_bad: bool, as_reader: str | None,
 ) -> Job:  # fmt: skip
     """Return the job that options ask for.
 
@@ -73,6 +73,7 @@ def job_of(
     return Job(
         os.path.abspath(path),
         overrides=named_encoding(name, path),
+        reader=as_reader,
         reading=reading,
         add_special=special,
         parse_special=None if parse_special else False,

@@ -44,7 +44,11 @@ def encode(
     files: FILES = None,
     messages: Annotated[
         str | None,
-        typer.Option("--messages", metavar="JSON", help="File with a chat; - for a pipe."),
+        typer.Option(
+            "--messages",
+            metavar="JSON",
+            help="File with a chat; - for a pipe. Without -t: of the default model.",
+        ),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Encode line by line, one result per line.")

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from itertools import chain
 
-from mtkit.commands.named import load_named
+from mtkit.commands.named import load_named, model_named
 from mtkit.commands.texts import lines_of, texts_of
 
 TYPE_CHECKING = False
@@ -66,6 +66,8 @@ def run(
         raise UsageError(what)
     special = True if parse_special else False if no_parse_special else None
     template = not (no_special or bos or eos or messages is not None)
+    if messages is not None and tokenizer is None:
+        tokenizer = model_named(None)  # whose template it is, as of ``mtkit template``
     source = load_named(tokenizer, reader=as_reader, encoding=encoding, download=download)
     texts = _Texts(text, prompt, files, lines=lines)
     if messages is None:
