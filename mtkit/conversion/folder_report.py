@@ -46,6 +46,7 @@ class FolderReport(Record):
         refused: Why it is not converted.
         vocabulary: The tokenizer as a GGUF would say it; None where it cannot.
         without_tokenizer: Why the GGUF has no tokenizer.
+        notes: What is worth knowing of the tokenizer.
     """
 
     survey: Survey
@@ -56,6 +57,7 @@ class FolderReport(Record):
     refused: MtkitError | None = None
     vocabulary: Vocabulary | None = None
     without_tokenizer: MtkitError | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def class_name(self) -> str:
@@ -77,7 +79,11 @@ def folder_report(path: str) -> FolderReport:
     except MtkitError as error:
         vocabulary, without = _vocabulary(path)
         return FolderReport(
-            found, refused=error.located(path), vocabulary=vocabulary, without_tokenizer=without
+            found,
+            refused=error.located(path),
+            vocabulary=vocabulary,
+            without_tokenizer=without,
+            notes=_notes(path),
         )
     draft, failed = _draft(plan)
     source = header_source(path, draft)
@@ -96,6 +102,7 @@ def folder_report(path: str) -> FolderReport:
         failed,
         vocabulary=report.vocabulary,
         without_tokenizer=failed,
+        notes=_notes(path),
     )
 
 
@@ -123,6 +130,16 @@ def _size_of(head: bytes, offsets: list[int], draft: Draft) -> int:
     last = tensors[-1].n_bytes if tensors else 0
     end = offsets[-1] if tensors else 0
     return len(head) + end + -(-last // DEFAULT_ALIGNMENT) * DEFAULT_ALIGNMENT
+
+
+def _notes(path: str) -> tuple[str, ...]:
+    from mtkit.conversion.folder_notes import notes
+    from mtkit.tokenizer.load import load
+
+    try:
+        return notes(load(path))
+    except MtkitError:  # which ``without_tokenizer`` has
+        return ()
 
 
 def _vocabulary(path: str) -> tuple[Vocabulary | None, MtkitError | None]:

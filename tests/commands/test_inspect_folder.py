@@ -178,3 +178,12 @@ def test_the_tokenizer_is_shown_by_its_own_name(mtkit: Run, tmp_path: Path) -> N
     path = write_folder(tmp_path / "model")
     done = mtkit("inspect", path / "tokenizer.json")
     assert done.stdout.startswith(b"format\thf\n")
+
+
+def test_rows_of_the_embedding_without_a_token_are_noted(mtkit: Run, tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "model", tokenizer="bbpe-8k", config={"vocab_size": 8256})
+    said = "config.json has a vocab_size of 8256: 64 ids have no token"
+    assert f"note\t{said}\n".encode() in mtkit("inspect", path).stdout
+    assert json.loads(mtkit("inspect", path, "--json").stdout)["notes"] == [said]
+    sound = write_folder(tmp_path / "sound", tokenizer="bbpe-8k")
+    assert json.loads(mtkit("inspect", sound, "--json").stdout)["notes"] == []

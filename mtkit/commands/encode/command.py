@@ -47,7 +47,7 @@ def encode(
         typer.Option(
             "--messages",
             metavar="JSON",
-            help="File with a chat; - for a pipe. Without -t: of the default model.",
+            help="File with messages; - for standard input. Without -t, for the default model.",
         ),
     ] = None,
     lines: Annotated[

@@ -94,6 +94,8 @@ def _rows(report: FolderReport) -> Iterator[Sequence[object]]:
         from mtkit.commands.inspect.gguf import tokenizer_rows
 
         yield from tokenizer_rows(report.vocabulary)
+    for text in report.notes:
+        yield "note", text
 
 
 def _document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, object]:
@@ -116,6 +118,7 @@ def _document(report: FolderReport, rows: Sequence[WeightRow]) -> dict[str, obje
         "refused": refused and {"what": printable(str(refused)), "exit_code": refused.exit_code},
         **{name: model.get(name) for name in of_model},
         "tokenizer": vocabulary_document(report.vocabulary),
+        "notes": list(report.notes),
         "warnings": [
             {"code": one.rule.code, "severity": one.rule.severity, "field": printable(one.field),
              "what": printable(one.what), "file": printable(one.source)}

@@ -51,6 +51,8 @@ def _facts(report: FolderReport, *, is_alone: bool) -> Iterator[tuple[str, list[
         yield "tokenizer", joined(tokenizer_parts(report.vocabulary))
     elif report.without_tokenizer is not None:
         yield "tokenizer", _failed(report.without_tokenizer)
+    for text in report.notes:
+        yield "note", [output.Escaped(printable(text))]
     total = sum(n_bytes for _, _, n_bytes in found.types.values()) or 1
     yield (
         "weights",
