@@ -31,6 +31,8 @@ _WRITTEN: Any = {"whitespace_pattern": " ", "json_allowed_escapes": 'nrbtf\\"'}
 """How JSON is written: at most one space where there can be some; characters as they are, since a
 property's name spelled in numbers would pass as another's."""
 _MOST_CALLS = 1000
+_KEPT = 32
+"""Grammars of a model: what was checked when a request came need not be compiled again."""
 _MOST_TRIED, _MOST_SECONDS = 500, 2.0
 """Parts of a schema, when the one is looked for that cannot be enforced; time for all of them."""
 _SAID = (
@@ -58,15 +60,20 @@ class Grammar(Closing):
             UnsupportedError: A part of the schema cannot be enforced.
             ResourceError: It is too large.
         """
-        found = vocabulary_of(model)
         self._ends = model.eog_ids
-        if schema is not None:
-            lark = _lark_of_schema(schema, found.controls)
-        else:
-            lark = lark_of(text or "", lambda name: _token_id(model, name))
-        self._matcher = compiled(
-            found.tokenizer, lark, "grammar" if schema is None else "JSON schema"
-        )
+        found, asked = vocabulary_of(model), (text, schema)
+        made = found.compiled.pop(asked, None)
+        if made is None:
+            if schema is not None:
+                lark = _lark_of_schema(schema, found.controls)
+            else:
+                lark = lark_of(text or "", lambda name: _token_id(model, name))
+            field = "grammar" if schema is None else "JSON schema"
+            made = compiled(found.tokenizer, lark, field)
+        found.compiled[asked] = made  # the last that are asked for again
+        for other in list(found.compiled)[:-_KEPT]:
+            found.compiled.pop(other, None)
+        self._matcher = made.deep_copy()
 
     def allows(self, token_id: int) -> bool:
         """Whether a token can come next."""

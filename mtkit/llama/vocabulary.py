@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtkit.llama.model import Model
 
 _LIMITS: dict[str, Any] = {
-    "max_items_in_row": 20_000, "step_max_items": 500_000, "max_lexer_states": 50_000,
+    "max_items_in_row": 5_000, "step_max_items": 100_000, "max_lexer_states": 50_000,
     "verbose_errors": False,
 }  # fmt: skip
 """Of llguidance: some 100 MB, and a time for a token that the samplers see to."""
@@ -34,10 +34,12 @@ class Vocabulary(Record):
     Attributes:
         tokenizer: Its ``LLTokenizer``.
         controls: The texts of control tokens, which no text of a grammar stands for, to ids.
+        compiled: Grammars that were compiled last, to copy.
     """
 
     tokenizer: Any
     controls: dict[str, int]
+    compiled: dict[Any, Any]
 
 
 class _Pieces:
@@ -72,6 +74,7 @@ def vocabulary_of(model: Model) -> Vocabulary:
                 tokens.append(b"")
             _vocabularies[model] = Vocabulary(
                 tokenizer=_tokenizer(_Pieces(tokens, sorted(special), ends[0]), ends),
+                compiled={},
                 controls={tokens[i].decode("utf-8", "replace"): i for i in special if tokens[i]},
             )
         return _vocabularies[model]

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from mtkit.llama import Context, Model
     from mtkit.settings import SamplerSettings
 
-MOST_SECONDS = 1.0
-"""CPU time that a grammar may take for one token."""
+MOST_SECONDS, MOST_OF_ANSWER = 1.0, 30.0
+"""CPU time that a grammar may take for one token, and for all tokens of an answer."""
+MOST_LOCKED = 0.02
+"""CPU time of a token that llguidance may take while no other thread of Python can run."""
+_QUICK = 0.001
+"""Such time from which on it is not asked about single tokens: all of them cost no lock."""
 DRY_BREAKERS = ("\n", ":", '"', "*")
 
 
@@ -57,6 +61,7 @@ class Sampler(Closing):
         self._chain: Chain | None = None
         self._cuts: Chain | None = None
         self._grammar: Grammar | None = None
+        self._locked = self._followed = 0.0
         self.steps: list[str] = []
         seed = settings.seed
         self.seed: int = int.from_bytes(os.urandom(4), "little") if seed is None else seed
@@ -117,23 +122,45 @@ class Sampler(Closing):
         return self._cuts.cut(self._logits(row))
 
     def _with_grammar(self, row: int = -1) -> int:
-        logits = self._logits(row)
+        return self.follow(self._logits(row))
+
+    def copied(self, row: int) -> Any:
+        """Return a copy of a row of logits for ``follow``."""
+        return self._logits(row).copy()
+
+    def follow(self, logits: Any) -> int:
+        """Return the token that the grammar takes, which may be asked for in any thread.
+
+        Args:
+            logits: Of shape (n_vocab,), changed in place.
+
+        Raises:
+            ResourceError: It takes too long.
+        """
         grammar, chain = self._grammar, self._chain
         assert grammar is not None
         begun = time.thread_time()
         token = self._choose(logits)
-        if not grammar.allows(token) or logits[token] == float("-inf"):
+        if self._locked > _QUICK or not grammar.allows(token) or logits[token] == float("-inf"):
             if not grammar.mask(logits):
                 return -1
             token = self._choose(logits)
-        if not grammar.allows(token):  # a sampler can leave nothing but what was forbidden
-            return -1
+            if logits[token] == float("-inf"):  # a sampler left nothing but what was forbidden
+                return -1
+        chosen = time.thread_time()
         grammar.accept(token)
         if chain:
             chain.accept(token)
-        taken = time.thread_time() - begun
-        if taken > MOST_SECONDS:  # the next takes longer
-            what = f"a token took {taken:.1f} s: the text can follow it in too many ways"
+        ended = time.thread_time()
+        taken, self._locked = ended - begun, ended - chosen
+        self._followed += taken
+        if taken > MOST_SECONDS or self._locked > MOST_LOCKED:  # the next takes longer
+            what = f"a token took {taken:.2f} s: the text can follow it in too many ways"
+            raise ResourceError(what, field="grammar")
+        if self._followed > MOST_OF_ANSWER:
+            what = (
+                f"the tokens took {self._followed:.0f} s: the text can follow it in too many ways"
+            )
             raise ResourceError(what, field="grammar")
         return token
 
@@ -155,6 +182,7 @@ class Sampler(Closing):
             chain.reset()
         if self._grammar:
             self._grammar.reset()
+            self._locked = self._followed = 0.0
 
     def close(self) -> None:
         """Free the samplers."""

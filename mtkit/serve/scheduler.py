@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from mtkit.errors import UnsupportedError, UsageError, counted
 from mtkit.serve.job import Closed, Failed, TooLong
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 PROMPT_ROWS = 128
+_WAIT, _LOOK_SECONDS = 0.1, 0.02
+"""What a token of a grammar may hold up others, as a part of the time of a batch; how long it is
+waited for where there is nothing else to do, before looking whether there is."""
 _ALIKE = 0.1
 """The part of a prompt that a slot has to remember to be taken for it: llama-server's own."""
 
@@ -78,7 +82,9 @@ class Scheduler:
         self._context, self.shifts = context, shifts
         self.n_slot = context.n_slot
         seats = drafting.seats if drafting else [None] * context.n_slots
-        self.slots = [Slot(context, number, seat) for number, seat in enumerate(seats)]
+        # for grammars; a thread begins with the first token that one chooses
+        self._aside = ThreadPoolExecutor(context.n_slots, "mtkit-grammar")
+        self.slots = [Slot(context, number, seat, self._aside) for number, seat in enumerate(seats)]
         self._drafting = drafting
         self.computed = self.rounds = self.parts = 0
         self.told: Callable[[], None] = lambda: None
@@ -212,6 +218,7 @@ class Scheduler:
             self._change.notify()
         if self._thread.is_alive():
             self._thread.join()
+        self._aside.shutdown()
 
     # -- the scheduler's thread
 
@@ -272,6 +279,9 @@ class Scheduler:
 
     def _round(self) -> None:
         """Compute a batch, and choose the tokens that it leads to."""
+        for slot in self.slots:
+            if slot.late is not None and slot.late.is_ready():
+                self._choose(slot, 0, 0.0)
         busy = [slot for slot in self.slots if slot.job is not None]
         running = [slot for slot in busy if slot.waiting == 1]
         for slot in running if self.shifts else ():
@@ -286,24 +296,34 @@ class Scheduler:
         parts = shares([slot.waiting for slot in busy], left)
         active = [(slot, share) for slot, share in zip(busy, parts, strict=True) if share]
         if not active:
+            late = next((slot.late for slot in busy if slot.late is not None), None)
+            if late is not None:
+                late.is_ready(_LOOK_SECONDS)
             return
+        begun = time.monotonic()
         ends = self._context.compute([slot.part(share) for slot, share in active])
         self.rounds += 1
         self.parts += len(active)
+        now = time.monotonic()
+        # what others wait for a grammar is a part of what their tokens take
+        until = now + (_WAIT * (now - begun) if len(active) > 1 else _LOOK_SECONDS)
         for (slot, share), row in zip(active, ends, strict=True):
             slot.computed(share)
             self.computed += share + len(slot.proposal.ids)
-            job = slot.job
-            if slot.waiting or job is None:
-                continue
-            taken = time.perf_counter() - slot.started
-            try:
-                slot.choose(row)
-            except Exception as error:  # noqa: BLE001  as above
-                slot.forget()
-                job.emit(Failed(error))
-            if slot.job is None:
-                self._mean_seconds += (taken - self._mean_seconds) / 8
+            if slot.job is not None and not slot.waiting:
+                self._choose(slot, row, until)
+
+    def _choose(self, slot: Slot, row: int, until: float) -> None:
+        """Have a slot choose its next tokens, as ``Slot.choose`` says."""
+        job, taken = slot.job, time.perf_counter() - slot.started
+        assert job is not None
+        try:
+            slot.choose(row, until)
+        except Exception as error:  # noqa: BLE001  one bad job does not end the others
+            slot.forget()
+            job.emit(Failed(error))
+        if slot.job is None:
+            self._mean_seconds += (taken - self._mean_seconds) / 8
 
     def _draft(self, slots: Sequence[Slot], running: int) -> None:
         if self._drafting is None or not slots:

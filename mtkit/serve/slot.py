@@ -11,6 +11,7 @@ from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.verification import Matching, Round
 from mtkit.llm.whole_characters import TextStream
 from mtkit.serve import slot_file
+from mtkit.serve.aside import Aside, Late
 from mtkit.serve.chances import chances, probable
 from mtkit.serve.job import Begun, Broken, Done, Piece, Progress
 from mtkit.serve.lines import Lines
@@ -19,7 +20,8 @@ from mtkit.serve.thinking_budget import Bounded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Literal
+    from concurrent.futures import Executor
+    from typing import Any, Literal
 
     from mtkit.llama import SlotContext
     from mtkit.llm.speculative.shared import Seat
@@ -45,8 +47,12 @@ class Slot:
         proposal: What is computed behind the last token.
     """
 
-    def __init__(self, context: SlotContext, number: int, seat: Seat | None = None) -> None:
-        self._context = context
+    def __init__(
+        self, context: SlotContext, number: int, seat: Seat | None, executor: Executor
+    ) -> None:
+        self._context, self._executor = context, executor
+        self._aside: Aside | None = None
+        self._likely: Any = None
         self.number, self.seat, self.proposal = number, seat, _NOTHING
         self.ids: list[int] = []
         self.past = 0
@@ -122,8 +128,9 @@ class Slot:
         self._sampler.accept(ids)
         self._verification: Verification = Matching(self._sampler)
         # a grammar says itself what an answer may be
-        held = terms.sampler.grammar is not None or terms.sampler.json_schema is not None
-        if terms.budget is not None and not held:
+        if terms.sampler.grammar is not None or terms.sampler.json_schema is not None:
+            self._verification = self._aside = Aside(self._sampler, self._executor)
+        elif terms.budget is not None:
             spelled = partial(context.model.piece, special=True)
             self._verification = Bounded(self._verification, self._sampler, terms.budget, spelled)
         broken = Broken(
@@ -159,28 +166,41 @@ class Slot:
         self.past -= count
         self._is_shortened = True
 
-    def choose(self, row: int) -> None:
+    @property
+    def late(self) -> Aside | None:
+        """What chooses a token that others did not wait for; None where there is none."""
+        return self._aside if self._aside is not None and self._aside.is_late else None
+
+    def choose(self, row: int, until: float = 0.0) -> None:
         """Choose the tokens behind the last one and what was drafted, and tell them.
 
         Args:
-            row: Of the logits behind the last token of the part.
+            row: Of the logits behind the last token of the part; of a token that was late, any.
+            until: When others have waited long enough, as ``time.monotonic`` counts.
         """
         job, context, proposal = self.job, self._context, self.proposal
         assert job is not None
         self.proposal = _NOTHING
+        if self._aside is not None:
+            self._aside.until = until
         if not job.limit:
             self._first = time.perf_counter()
             self._finish("length")
             return
         made, drafted = Round(proposal), len(proposal.ids)
         end: End | None = None
+        was_late = self.late is not None
         while end is None and not made.is_over and not job.cancelled:
             at = row - drafted + len(made.emitted)
-            end = self._next(made, at)
+            try:
+                end = self._next(made, at)
+            except Late:
+                break
         self.past += made.accepted
         if made.accepted < drafted and not context.cut(self.number, self.past):
             raise UnsupportedError("its memory cannot be cut", source=context.model.path)
-        if self.seat is not None and made.emitted and job.terms.speculative is not False:
+        is_whole = made.emitted and not was_late and self.late is None
+        if self.seat is not None and is_whole and job.terms.speculative is not False:
             self.seat.saw(made, context.logits(at))
         if end is not None:
             self._finish(end)
@@ -189,7 +209,8 @@ class Slot:
         """Choose a token; says why it is the last one, None where it is not."""
         job, context = self.job, self._context
         assert job is not None
-        likely = probable(context, row, self._sampler, job.terms)
+        if self.late is None:
+            self._likely = probable(context, row, self._sampler, job.terms)
         token = made.next(self._verification, row - len(made.emitted))
         now = time.perf_counter()
         if not self.generated:
@@ -204,7 +225,8 @@ class Slot:
         is_over = False
         if self._lines is not None:
             text, is_over = self._lines.push(text, now - self._first)
-        found = None if likely is None or is_eog else chances(likely, token, job.terms.top or 0)
+        likely = None if is_eog else self._likely
+        found = None if likely is None else chances(likely, token, job.terms.top or 0)
         job.emit(Piece(token, raw, text, found, now - self.started))
         if is_eog:
             return "eog"
@@ -242,8 +264,8 @@ class Slot:
     def free(self) -> None:
         """Leave the job; what was computed is remembered."""
         if self.job is not None:
-            self._sampler.close()
-            self.job, self.proposal = None, _NOTHING
+            (self._aside or self._sampler).close()
+            self.job, self._aside, self.proposal = None, None, _NOTHING
         del self.ids[self.past :]
 
     def put_off(self) -> None:

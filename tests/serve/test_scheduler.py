@@ -46,6 +46,81 @@ def test_greedy_answers_of_random_models(arch: str) -> None:
     check_exact(tiny(arch, wtype="Q8_0"), 25)
 
 
+LIST = 'root ::= "[" [0-9]+ (", " [0-9]+)* "]"'
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"draft_lookup": True, "draft_auto": False}, {"kv_unified": True}]
+)
+def test_tokens_that_nobody_waits_for_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    from mtkit.serve.aside import Aside
+
+    late, chance = 0, random.Random(2)
+
+    def is_ready(self: Aside, seconds: float = 0.0) -> bool:
+        nonlocal late
+        late += 1
+        return chance.random() < 0.5 and is_there(self, max(seconds, 9.0))
+
+    is_there = Aside.is_ready
+    model = own("own/model/mtkit-docs-target-q4_0.gguf")
+    asked = [
+        {"grammar": LIST, "temperature": 0.0},
+        {"grammar": LIST, "temperature": 1.0, "seed": 4, "top": 3},
+        {"json_schema": '{"type": "array", "items": {"type": "integer"}}', "temperature": 0.0},
+        {},
+    ]
+    told: list[Any] = []
+    for is_late in (False, True):
+        if is_late:
+            monkeypatch.setattr(Aside, "is_ready", is_ready)
+        with serving(model, parallel=4, **options) as (runner, scheduler):
+            ids = runner.model.tokenize("Numbers: [1, 2, 3, 4] and [1, 2, 3, 4] and ")
+            jobs = [Asked(ids, 30, **one) for one in asked]
+            scheduler.submit([one.job for one in jobs])
+            ends = [job.all() for job in jobs]
+            assert all(isinstance(end, Done) for end in ends), ends
+            told.append([(job.ids, job.text, end.end) for job, end in zip(jobs, ends, strict=True)])
+    assert told[0] == told[1]
+    assert late > 60
+
+
+def test_a_slow_grammar_holds_up_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtkit.llama import Grammar
+
+    mask, going = Grammar.mask, threading.Event()
+
+    def slow(self: Grammar, logits: Any) -> bool:
+        going.wait(30)
+        return mask(self, logits)
+
+    monkeypatch.setattr(Grammar, "mask", slow)
+    with serving(tiny(), parallel=3) as (_, scheduler):
+        jobs = [Asked([1, 5, 9], 9, grammar='root ::= "a"+') for _ in range(2)]
+        scheduler.submit([job.job for job in jobs])
+        plain = Asked([1, 5], 40)
+        scheduler.submit([plain.job])
+        assert isinstance(plain.all(), Done)  # while the others wait for their first tokens
+        assert len(plain.ids) == 40
+        assert scheduler.slots[0].late
+        jobs[1].job.cancelled = True
+        going.set()
+        assert isinstance(jobs[0].all(), Done)
+        assert set(jobs[0].text) == {"a"}
+
+
+def test_all_tokens_of_a_grammar_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.llm.sampling.MOST_OF_ANSWER", 0.0)
+    with serving(tiny()) as (_, scheduler):
+        slow = Asked([1, 5, 9], 9, grammar='root ::= "a"*')
+        scheduler.submit([slow.job])
+        failed = slow.all()
+        assert isinstance(failed, Failed)
+        assert "too many ways" in str(failed.error)
+
+
 def test_a_grammar_that_becomes_slow_ends_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.llm.sampling.MOST_SECONDS", 0.0)
     with serving(tiny()) as (_, scheduler):
