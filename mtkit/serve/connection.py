@@ -4,6 +4,10 @@ Whoever connects and sends nothing, half a head or half a body would hold one of
 connections, without a key. A head has to be complete ``head_seconds`` after its beginning, a body
 may stand still for ``body_seconds``; where ``most`` connections are open, a new one takes the place
 of the one that has sent no head for longest. Answers are not limited: they wait for who reads them.
+
+A client that has sent its request and ends its side may still read, or has left: only what is
+written to it tells. Until its answer begins it gets interim answers, which HTTP has it pass over,
+and whose refusal ends the connection.
 """
 
 from __future__ import annotations
@@ -13,9 +17,15 @@ from typing import ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from mtkit.serve.bodies.fields import MOST_BODY
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+
+_LOOKS = 0.1, 1.0
+"""Seconds from the first interim answer to the second, by which a refusal has come from near, and
+from then on."""
 
 
 class Connection(H11Protocol):
@@ -33,6 +43,7 @@ class Connection(H11Protocol):
 
     _limit: asyncio.TimerHandle | None = None
     _is_in_head = False
+    _has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a head; of too many connections, the one that waits longest is closed."""
@@ -47,11 +58,34 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what was sent, and wait for the rest."""
         super().data_received(data)
+        reader = self.conn._reader  # noqa: SLF001  h11 tells nothing of a chunk before all of it
+        if getattr(reader, "_bytes_in_chunk", 0) > MOST_BODY:
+            self.scope["state"]["is_too_long"] = True
+            self.cycle.message_event.set()
         self._wait()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Let a client read that has sent its whole request."""
+        self._has_ended = (
+            self.conn.their_state is h11.DONE
+            and not self.cycle.response_complete
+            and self.conn.their_http_version == b"1.1"
+        )
+        if self._has_ended:
+            self._look(*_LOOKS)
+        return self._has_ended
+
+    def _look(self, seconds: float, then: float) -> None:
+        if not self.transport.is_closing() and not self.cycle.response_started:
+            interim = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
+            self.transport.write(self.conn.send(interim) or b"")
+            self.loop.call_later(seconds, self._look, then, then)
 
     def on_response_complete(self) -> None:
         """Go on with what was sent meanwhile."""
         super().on_response_complete()
+        if self._has_ended:
+            self.transport.close()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -15,6 +15,7 @@ import ipaddress
 from starlette.responses import Response
 
 from mtkit.serve.access import ORIGIN, is_loopback, names_of
+from mtkit.serve.held_bodies import HeldBodies
 from mtkit.serve.replies import Problem, refusal
 
 TYPE_CHECKING = False
@@ -49,6 +50,7 @@ class Guard:
         self._app, self._metrics = app, metrics
         self.is_full: Callable[[], bool] = lambda: False
         self._hosts, self._origins = names_of(settings)
+        self._bodies = HeldBodies(settings.max_held_bytes)
         self._keys = [_digest(key.encode()) for key in keys]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -87,11 +89,15 @@ class Guard:
                 headers["access-control-allow-headers"] = wanted.decode("latin-1")
             await Response(headers=headers)(scope, receive, sending)
             return
-        await self._app(scope, receive, sending)
+        with self._bodies.counted(scope, receive) as counting:
+            await self._app(scope, counting, sending)
 
     def _check(self, path: str, headers: dict[bytes, bytes], *, is_open: bool) -> None:
         if self.is_full():
             raise Problem(503, "too many connections", headers={"connection": "close"})
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # RFC 9112, 6.3
+            what = "a body has a length or comes in chunks, not both"
+            raise Problem(400, what, headers={"connection": "close"})
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):
             hint = "--allow-host NAME of mtkit serve allows a name"

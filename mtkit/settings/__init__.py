@@ -410,6 +410,10 @@ class ServeSettings(ModelSettings, heading="Serving"):
     )
     context_shift: bool = setting(False, "When a slot is full, drop half of its text and continue.")
     queue: int = setting(64, "Maximum number of requests that wait for a slot.", 0, 1 << 16)
+    max_held_bytes: int = setting(
+        1 << 28, "Maximum number of bytes held of request bodies that are still being received.",
+        1 << 22, 1 << 40,
+    )  # fmt: skip
     api_key: str | None = setting(None, "API key that requests must send.", metavar="KEY")
     api_key_file: str | None = setting(None, "File with API keys, one per line.", metavar="FILE")
     allow_host: tuple[str, ...] = setting(

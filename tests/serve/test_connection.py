@@ -133,6 +133,135 @@ def test_an_answer_may_take_longer() -> None:
     check(test, slow)
 
 
+ANSWER = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.4])
+def test_who_ends_its_side_gets_its_answer(seconds: float) -> None:
+    async def slow(_: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["body"] == b"abcde"
+        await asyncio.sleep(seconds)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEAD + b"content-length: 5\r\n\r\nabcde")
+        await writer.drain()
+        writer.write_eof()
+        data, _ = await until_closed(reader)
+        interim, _, answer = data.partition(ANSWER)
+        assert set(interim.split(b"\r\n\r\n")) <= {b"HTTP/1.1 100 Continue", b""}
+        assert b"late" in answer
+        assert bool(interim) or not seconds
+        writer.close()
+
+    check(test, slow)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"content-length: 5\r\n\r\nab", b"transfer-encoding: chunked\r\n\r\n2\r\nab"]
+)
+def test_who_ends_its_side_within_a_request_is_left(sent: bytes) -> None:
+    async def test(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEAD + sent)
+        writer.write_eof()
+        data, seconds = await until_closed(reader)
+        assert data == b""
+        assert seconds < 5
+        writer.close()
+
+    check(test, body_seconds=60.0, head_seconds=60.0)
+
+
+@pytest.mark.parametrize("path", ["/completion", "/v1/chat/completions"])
+def test_who_leaves_without_reading_is_noticed(path: str) -> None:
+    left: list[float] = []
+
+    async def waiting(_: Any, receive: Any, send: Any) -> None:
+        await receive()
+        begun = time.perf_counter()
+        assert (await receive())["type"] == "http.disconnect"
+        left.append(time.perf_counter() - begun)
+
+    async def test(port: int) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEAD.replace(b" / ", f" {path} ".encode()) + b"content-length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.close()
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if left:
+                break
+
+    check(test, waiting)
+    assert left
+    assert left[0] < 3
+
+
+def told(head: bytes, body: bytes = b"", **settings: Any) -> bytes:
+    """Return what the application answers to a request."""
+    answers = []
+    with application(tiny("llama"), **settings) as (app, _):
+
+        async def test(port: int) -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n" + head + body)
+            answers.append((await until_closed(reader))[0])
+            writer.close()
+
+        check(test, app, body_seconds=20.0)
+    return answers[0]
+
+
+def test_a_length_beside_chunks_ends_the_connection() -> None:
+    head = b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
+    answer = told(head, b"0\r\n\r\nGET /slots HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"not both" in answer
+
+
+@pytest.mark.parametrize("size", [b"FFFFFFFFFFFFFFFFF", b"500000"])
+def test_a_chunk_that_is_too_long_is_not_waited_for(size: bytes) -> None:
+    begun = time.perf_counter()
+    answer = told(b"transfer-encoding: chunked\r\n\r\n", size + b"\r\nab")
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert time.perf_counter() - begun < 15
+
+
+def test_bodies_on_their_way_have_a_limit_together() -> None:
+    half = 3 << 20
+    head = HEAD.replace(b" / ", b" /tokenize ")
+    statuses = []
+    with application(tiny("llama"), max_held_bytes=1 << 22) as (app, _):
+
+        async def ask(port: int, size: int) -> tuple[Any, Any]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head + b"content-length: %d\r\n\r\n" % half)
+            writer.write(b'{"content":"' + b" " * (size - 14) + (b'"}' if size == half else b""))
+            await writer.drain()
+            return reader, writer
+
+        async def test(port: int) -> None:
+            _, first = await ask(port, half - 100)
+            await asyncio.sleep(0.5)
+            reader, second = await ask(port, half)
+            statuses.append(await reader.readline())
+            first.close()
+            second.close()
+            await asyncio.sleep(0.5)
+            for _ in range(2):  # what was held is free, whole or not
+                reader, third = await ask(port, half)
+                statuses.append(await reader.readline())
+                third.close()
+
+        check(test, app, body_seconds=30.0)
+    assert [line.split()[1] for line in statuses] == [b"503", b"200", b"200"]
+
+
 def test_idle_connections_lock_nobody_out() -> None:
     async def test(port: int) -> None:
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
