@@ -214,7 +214,7 @@ def keyword_stub() -> str:
         "from typing import TypedDict",
         "",
         "from mtkit.memory_plan.kv_types import KvType",
-        "from mtkit.settings import Flash, Position, Trigger, Waiting",
+        "from mtkit.settings import Flash, Waiting",
         "",
         "class GenerateKeywords(TypedDict, total=False):",
         '    """All may be left out; docs/settings.md says what they do."""',

@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 from mtkit.memory_plan.kv_types import KvType
-from mtkit.settings import Flash, Position, Trigger, Waiting
+from mtkit.settings import Flash, Waiting
 
 class GenerateKeywords(TypedDict, total=False):
     """All may be left out; docs/settings.md says what they do."""
@@ -56,22 +56,16 @@ class GenerateKeywords(TypedDict, total=False):
     draft_max: int
     draft_p_min: float
     draft_auto: bool
+    draft_width: int
     draft_lookup: bool
-    draft_lookup_min: int
-    draft_by_text: bool
     draft_match: bool
     sx_static_vocab: str | None
     sx_quant_embd: str | None
     sx_scales: str | None
-    sx_neighbors: str | None
     sx_topk: int
     sx_threshold: float
-    sx_quantile: float | None
-    sx_trigger: Trigger
-    sx_position: Position
     sx_seed_prompt: bool
     sx_learn: bool
-    sx_cap: int
     exact: bool
     add_special: bool
     special: bool

@@ -113,7 +113,7 @@ def _check_exact(runner: Runner, settings: ServeSettings) -> None:
         UnsupportedError: It does not, with these weights.
     """
     found = exactness.profile(runner.header.multiplied, settings.load, runner.model.path)
-    if found.pairs or found.rows < exactness.MOST_ROWS:
+    if found.width > 1 or found.rows < exactness.MOST_ROWS:
         raise UnsupportedError(
             "with these weights an answer depends on what else is computed",
             source=runner.model.path,

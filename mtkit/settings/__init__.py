@@ -16,8 +16,6 @@ Flash = Literal["on", "off", "auto"]
 Pooling = Literal["mean", "cls", "last", "rank"]
 Thinking = Literal["auto", "on", "off"]
 Waiting = Literal["auto", "active", "passive", "default"]
-Trigger = Literal["likely", "emitted", "either"]
-Position = Literal["first", "any"]
 
 MOST_THREADS = 512
 """ggml's GGML_MAX_N_THREADS."""
@@ -273,12 +271,11 @@ class DraftSettings(Settings, heading="Drafting"):
         True, "Draft as many tokens as pays off on this machine, perhaps none.",
         off="Always draft the maximum number of tokens.",
     )  # fmt: skip
+    draft_width: int = setting(
+        1, "Minimum rows per step; with Q4_K weights, 4 verifies four tokens exactly.", 1, 16
+    )
     draft_lookup: bool = setting(
         False, "Prompt lookup: draft what followed the same tokens earlier in the text."
-    )
-    draft_lookup_min: int = setting(2, "Prompt lookup: minimum number of matching tokens.", 1, 64)
-    draft_by_text: bool = setting(
-        False, "Retokenize the drafted text, for a draft model with another vocabulary."
     )
     draft_match: bool = setting(
         False, "Accept only what plain decoding would choose: same seed, same text."
@@ -290,27 +287,10 @@ class DraftSettings(Settings, heading="Drafting"):
         None, "quant_embeddings.bin, to search for ids similar to an unknown one.", metavar="FILE"
     )
     sx_scales: str | None = setting(None, "scales.bin for --sx-quant-embd.", metavar="FILE")
-    sx_neighbors: str | None = setting(
-        None,
-        "neighbors.bin with similar ids found in advance, instead of searching.",
-        metavar="FILE",
-        also="--sx-neighbours",
-    )
     sx_topk: int = setting(50, "Maximum number of neighbors to add with an id.", 0, 65536)
     sx_threshold: float = setting(0.85, "Minimum cosine similarity of a neighbor.", -1, 1)
-    sx_quantile: float | None = setting(
-        None, "Set --sx-threshold to this quantile of the cosines of all id pairs.", 0, 1,
-        metavar="P",
-    )  # fmt: skip
-    sx_trigger: Trigger = setting(
-        "likely", "Id to add: the most likely one, the emitted one, or either.", metavar="WHICH"
-    )
-    sx_position: Position = setting(
-        "first", "Rejected draft tokens that count: the first, or any.", metavar="WHERE"
-    )
     sx_seed_prompt: bool = setting(False, "Also propose the ids of the prompt.")
     sx_learn: bool = setting(False, "Also propose every id emitted so far.")
-    sx_cap: int = setting(4096, "Maximum number of ids in addition to the static ones.", 0, 1 << 20)
     exact: bool = setting(
         True, "Greedy text is exactly the same as without drafting.",
         off="Let greedy text differ from plain decoding where two tokens are almost equal.",

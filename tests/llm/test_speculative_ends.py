@@ -116,7 +116,9 @@ def test_the_end_of_a_text_is_learnt_as_its_middle(
             assert target.ids(prompt, limit) == expected[:limit]
             assert target.speculation
             learning = target.speculation.draft.learning
-            assert learning
+            assert learning or auto  # it is loaded where it may pay
+            if learning is None:
+                continue
             learning.ready()
             known = learning.vocabulary.ids
             assert known is not None

@@ -12,8 +12,8 @@ from llm_models import ARCHITECTURES, reciting, tiny
 from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.llm.generate import generate
-from mtkit.llm.speculative import calibration, exactness
-from mtkit.llm.speculative.costs import Costs
+from mtkit.llm.speculative import exactness, opening
+from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.opening import prepared
 from mtkit.settings import GenerateSettings
 
@@ -68,9 +68,12 @@ def test_tiny_architectures_beyond_512_cells(arch: str) -> None:
 
 def costing(monkeypatch: pytest.MonkeyPatch, two_rows: float) -> None:
     """Let a step of two rows cost so many plain ones, and a draft next to nothing."""
-    by_size = {1: 1.0, 2: two_rows, 16: two_rows + 0.1}
-    found = Costs(by_size, 1e-6, 0.0, pairs=True)
-    monkeypatch.setattr(calibration, "costs_now", lambda *_, **__: found)
+    found = Known()
+    for size in (2, 3, 4, 5, 8, 9):
+        for _ in range(3):
+            found.saw_batch(size, two_rows)
+    found.checked = 9
+    monkeypatch.setattr(opening, "known_of", lambda *_: found)
 
 
 @pytest.mark.parametrize("kind", ["bf16", "q8_0"])
@@ -119,11 +122,11 @@ def test_what_goes_on_from_a_text_is_decoded_like_it(
     with Target(model, draft=model, draft_max=4) as bench:
         speculation = bench.speculation
         assert speculation
-        pace = speculation._pace
+        policy = speculation._policy
         text = bench.runner.model.tokenize(prompts("en", 1)[0])
         for turn in range(3):
             answer = said[declined if turn == 0 else not declined]
-            monkeypatch.setattr(pace, "declined", lambda *_, answer=answer: answer)
+            monkeypatch.setattr(policy, "declined", lambda *_, answer=answer: answer)
             text = [*text, *bench.ids(text, 12), *bench.runner.model.tokenize(" and")]
             assert speculation.statistics.declined == (turn + 1) * declined
         bench.ids([5, *text], 12)  # nothing is kept: it is decided anew
@@ -177,12 +180,48 @@ def test_logprobs() -> None:
 
 def test_a_self_check_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """F32 weights without pairs: a single row is added in another order."""
-    profile = exactness.Profile(16, pairs=False)
+    profile = exactness.Profile(16, 1)
     monkeypatch.setattr(exactness, "profile", lambda *_: profile)
+    always: dict[str, Any] = {"model": str(tiny()), "draft_lookup": True, "draft_auto": False}
     with pytest.raises(UnsupportedError, match=r"on this machine.*--no-exact"):
-        generate("The", model=str(tiny()), draft_lookup=True, threads=1, n_predict=2)
-    found = generate("The", model=str(tiny()), draft_lookup=True, exact=False, n_predict=2)
+        generate("The", threads=1, n_predict=2, **always)
+    found = generate("The", exact=False, n_predict=2, **always)
     assert len(found.ids) == 2
+
+
+def test_bits_that_differ_in_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text goes on plainly, and is that of plain decoding; the next one does not try."""
+    profile = exactness.Profile(16, 1)
+    monkeypatch.setattr(exactness, "profile", lambda *_: profile)
+    common: dict[str, Any] = {"model": str(tiny()), "threads": 1, "n_predict": 60}
+    plain = generate([1, 5, 6] * 9, kv_type="bf16", **common)
+    for measured in (True, False):
+        found = generate([1, 5, 6] * 9, draft=str(tiny()), **common)
+        assert found.ids == plain.ids
+        assert found.drafting
+        assert found.drafting.drafted == 0
+        assert "other bits" in found.drafting.reason
+        assert (found.drafting.measure_seconds > 0) == measured
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "bf16"])
+def test_what_is_found_while_text_is_written_is_remembered(kind: str) -> None:
+    """The first text measures and loads, if at all; a pair that cannot pay is not loaded again."""
+    model, draft = own("target", kind), own("draft", kind)
+    common: dict[str, Any] = {"model": model, "threads": 1, "n_predict": 64}
+    plain = generate("The option", kv_type="bf16", **common)
+    first = generate("The option", draft=draft, **common)
+    assert first.drafting
+    assert first.drafting.measure_seconds > 0
+    if kind == "q8_0" or first.drafting.declined:
+        assert first.ids == plain.ids
+    spent = first.drafting
+    rest = first.timings.generation - spent.draft_seconds - spent.verify_seconds
+    assert rest - spent.load_seconds - spent.measure_seconds < 0.2 * first.timings.generation + 0.1
+    if "no draft pays" in first.drafting.reason:
+        again = generate("The option", draft=draft, **common)
+        assert again.drafting
+        assert (again.drafting.measure_seconds, again.drafting.load_seconds) == (0, 0)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -216,8 +255,9 @@ def test_memory_that_cannot_be_cut(arch: str, what: str) -> None:
         generate("The", model=str(tiny(arch)), draft_lookup=True, n_predict=2)
     if arch == "mamba":
         target = str(tiny("llama-bpe"))
+        common: dict[str, Any] = {"draft": str(tiny(arch)), "exact": False, "n_predict": 2}
         with pytest.raises(UnsupportedError, match=what):
-            generate("The", model=target, draft=str(tiny(arch)), exact=False, n_predict=2)
+            generate("The", model=target, draft_auto=False, **common)
 
 
 @pytest.mark.parametrize("arch", ["mamba", "t5"])

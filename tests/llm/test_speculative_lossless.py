@@ -14,12 +14,11 @@ import pytest
 from chi_square import TableContext, TableModel, TableSampler, chances, joint, p_value
 
 from mtkit.llm.speculative import verification
-from mtkit.llm.speculative.adaptive import Adaptive
-from mtkit.llm.speculative.costs import Costs
 from mtkit.llm.speculative.distribution import Distribution
 from mtkit.llm.speculative.drafts import FirstOf
+from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.lookup import Lookup
-from mtkit.llm.speculative.pace import Steady
+from mtkit.llm.speculative.policy import Policy
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 
@@ -96,7 +95,7 @@ def counted(
     *,
     temperature: float = 1.0,
     top_k: int = 0,
-    pace: Callable[[], Any] = lambda: Steady(3),
+    policy: Callable[[], Policy] = lambda: Policy(3, Known(), auto=False),
     seed: int = 0,
     length: int = 3,
 ) -> tuple[float, Speculation]:
@@ -109,7 +108,7 @@ def counted(
         context = TableContext(table)
         context.decode(PROMPT)
         runner: Any = Runner(context, PROMPT)
-        speculation = Speculation(make(table, random), pace(), random=random)
+        speculation = Speculation(make(table, random), policy(), random=random)
         sampler: Any = TableSampler(context, temperature, top_k, random)
         chosen = speculation.chosen(runner, sampler, length, logprobs=False)
         for token_id, _ in chosen:
@@ -164,9 +163,16 @@ def test_the_distribution_is_the_targets(name: str, temperature: float, top_k: i
     assert speculation.statistics.drafted or name in ("least", "lookup")
 
 
-def test_the_pace_depends_on_earlier_rounds_alone() -> None:
-    pace = lambda: Adaptive(3, Costs({1: 1.0, 2: 1.1, 3: 1.2, 4: 1.3}, 0.05))  # noqa: E731
-    p, _ = counted(SOUND["near"], pace=pace, length=5)
+def test_the_number_depends_on_earlier_rounds_alone() -> None:
+    def policy() -> Policy:
+        known = Known()
+        for size, cost in ((2, 1.1), (3, 1.2), (4, 1.3)):
+            known.saw_batch(size, cost)
+        found = Policy(3, known)
+        found.plain(4, [0.01] * 4)
+        return found
+
+    p, _ = counted(SOUND["near"], policy=policy, length=5)
     assert p > UNLIKELY
 
 

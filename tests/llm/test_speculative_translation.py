@@ -18,7 +18,8 @@ from mtkit.errors import UsageError
 from mtkit.gguf import open_gguf
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative.distribution import Distribution
-from mtkit.llm.speculative.pace import Steady
+from mtkit.llm.speculative.known import Known
+from mtkit.llm.speculative.policy import Policy
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 from mtkit.llm.speculative.translated_draft import TranslatedDraft
@@ -72,17 +73,14 @@ def drafts(name: str, folder: Path) -> str:
 KINDS = ("other ids", "missing ids", "another split", "with byte tokens", "without byte tokens")
 
 
-@pytest.mark.parametrize("by_text", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_text_is_the_targets(kind: str, by_text: bool, tmp_path: Path) -> None:
+def test_greedy_text_is_the_targets(kind: str, tmp_path: Path) -> None:
     target, draft = own("target"), drafts(kind, tmp_path)
     accepted = 0
     for text in [*prompts("zh", 1), *prompts("code", 1), "<|im_start|>user\nList 文件<|im_end|>"]:
         common: dict[str, Any] = {"model": target, "n_predict": 48, "threads": 1}
         plain = generate(text, draft_lookup=True, draft_max=0, **common)
-        made = generate(
-            text, draft=draft, draft_by_text=by_text, draft_auto=False, draft_max=4, **common
-        )
+        made = generate(text, draft=draft, draft_auto=False, draft_max=4, **common)
         assert made.ids == plain.ids
         assert made.drafting
         assert made.drafting.drafted
@@ -90,17 +88,13 @@ def test_greedy_text_is_the_targets(kind: str, by_text: bool, tmp_path: Path) ->
     assert accepted > 10 or kind.endswith("byte tokens")  # those are random models
 
 
-@pytest.mark.parametrize("by_text", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_text_beyond_512_cells(kind: str, by_text: bool, tmp_path: Path) -> None:
+def test_greedy_text_beyond_512_cells(kind: str, tmp_path: Path) -> None:
     prompt = "".join(prompts("code", 6) + prompts("zh", 6))
     common: dict[str, Any] = {"model": own("target"), "n_predict": 40, "threads": 1}
     plain = generate(prompt, draft_lookup=True, draft_max=0, **common)
     assert len(plain.prompt_ids) > 512
-    made = generate(
-        prompt, draft=drafts(kind, tmp_path), draft_by_text=by_text, draft_auto=False, draft_max=4,
-        **common,
-    )  # fmt: skip
+    made = generate(prompt, draft=drafts(kind, tmp_path), draft_auto=False, draft_max=4, **common)
     assert made.ids == plain.ids
     assert made.drafting
     assert made.drafting.drafted
@@ -160,18 +154,6 @@ def test_what_enters_is_the_drafts_own_split(tmp_path: Path) -> None:
                < len(target.decode_bytes(ids[:n])))  # fmt: skip
     assert found.entering(ids[:cut]) is None
     assert found.entering([]) == [1]
-
-
-def test_a_text_is_tokenized_anew_with_what_stands_before_it(tmp_path: Path) -> None:
-    target = load(own("target"))
-    draft = load(drafts("other ids", tmp_path))
-    found = Translation(target, draft)
-    for text in ("The option sets the name of the file.", "def main():\n    return 0\n"):
-        ids = target.encode_ids(text)
-        for cut in range(1, len(ids)):
-            rest = target.decode_bytes(ids[cut:]).decode("utf-8", "replace")
-            drafted = draft.encode_ids(rest, add_special_tokens=False)
-            assert found.retokenized(ids[:cut], drafted) == ids[cut:]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -242,10 +224,10 @@ def test_the_distribution_is_the_targets(names: list[int]) -> None:
         runner.context = context
         inner: Any = Renamed(TableModel(77), names, random)
         translation: Any = Names(names)
-        draft = TranslatedDraft(inner, translation, by_text=False)
+        draft = TranslatedDraft(inner, translation)
         draft.behind = lambda _: 0  # type: ignore[method-assign]
         sampler: Any = TableSampler(context, 1.0, 0, random)
-        chosen = Speculation(draft, Steady(3), random=random).chosen(
+        chosen = Speculation(draft, Policy(3, Known(), auto=False), random=random).chosen(
             runner, sampler, 3, logprobs=False
         )
         for token_id, _ in chosen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,23 +19,19 @@ from mtkit.gguf.rows import Rows
 from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llm.generate import generate
 from mtkit.llm.open_model import open_model
-from mtkit.llm.speculative import (
-    draft_files,
-    frequencies,
-    neighbors,
-    semantic_index,
-    static_vocabulary,
-)
+from mtkit.llm.speculative import draft_files, frequencies, semantic_index, static_vocabulary
 from mtkit.llm.speculative.draft_vocabulary import Dynamic, Static, finishers
+from mtkit.llm.speculative.learning import Learning
 from mtkit.llm.speculative.proposal import Outcome
 from mtkit.llm.speculative.prune import prune
-from mtkit.llm.speculative.trigger import Trigger
 from mtkit.settings import ContextSettings, ModelSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Run
+
+    from mtkit.gguf import GgufFile
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +183,27 @@ def test_most_frequent() -> None:
 # -- the trigger
 
 
+class Growing(set[int]):
+    """A static vocabulary, and the ids that are added to it."""
+
+    def __init__(self, static: set[int]) -> None:
+        super().__init__(static)
+        self.added: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """How many were added."""
+        return len(self.added)
+
+    def clear(self) -> None:
+        """Nothing is there yet."""
+
+    def add(self, ids: Any) -> int:  # type: ignore[override]
+        """Add ids."""
+        self.added += ids
+        return len(ids)
+
+
 @pytest.mark.parametrize(
     ("drafted", "accepted", "likely", "fires"),
     [
@@ -197,26 +215,19 @@ def test_most_frequent() -> None:
     ],
 )
 def test_the_double_condition(drafted: int, accepted: int, likely: int, fires: bool) -> None:
-    trigger = Trigger({1, 2, 3})
+    index: Any = SimpleNamespace(search=lambda token_id: [(token_id + 1, 0.9)])
+    known: Any = Growing({1, 2, 3})
+    learning = Learning(known, index)
     outcome = Outcome([1] * drafted, accepted, [1] * accepted + [likely], likely)
-    assert trigger.saw(outcome) == ([9] if fires else [])
-    assert trigger.fired == fires
-    assert trigger.first_rejected == (drafted > 0 and accepted == 0)
-    assert trigger.unknown == (drafted > 0 and likely == 9)
-    assert trigger.saw(outcome) == []  # it fires again, and is not searched for again
-    assert trigger.fired == 2 * fires
-    assert len(trigger.searched) == fires
-
-
-def test_variants_of_the_trigger() -> None:
-    outcome = Outcome([1, 1], 0, [8], 9)
-    assert Trigger({1}, which="emitted").saw(outcome) == [8]
-    assert Trigger({1}, which="either").saw(outcome) == [9, 8]
-    assert Trigger({1, 9}, which="either").saw(outcome) == [8]
-    later = Outcome([1, 1], 1, [1, 9], 9)
-    assert Trigger({1}).saw(later) == []
-    assert Trigger({1}, position="any").saw(later) == [9]
-    assert Trigger({1}, position="any").saw(Outcome([1], 1, [1, 9], 9)) == []
+    learning.saw(outcome)
+    assert known.added == ([9, 10] if fires else [])
+    assert learning.triggers == fires
+    assert learning.first_rejected == (drafted > 0 and accepted == 0)
+    assert learning.unknown == (drafted > 0 and likely == 9)
+    learning.saw(outcome)  # it fires again, and is not searched for again
+    assert known.added == ([9, 10] if fires else [])
+    assert learning.triggers == 2 * fires
+    assert len(learning.searched) == fires
 
 
 # -- the search
@@ -255,27 +266,8 @@ def test_search_is_the_cosine_of_the_quantized_rows(seed: int) -> None:
                 (i for i in range(300) if i not in (token_id, 7) and cosines[i] >= threshold),
                 key=lambda i: (-cosines[i].astype(np.float32), i),
             )[:top_k]
-            assert index.neighbors(token_id) == wanted
-        assert index.neighbors(7) == []
-
-
-@pytest.mark.parametrize("count", [2, 40, 500])
-def test_a_threshold_that_is_a_quantile(count: int) -> None:
-    """Of few rows exactly the quantile of all pairs, of many near it."""
-    values = np.random.default_rng(count).normal(0, 1, (count, 24)).astype(np.float32)
-    values[0 if count > 2 else 5 :: 11] = 0
-    rows, _ = semantic_index.quantized(values)
-    lengths = semantic_index._lengths(rows)
-    known = np.flatnonzero(lengths)
-    exact = rows[known].astype(np.float64)
-    cosines = exact @ exact.T / np.outer(lengths[known], lengths[known])
-    pairs = cosines[~np.eye(len(known), dtype=bool)]
-    for part in (0.0, 0.5, 0.99):
-        found = semantic_index.quantile_cosine(rows, lengths, part)
-        below = (pairs < found - 1e-5).mean(), (pairs <= found + 1e-5).mean()
-        slack = 0 if len(known) <= 64 else 0.03
-        assert below[0] - slack - 0.02 <= part <= below[1] + slack + 1 / len(pairs)
-    assert semantic_index.quantile_cosine(rows[:1], lengths[:1], 0.5) == 1.0
+            assert [i for i, _ in index.search(token_id)] == wanted
+        assert index.search(7) == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -322,50 +314,6 @@ def test_files_of_a_table(tmp_path: Path) -> None:
         damaged.write_bytes(kept)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_neighbors_found_before_are_those_of_a_search(seed: int, tmp_path: Path) -> None:
-    """Of every id, with any number and any threshold, ties and rows of zeros included."""
-    random = np.random.default_rng(seed)
-    values = random.normal(0, 1, (300, 24)).astype(np.float32)
-    values[random.random(300) < 0.1] = 0
-    values[20:30] = values[20]
-    values[40:60] = values[41] + random.normal(0, 0.2, (20, 24)).astype(np.float32)
-    table: Any = Table(values)
-    table.tensor = type("T", (), {"name": "token_embd.weight"})
-    about = semantic_index.write(table, "m.gguf", str(tmp_path))
-    most = int(random.choice([1, 7, 50, 400]))
-    said = neighbors.write(table, about, str(tmp_path), most)
-    path = tmp_path / "neighbors.bin"
-    assert path.stat().st_size == 300 * most * 8
-    assert json.loads((tmp_path / "neighbors.json").read_text()) == said
-    rows, _ = semantic_index.quantized(values)
-    for top_k, threshold in ((most, -1.0), (most // 2, 0.1), (most, 0.85), (0, -1.0)):
-        search = semantic_index.SemanticIndex(rows, table, top_k=top_k, threshold=threshold)
-        found = neighbors.Neighbors(str(path), 300, top_k=top_k, threshold=threshold)
-        for token_id in range(300):
-            assert found.neighbors(token_id) == search.neighbors(token_id)
-        assert found.neighbors(300) == []
-    with pytest.raises(UsageError, match=f"holds {most} neighbors of an id, not {most + 1}"):
-        neighbors.Neighbors(str(path), 300, top_k=most + 1)
-    with pytest.raises(UsageError, match="exists already"):
-        neighbors.write(table, about, str(tmp_path), most)
-
-
-def test_damaged_neighbors(tmp_path: Path) -> None:
-    path = tmp_path / "neighbors.bin"
-    for size in (0, 79, 81, 80 * 2 - 8):
-        path.write_bytes(bytes(size))
-        with pytest.raises(FormatError, match=f"has {size} bytes, not 80 times a number"):
-            neighbors.Neighbors(str(path), 10, top_k=1)
-    with pytest.raises(UsageError, match="No such file"):
-        neighbors.Neighbors(str(tmp_path / "none"), 10)
-    for wrong in (10, -2):
-        ids = np.full((10, 1), wrong, "<i4")
-        path.write_bytes(ids.tobytes() + np.ones((10, 1), "<f4").tobytes())
-        with pytest.raises(FormatError, match="names an id that the model does not have, for id 3"):
-            neighbors.Neighbors(str(path), 10, top_k=1).neighbors(3)
-
-
 # -- what they change: the speed, never the text
 
 
@@ -375,8 +323,7 @@ def test_groups(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("\n".join(map(str, english(2048))))
     file = open_gguf(target)
     table = Rows(file, file.names[EMBEDDING])
-    about = semantic_index.write(table, target, str(tmp_path))
-    neighbors.write(table, about, str(tmp_path), 50)
+    semantic_index.write(table, target, str(tmp_path))
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "en.txt")}
     search = {
         "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
@@ -386,13 +333,7 @@ def test_groups(tmp_path: Path) -> None:
         "B": {"draft": draft},
         "C": static,
         "D": {**static, **search},
-        "D, all neighbors": {**static, **search, "sx_threshold": -1.0, "sx_cap": 100},
-        "D, found before": {
-            **static,
-            "sx_neighbors": str(tmp_path / "neighbors.bin"),
-            "sx_threshold": -1.0,
-            "sx_cap": 100,
-        },
+        "D, all neighbors": {**static, **search, "sx_threshold": -1.0},
         "E": {**static, "sx_seed_prompt": True, "sx_learn": True},
     }
     lines = shared("own/prompts/zh.jsonl").read_text("utf-8").splitlines()
@@ -413,10 +354,9 @@ def test_groups(tmp_path: Path) -> None:
             if name[0] == "D":
                 found: Any = seen.document()["dynamic_vocabulary"]
                 assert found["searches"] <= found["triggers"] <= found["first_rejected"]
-                assert found["largest"] <= 4096 if name == "D" else 100
+                assert found["largest"] <= 4096
                 assert found["added"] >= found["searches"]
     rate = {name: emitted[name] / rounds[name] for name in groups}
-    assert rate["D, found before"] == rate["D, all neighbors"]
     assert rate["C"] < rate["D"] <= rate["B"] * 1.1
     assert rate["E"] - rate["C"] > 0.5 * (rate["B"] - rate["C"])
 
@@ -427,17 +367,21 @@ def test_groups_of_architectures(arch: str, tmp_path: Path) -> None:
     target, draft = str(tiny(arch)), str(tiny(arch, perturb=0.5))
     file = open_gguf(target)
     table = Rows(file, file.names[EMBEDDING])
-    about = semantic_index.write(table, target, str(tmp_path))
-    neighbors.write(table, about, str(tmp_path), 8)
+    semantic_index.write(table, target, str(tmp_path))
     (tmp_path / "v.txt").write_text("\n".join(map(str, range(5, 5 + 128))))
     static: dict[str, Any] = {"draft": draft, "sx_static_vocab": str(tmp_path / "v.txt")}
-    known = {"sx_neighbors": str(tmp_path / "neighbors.bin"), "sx_topk": 8, "sx_threshold": 0.1}
+    search = {
+        "sx_quant_embd": str(tmp_path / "quant_embeddings.bin"),
+        "sx_scales": str(tmp_path / "scales.bin"),
+        "sx_topk": 8,
+        "sx_threshold": 0.1,
+    }
     for prompt in ([1], [200, 201, 240, 200], [1 + at * 7 % 250 for at in range(500)]):
         common: dict[str, Any] = {
             "model": target, "n_predict": 40, "threads": 1, "ignore_eos": True,
         }  # fmt: skip
         plain = generate(prompt, draft_lookup=True, draft_max=0, **common)
-        for more in ({}, known, {"sx_seed_prompt": True, "sx_learn": True}):
+        for more in ({}, search, {"sx_seed_prompt": True, "sx_learn": True}):
             made = generate(prompt, draft_auto=False, draft_max=3, **static, **more, **common)
             assert made.ids == plain.ids, more
             assert made.drafting
@@ -463,9 +407,8 @@ def test_one_id_and_all_ids(ids: list[int], temperature: float, tmp_path: Path) 
     elif not temperature:
         assert made.ids == whole.ids
     grown = generate(
-        "The", draft=draft, sx_static_vocab=str(tmp_path / "v.txt"), sx_learn=True, sx_cap=3,
-        **common,
-    )  # fmt: skip
+        "The", draft=draft, sx_static_vocab=str(tmp_path / "v.txt"), sx_learn=True, **common
+    )
     assert len(grown.ids) == len(made.ids)
 
 
@@ -478,29 +421,6 @@ def test_an_empty_vocabulary_and_wrong_combinations(tmp_path: Path) -> None:
         ({"draft": draft, "sx_learn": True}, UsageError, "nothing is left to add"),
         ({"draft": draft, "sx_topk": 3}, UsageError, "without --sx-quant-embd"),
         ({"draft": draft, "sx_quant_embd": "x"}, UsageError, "without --sx-scales"),
-        ({"draft_lookup": True, "sx_neighbors": "x"}, UsageError, "without --draft"),
-        (
-            {"draft": draft, "sx_neighbors": "x", "sx_quant_embd": "x", "sx_scales": "y"},
-            UsageError,
-            "takes the place of --sx-quant-embd",
-        ),
-        (
-            {"draft": draft, "sx_neighbors": "x", "sx_quantile": 0.9},
-            UsageError,
-            "without --sx-quant-embd",
-        ),
-        ({"draft": draft, "sx_quantile": 0.9}, UsageError, "without --sx-quant-embd"),
-        (
-            {
-                "draft": draft,
-                "sx_quant_embd": "x",
-                "sx_scales": "y",
-                "sx_quantile": 0.9,
-                "sx_threshold": 0.5,
-            },
-            UsageError,
-            "takes the place of --sx-threshold",
-        ),
     ]
     for given, kind, what in wrong:
         with pytest.raises(kind, match=what):
@@ -542,6 +462,12 @@ def test_a_draft_is_not_pruned_over_itself(tmp_path: Path) -> None:
     assert draft.read_bytes() == shared("own/model/mtkit-docs-draft-q8_0.gguf").read_bytes()
 
 
+def model(file: GgufFile, vocabulary: str) -> str:
+    """Return the pruned draft that is loaded for a vocabulary."""
+    _, ids = draft_files.find(file, vocabulary)
+    return draft_files.model_of(file, ids)
+
+
 def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged file is made again, the oldest leave, and what others keep there stays."""
     file = open_gguf(own("draft"))
@@ -551,19 +477,19 @@ def test_the_cache_of_pruned_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     made = []
     for size in range(64, 64 * 12, 64):
         (tmp_path / "v.txt").write_text("\n".join(map(str, english(size))))
-        made.append(draft_files.find(file, str(tmp_path / "v.txt"))[0])
+        made.append(model(file, str(tmp_path / "v.txt")))
     assert not (folder / made[0]).exists()
     assert len([name for name in folder.iterdir() if name.is_file()]) <= 9
     assert (folder / "other.gguf.1.part").exists()
     whole = open_gguf(made[-1]).data.tobytes()
     for size in (0, 100, len(whole) // 2, len(whole) - 1):
         (folder / made[-1]).write_bytes(whole[:size])
-        assert draft_files.find(file, str(tmp_path / "v.txt"))[0] == made[-1]
+        assert model(file, str(tmp_path / "v.txt")) == made[-1]
         assert (folder / made[-1]).read_bytes() == whole
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(UsageError, match=r"cache folder cannot be made.*mtkit sx prune"):
-        draft_files.find(file, str(tmp_path / "v.txt"))
+        model(file, str(tmp_path / "v.txt"))
 
 
 @pytest.mark.parametrize(
@@ -616,26 +542,18 @@ def test_the_commands(mtkit: Run, tmp_path: Path) -> None:
     assert {8189, 8190, 8191} <= set(ids)
     for argv in (
         ("prune", draft, "--vocab", str(tmp_path / "v.txt"), "-o", str(tmp_path / "small.gguf")),
-        ("quantize-embeddings", target, "-o", str(tmp_path / "sx"), "--neighbors", "4"),
-        ("calibrate", target, "--draft", draft, "--threads", "1", "--other", draft),
+        ("quantize-embeddings", target, "-o", str(tmp_path / "sx")),
+        ("calibrate", target, "--draft", draft, "--threads", "1"),
     ):
         done = mtkit("sx", *argv)
         assert done.returncode == 0, done.stderr
     rows = [line.split(b"\t") for line in done.stdout.splitlines()]
     assert [int(row[0]) for row in rows[:4]] == [1, 2, 3, 4]
     assert rows[0][2] == b"1.00"
-    assert rows[-1][0].decode() == str(draft)
-    assert float(rows[-1][1]) > 0
     done = mtkit(
         "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-quant-embd",
         str(tmp_path / "sx" / "quant_embeddings.bin"), "--sx-scales",
         str(tmp_path / "sx" / "scales.bin"), "-n", "8", "--json", "-q",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]
-    done = mtkit(
-        "generate", "The", "-m", target, "--draft", str(tmp_path / "small.gguf"), "--sx-neighbors",
-        str(tmp_path / "sx" / "neighbors.bin"), "--sx-topk", "4", "-n", "8", "--json", "-q",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "searches" in json.loads(done.stdout)["drafting"]["dynamic_vocabulary"]

@@ -20,7 +20,7 @@ from mtkit.gguf.rows import Rows
 from mtkit.gguf.vocabulary_rows import EMBEDDING
 from mtkit.llm.generate import generate
 from mtkit.llm.speculative import semantic_index
-from mtkit.llm.speculative.costs import Costs
+from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.shared import SharedDrafting
 
 if TYPE_CHECKING:
@@ -213,23 +213,33 @@ def test_a_long_prompt_is_read_in_parts() -> None:
         assert figures["rounds"] >= 5  # the first ones were not drafted
 
 
-def number(costs: Costs, rates: list[float], others: int = 0, behind: int = 0) -> list[int]:
+def known(batches: dict[int, float], draft: float, read: float = 0.0) -> Known:
+    """Return costs that were measured."""
+    found = Known()
+    for size, cost in batches.items():
+        found.saw_batch(size, cost)
+    found.saw_draft(1, draft)
+    found.saw_reading(1, read)
+    return found
+
+
+def number(costs: Known, rates: list[float], others: int = 0, behind: int = 0) -> list[int]:
     """Return how many are drafted in the next rounds."""
     shared_drafting = SharedDrafting.__new__(SharedDrafting)
-    shared_drafting._most, shared_drafting._costs, shared_drafting._rest = 6, costs, 0
+    shared_drafting._most, shared_drafting._known, shared_drafting._rest = 6, costs, 0
     return [shared_drafting._number(rates, others, behind, 100) for _ in range(40)]
 
 
 def test_how_many_are_drafted() -> None:
-    free = {1: 1.0, 16: 1.1, 32: 1.2}
-    assert set(number(Costs(free, 0.01), [0.9, 0.9])) == {6}
-    assert set(number(Costs(free, 0.3), [0.9, 0.9])) < {2, 3, 4}
-    assert set(number(Costs(free, 0.01), [0.0, 0.05])) == {0, 2}  # looks now and then
-    assert number(Costs(free, 0.01), [0.0, 0.05]).count(2) < 5
-    linear = {1: 1.0, 16: 16.0}
-    assert set(number(Costs(linear, 0.1), [0.9])) == {0}  # not even where all were accepted
-    assert number(Costs(free, 0.01, 10.0), [0.9], behind=50)[0] == 2  # too much to be read first
-    alone, beside = (number(Costs({1: 1.0, 4: 2.2, 16: 7.0}, 0.05), [0.8], n)[0] for n in (0, 3))
+    flat = {2: 1.0, 16: 1.1, 32: 1.2}
+    assert set(number(known(flat, 0.01), [0.9, 0.9])) == {6}
+    assert set(number(known(flat, 0.3), [0.9, 0.9])) < {2, 3, 4}
+    assert set(number(known(flat, 0.01), [0.0, 0.05])) == {0, 2}  # looks now and then
+    assert number(known(flat, 0.01), [0.0, 0.05]).count(2) < 5
+    linear = {16: 16.0}
+    assert set(number(known(linear, 0.1), [0.9])) == {0}  # not even where all were accepted
+    assert number(known(flat, 0.01, 10.0), [0.9], behind=50)[0] == 2  # too much to be read first
+    alone, beside = (number(known({4: 2.2, 16: 7.0}, 0.05), [0.8], n)[0] for n in (0, 3))
     assert beside <= alone  # a second batch: llama.cpp takes equal numbers together
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _FLUSH_SECONDS = 0.02
 _PLAIN = "\n\t\u200c\u200d"
+_LITTLE = 0.01
+"""Seconds that are not worth a word."""
 
 
 class TextOut:
@@ -228,12 +230,14 @@ def show_timings(timings: Timings) -> None:
 
 def show_drafting(seen: Statistics) -> None:
     """Write what became of drafted tokens to stderr."""
+    extra = [("measuring", seen.measure_seconds), ("loading the draft", seen.load_seconds)]
+    took = "".join(f"; {seconds:.3f} s of {what}" for what, seconds in extra if seconds >= _LITTLE)
     if seen.declined and not seen.drafted:
-        note(f"drafting   nothing: {seen.reason} (--no-draft-auto drafts all the same)")
+        note(f"drafting   nothing: {seen.reason} (--no-draft-auto drafts all the same){took}")
         return
     note(
         f"drafting   {seen.draft_seconds:8.3f} s {seen.drafted:6d} tokens, "
-        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens a round"
+        f"{seen.acceptance:.0%} accepted, {seen.per_round:.2f} tokens a round{took}"
     )
 
 

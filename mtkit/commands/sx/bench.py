@@ -72,14 +72,6 @@ def bench(
             "--sx-threshold", metavar="X", help="Minimum cosine similarity of a neighbor, for D."
         ),
     ] = "0.85",
-    neighbors: Annotated[
-        str | None,
-        typer.Option(
-            "--sx-neighbors",
-            metavar="FILE",
-            help="neighbors.bin with similar ids found in advance, for D.",
-        ),
-    ] = None,
     no_draft_auto: Annotated[
         bool, typer.Option("--no-draft-auto", help="Always draft the maximum number of tokens.")
     ] = False,
@@ -96,8 +88,8 @@ def bench(
 
     A is the target alone, lookup is prompt lookup, B a draft model, C one with a static vocabulary,
     D ShenXing; D+ also learns from the prompt and the text, E learns from them without a search.
-    B@0.7 costs as much as B and is right at that rate, @0.7 costs nothing. A2 is A in the
-    configuration that float weights need for exact results.
+    B@0.7 costs as much as B and is right at that rate, @0.7 costs nothing. A2 and A4 are A in the
+    configuration that such weights need for exact results.
 
     Columns: temperature, file, group, tokens per second, times A (of all, median), texts equal to
     A's (with random sampling, the log-likelihood per token), tokens outside the static vocabulary,
@@ -113,7 +105,6 @@ def bench(
 
     from mtkit.base import plotting
     from mtkit.commands.named import model_named
-    from mtkit.errors import UsageError
     from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
 
     if plot is not None:
@@ -127,9 +118,7 @@ def bench(
             draft_auto=not no_draft_auto, exact=not no_exact, sx_static_vocab=vocabulary,
         )  # fmt: skip
         if vocabulary is not None:
-            drafting = _with_search(drafting, path, folder, threshold, neighbors)
-        elif neighbors is not None:
-            raise UsageError("does nothing without --sx-static-vocab", field="--sx-neighbors")
+            drafting = _with_search(drafting, path, folder, threshold)
         settings = GenerateSettings(
             path, ContextSettings(threads=threads), drafting=drafting, n_predict=tokens
         )
@@ -150,9 +139,9 @@ def _numbers(text: str, option: str, low: float, high: float) -> list[float]:
 
 
 def _with_search(
-    drafting: DraftSettings, target: str, folder: str, threshold: str, neighbors: str | None
+    drafting: DraftSettings, target: str, folder: str, threshold: str
 ) -> DraftSettings:
-    """Give group D its neighbors, or write the table that it searches."""
+    """Write the table that group D searches."""
     import os
 
     from mtkit.base.record import replace
@@ -165,8 +154,6 @@ def _with_search(
     if drafting.draft is None:
         raise UsageError("does nothing without --draft", field="--sx-static-vocab")
     drafting = replace(drafting, sx_threshold=_numbers(threshold, "--sx-threshold", -1, 1)[0])
-    if neighbors is not None:
-        return replace(drafting, sx_neighbors=neighbors)
     file = open_gguf(target)
     semantic_index.write(Rows(file, file.names[EMBEDDING]), target, folder)
     names = semantic_index.EMBEDDINGS, semantic_index.SCALES
@@ -226,7 +213,7 @@ def _run(
     static = None
     if drafting.sx_static_vocab is not None:
         static = frozenset(static_vocabulary.read(drafting.sx_static_vocab, 1 << 30))
-    rows = bench_summary.summaries(runs, library.PAIRED if done.pairs else None, static)
+    rows = bench_summary.summaries(runs, done.wide or None, static)
     if plot is not None:
         bench_plot.write(runs, plot)
     if as_json:
@@ -254,9 +241,9 @@ def _prompts(files: list[str], count: int | None) -> Any:
 def _document(
     settings: GenerateSettings, done: Bench, rows: list[dict[str, Any]], runs: Sequence[Any]
 ) -> dict[str, object]:
-    from mtkit.llm.speculative.costs import Costs
+    from mtkit.llm.speculative.policy import break_even
 
-    drafting, costs = settings.drafting, Costs(done.costs, 0.0)
+    drafting, plain = settings.drafting, done.plain
     return {
         "schema": "mtkit.sx-bench/1",
         "model": settings.model,
@@ -268,10 +255,10 @@ def _document(
         "threads": settings.context.threads,
         "calibration": [
             {
-                "tokens": size, "ms": 1000 * seconds, "ratio": seconds / done.costs[1],
-                "break_even": costs.break_even(size - 1),
+                "tokens": size, "ms": 1000 * plain * cost, "ratio": cost,
+                "break_even": break_even(done.known, size - 1),
             }
-            for size, seconds in done.costs.items()
+            for size, cost in sorted(done.known.sizes.items())
         ],
         "results": rows,
         "runs": [

@@ -4,8 +4,8 @@ Groups, after the document that proposes ShenXing:
 
 =======  =========================================================================================
 A        the target alone
-A2       the target alone in the configuration that makes drafting with float weights exact: two
-         rows a token (``exactness``); only with such weights
+A2, A4   the target alone in the configuration that makes drafting with its weights exact: so many
+         rows a token (``exactness``); only where that is more than one
 lookup   what followed the last tokens before
 B        a draft model
 C        the draft with a static vocabulary (FR-Spec)
@@ -31,11 +31,10 @@ from random import Random
 from mtkit.base.record import Record, replace
 from mtkit.llm.sampling import Sampler
 from mtkit.llm.speculative import calibration, exactness, opening
-from mtkit.llm.speculative.adaptive import Adaptive
-from mtkit.llm.speculative.costs import Costs
+from mtkit.llm.speculative.known import Known
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
-from mtkit.llm.speculative.pace import Steady
+from mtkit.llm.speculative.policy import Policy
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.rounds import Speculation
 
@@ -45,10 +44,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtkit.llm.runner import Runner
-    from mtkit.llm.speculative.pace import Pace
     from mtkit.settings import DraftSettings, GenerateSettings
 
-PLAIN, PAIRED, LOOKUP = "A", "A2", "lookup"
+PLAIN, LOOKUP = "A", "lookup"
 _WARM_UP = 8
 """Tokens that each group writes before anything is measured: memory is touched then."""
 
@@ -127,7 +125,7 @@ def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
     """Return what each group that these settings allow drafts with; None for nothing."""
     common = replace(
         drafting, draft=None, draft_lookup=False, sx_static_vocab=None, sx_quant_embd=None,
-        sx_scales=None, sx_neighbors=None, sx_seed_prompt=False, sx_learn=False,
+        sx_scales=None, sx_seed_prompt=False, sx_learn=False,
     )  # fmt: skip
     found: dict[str, DraftSettings | None] = {
         PLAIN: None,
@@ -139,11 +137,8 @@ def groups_of(drafting: DraftSettings) -> dict[str, DraftSettings | None]:
     if drafting.sx_static_vocab is None:
         return found
     found["C"] = static = replace(whole, sx_static_vocab=drafting.sx_static_vocab)
-    if drafting.sx_quant_embd is not None or drafting.sx_neighbors is not None:
-        search = replace(
-            static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales,
-            sx_neighbors=drafting.sx_neighbors,
-        )  # fmt: skip
+    if drafting.sx_quant_embd is not None:
+        search = replace(static, sx_quant_embd=drafting.sx_quant_embd, sx_scales=drafting.sx_scales)
         found["D"] = search
         found["D+"] = replace(search, sx_seed_prompt=True, sx_learn=True)
     found["E"] = replace(static, sx_seed_prompt=True, sx_learn=True)
@@ -154,8 +149,9 @@ class Bench:
     """A target with its context open, and groups that write with it in turn.
 
     Attributes:
-        costs: Tokens in a batch -> seconds of the target, as far as the groups verify.
-        pairs: Whether the exact configuration computes two rows a token.
+        known: Costs of the target's batches.
+        plain: Seconds of a token of the target.
+        wide: The group of the target alone in several rows a token; empty where it takes one.
     """
 
     def __init__(
@@ -178,15 +174,19 @@ class Bench:
         assert runner.context is not None
         self._context = runner.context
         self._now = calibration.clock(self._context)
-        self.pairs = False
+        width = 1
         most = min(settings.drafting.draft_max, exactness.MOST_ROWS - 1)
         if settings.drafting.exact:
-            found = exactness.profile(runner.header.multiplied, settings.load, runner.model.path)
-            self.pairs, most = found.pairs, min(most, found.rows - 1)
+            found = exactness.profile(
+                runner.header.multiplied, settings.load, runner.model.path,
+                settings.drafting.draft_width,
+            )  # fmt: skip
+            width, most = found.width, min(most, found.rows - 1)
         self._most = min(most, self._context.n_batch - 1)
-        self.costs = calibration.remembered(
-            runner.header, self._context, self._most + 1, pairs=self.pairs
-        )
+        self._width, self.wide = width, f"A{width}" if width > 1 else ""
+        self.known = Known()
+        sizes = [size for size in calibration.SIZES if size <= self._most + 1]
+        self.plain = calibration.measure(self._context, [*sizes, width], self.known)
 
     def runs(
         self, prompts: Sequence[tuple[str, int, list[int]]], temperature: float, limit: int
@@ -214,7 +214,7 @@ class Bench:
                     if script is not None:
                         script.ids = [*ids, *reference]
                     written, seconds, wall = self._write(group, ids, limit)
-                    if name == (PAIRED if self.pairs else PLAIN):
+                    if name == (self.wide or PLAIN):
                         reference = written
                     seen = None if speculation is None else speculation.statistics.document()
                     chance = self._log_likelihood(ids, written) if temperature else None
@@ -224,7 +224,11 @@ class Bench:
                 order.append(order.pop(0))  # what ran before is in the caches
 
     def _names(self, temperature: float) -> list[str]:
-        found = [PLAIN, *[PAIRED] * self.pairs, *(g for g in self._groups if g != PLAIN)]
+        found = [
+            PLAIN,
+            *([self.wide] if self.wide else []),
+            *(g for g in self._groups if g != PLAIN),
+        ]
         if temperature:
             return found
         return found + [f"{name}@{rate:g}" for name in ("", "B", "C") for rate in self._rates
@@ -243,24 +247,27 @@ class Bench:
         )
         script = Script(float(rate)) if rate else None
         if drafting is not None:
-            speculation = opening.open_speculation(self._runner, settings, sampler.seed)
+            speculation = opening.open_speculation(
+                self._runner, settings, sampler.seed, lazily=script is None
+            )
             assert speculation is not None
             if script is not None:
                 assert isinstance(speculation.draft, ModelDraft)
                 speculation.draft.script = script.token
         elif script is not None:
-            speculation = Speculation(script, self._pace(), pairs=self.pairs, clock=self._now)
-        elif name == PAIRED:
-            speculation = Speculation(Lookup(), Steady(0), pairs=True)
+            speculation = Speculation(script, self._policy(self._most), clock=self._now)
+        elif name == self.wide:
+            speculation = Speculation(Lookup(), self._policy(0))
         else:
             return sampler, None, None
         stack.callback(speculation.close)
         return sampler, speculation, script
 
-    def _pace(self) -> Pace:
-        if not self._settings.drafting.draft_auto:
-            return Steady(self._most)
-        return Adaptive(self._most, Costs(self.costs, 0.0, pairs=self.pairs))
+    def _policy(self, most: int) -> Policy:
+        known = Known()
+        known.take(self.known.document())
+        auto = self._settings.drafting.draft_auto and most > 0
+        return Policy(most, known, width=self._width, auto=auto)
 
     def _write(
         self, group: tuple[Sampler, Speculation | None, Script | None], ids: list[int], limit: int

@@ -21,15 +21,15 @@ _MOST_KEPT = 8
 """Pruned drafts in the cache folder; the oldest leave first."""
 
 
-def find(file: GgufFile, vocabulary: str | None) -> tuple[str, GgufFile, list[int] | None]:
-    """Return what to run of a draft.
+def find(file: GgufFile, vocabulary: str | None) -> tuple[GgufFile, list[int] | None]:
+    """Return what a draft consists of.
 
     Args:
         file: The draft that was named.
         vocabulary: A vocab.txt; None for all ids of the draft.
 
     Returns:
-        The model to load, the file with all rows, and the ids of the model's rows, None for all.
+        The file with all rows, and the ids of the rows that the model to load has; None for all.
 
     Raises:
         UsageError: A pruned draft has its vocabulary, or lacks the file that it was made of.
@@ -41,12 +41,17 @@ def find(file: GgufFile, vocabulary: str | None) -> tuple[str, GgufFile, list[in
             raise UsageError(
                 "is pruned already", source=file.name, hint="leave out --sx-static-vocab"
             )
-        return file.name, open_gguf(_source_of(file)), ids
+        return open_gguf(_source_of(file)), ids
     if vocabulary is None:
-        return file.name, file, None
+        return file, None
     tensor = file.names.get(EMBEDDING)
     ids = static_vocabulary.read(vocabulary, tensor.shape[-1] if tensor else 0)
-    return _cached(file.name, ids), file, ids
+    return file, ids
+
+
+def model_of(file: GgufFile, ids: Sequence[int] | None) -> str:
+    """Return the model to load of a draft that was named; it is pruned first where it has to be."""
+    return file.name if ids is None or IDS in file.metadata else _cached(file.name, ids)
 
 
 def _pruned_ids(file: GgufFile) -> list[int] | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from mtkit.llm.speculative.proposal import Proposal
+import time
+
+from mtkit.errors import MtkitError
+from mtkit.llm.speculative.proposal import Outcome, Proposal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from mtkit.llm.speculative.learning import Learning
-    from mtkit.llm.speculative.proposal import Outcome
 
     class Draft(Protocol):
         """Proposes tokens; close it, which frees its model."""
@@ -54,12 +56,98 @@ if TYPE_CHECKING:
             ...
 
 
+class Lazy:
+    """A draft that is made when it is first asked: what is not worth it is never loaded.
+
+    Attributes:
+        spent: Seconds that making it took, by ``clock``.
+        wall_seconds: The same by the clock on the wall.
+        failed: Why it could not be made; empty where it could, or was not asked yet.
+    """
+
+    def __init__(
+        self, make: Callable[[], Draft], pays: Callable[[], bool], clock: Callable[[], float]
+    ) -> None:
+        """Wait.
+
+        Args:
+            make: Makes it.
+            pays: Whether it can be worth its cost, as far as that is known.
+            clock: What ``spent`` is measured with.
+        """
+        self._make, self._pays, self._clock = make, pays, clock
+        self._draft: Draft | None = None
+        self._emitted: list[int] = []
+        self.spent, self.wall_seconds, self.failed = 0.0, 0.0, ""
+
+    @property
+    def learning(self) -> Learning | None:
+        """Return what changes its vocabulary; None before it is made."""
+        return None if self._draft is None else self._draft.learning
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Take the tokens of a prompt."""
+        if self._draft is not None:
+            self._draft.begin(ids)
+
+    def behind(self, ids: Sequence[int]) -> int | None:
+        """Return how many tokens it has to read; None where it is not worth its cost."""
+        if self._draft is not None:
+            return self._draft.behind(ids)
+        return None if self.failed or not self._pays() else len(ids) - 1
+
+    def read(self, ids: Sequence[int], most: int) -> None:
+        """Read, if it is made."""
+        if self._draft is not None:
+            self._draft.read(ids, most)
+
+    def propose(self, ids: Sequence[int], most: int) -> Proposal:
+        """Propose tokens; made first."""
+        if self._draft is None:
+            if self.behind(ids) is None:
+                return Proposal([])
+            start, began = time.perf_counter(), self._clock()
+            try:
+                self._draft = self._make()
+            except MtkitError as error:  # the text goes on without it
+                self.failed = str(error)
+                return Proposal([])
+            finally:
+                self.spent += self._clock() - began
+                self.wall_seconds += time.perf_counter() - start
+            self._draft.begin(ids)
+            self._draft.saw(Outcome([], 0, self._emitted, -1))
+        return self._draft.propose(ids, most)
+
+    def saw(self, outcome: Outcome) -> None:
+        """Learn how a round went, also before it is made."""
+        if self._draft is not None:
+            self._draft.saw(outcome)
+        else:
+            self._emitted += outcome.emitted
+
+    def reset(self) -> None:
+        """Forget every text."""
+        self._emitted = []
+        if self._draft is not None:
+            self._draft.reset()
+
+    def close(self) -> None:
+        """Free what was made."""
+        if self._draft is not None:
+            self._draft.close()
+
+
 class FirstOf:
     """Drafts that are asked in turn: the first that proposes anything is taken."""
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self._drafts = drafts
-        self.learning = next((d.learning for d in drafts if d.learning is not None), None)
+
+    @property
+    def learning(self) -> Learning | None:
+        """Return what changes the vocabulary of one of them."""
+        return next((d.learning for d in self._drafts if d.learning is not None), None)
 
     def begin(self, ids: Sequence[int]) -> None:
         """Give all of them the tokens of a prompt."""

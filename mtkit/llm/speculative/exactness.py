@@ -31,6 +31,8 @@ _ROWS = {
 """Type of weights -> most rows of a batch that give the bits of single rows."""
 _PAIRED = frozenset(("F32", "F16", "BF16"))
 """Types whose single row is added in another order than the rows of any larger batch."""
+_TILE = 4
+"""Rows that a repacked kernel computes together, in an order of its own; the rest one by one."""
 _NOT_REPACKED = {"Q4_K": 7}
 """As ``_ROWS``, where the weights are left as the file has them."""
 _EXACT_KV_TYPES = ("f16", "bf16", "q8_0")
@@ -41,11 +43,11 @@ class Profile(Record):
 
     Attributes:
         rows: Most tokens in a batch.
-        pairs: A token is never computed alone.
+        width: Rows that a step computes at least: those that are not wanted are forgotten.
     """
 
     rows: int
-    pairs: bool
+    width: int
 
 
 def exact_context(settings: ContextSettings) -> ContextSettings:
@@ -67,8 +69,15 @@ def exact_context(settings: ContextSettings) -> ContextSettings:
     return replace(settings, kv_type=kv_type, flash_attention="on", swa_full=True)
 
 
-def profile(tensors: Sequence[Tensor], load: LoadSettings, path: str) -> Profile:
+def profile(tensors: Sequence[Tensor], load: LoadSettings, path: str, width: int = 1) -> Profile:
     """Return what keeps decoding with these weights exact.
+
+    Args:
+        tensors: All that a batch is multiplied with.
+        load: How the weights are laid out.
+        path: Of the model.
+        width: Rows that a step is to compute at least; in four, those of Q4_K are all computed by
+            the kernel of four rows.
 
     Raises:
         UnsupportedError: Nothing does that is known.
@@ -76,14 +85,19 @@ def profile(tensors: Sequence[Tensor], load: LoadSettings, path: str) -> Profile
     if load.gpu_layers:
         raise _inexact("layers on GPUs", path)
     limits = _ROWS if load.repack else {**_ROWS, **_NOT_REPACKED}
-    types = {tensor.type.name for tensor in _matrices(tensors)}
+    types = {tensor.type.name for tensor in matrices(tensors)}
     unknown = sorted(types - set(limits))
     if unknown:
         raise _inexact(f"weights in {', '.join(unknown)}", path)
-    return Profile(min((limits[name] for name in types), default=MOST_ROWS), bool(types & _PAIRED))
+    rows = min((limits[name] for name in types - {"Q4_K"}), default=MOST_ROWS)
+    if "Q4_K" in types and not (width == _TILE <= rows and load.repack):
+        rows = min(rows, limits["Q4_K"])
+    elif "Q4_K" in types:
+        rows = _TILE
+    return Profile(rows, max(min(width, rows), 2 if types & _PAIRED else 1))
 
 
-def _matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
+def matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return the tensors that batches are multiplied with."""
     has_head = any(tensor.name == "output.weight" for tensor in tensors)
     return [
@@ -93,19 +107,19 @@ def _matrices(tensors: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-def check(context: Context, ids: Sequence[int], rows: int, *, pairs: bool) -> None:
+def check(context: Context, ids: Sequence[int], rows: int, width: int) -> None:
     """Compare the logits of a batch with those of its tokens one by one; empties the context.
 
     Args:
         context: Of the target.
         ids: Some tokens; what they are does not matter.
         rows: Size of the batch.
-        pairs: As in ``Profile``.
+        width: As in ``Profile``.
 
     Raises:
         UnsupportedError: A bit differs.
     """
-    rows = min(rows, context.n_ctx - 1 - pairs, context.n_batch)
+    rows = min(rows, context.n_ctx - width, context.n_batch)
     if rows < 2 or not ids:
         return
     tokens = [ids[at % len(ids)] for at in range(rows)]
@@ -114,11 +128,11 @@ def check(context: Context, ids: Sequence[int], rows: int, *, pairs: bool) -> No
     batch = [context.logits(row).copy() for row in range(rows)]
     for row in sorted({0, 1, rows - 1}):
         context.truncate(row)
-        context.decode([tokens[row]] * (1 + pairs), outputs="all")
+        context.decode([tokens[row]] * width, outputs="all")
         if (context.logits(0) != batch[row]).any():
             raise _inexact(f"a batch of {rows} tokens on this machine", context.model.path)
         context.truncate(row)
-        context.decode(tokens[row:])
+        context.decode([*tokens[row:], *tokens[: max(width - len(tokens[row:]), 0)]])
     context.clear()
 
 

@@ -7,13 +7,14 @@ from mtkit.base.record import replace
 from mtkit.errors import UnsupportedError, UsageError
 from mtkit.gguf import open_gguf
 from mtkit.gguf.rows import Rows
-from mtkit.gguf.vocabulary_rows import EMBEDDING
+from mtkit.gguf.vocabulary_rows import EMBEDDING, HEAD
 from mtkit.llama import Context
 from mtkit.llm.open_model import open_model
 from mtkit.llm.speculative import draft_files
 from mtkit.llm.speculative.draft_vocabulary import Shared, Static, Whole
-from mtkit.llm.speculative.drafts import FirstOf
-from mtkit.llm.speculative.growth import is_dynamic, open_learning, open_search
+from mtkit.llm.speculative.drafts import FirstOf, Lazy
+from mtkit.llm.speculative.exactness import matrices
+from mtkit.llm.speculative.learning import is_dynamic, open_index, open_learning
 from mtkit.llm.speculative.lookup import Lookup
 from mtkit.llm.speculative.model_draft import ModelDraft
 from mtkit.llm.speculative.translated_draft import TranslatedDraft
@@ -23,26 +24,32 @@ from mtkit.sources.locate import MODEL, locate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtkit.gguf import GgufFile
     from mtkit.llm.runner import Runner
     from mtkit.llm.speculative.drafts import Draft
     from mtkit.settings import AnswerSettings, SamplerSettings
 
+_CUT = (EMBEDDING, HEAD)
 _LONGER = 3
 """Times the target's context that a draft of another vocabulary has: it may need more tokens."""
 
 
 class LoadedDraft(Closing):
-    """What settings say of drafting; close it behind its drafts.
+    """What settings say of drafting, checked at once and loaded with the first draft.
+
+    Close it behind its drafts.
 
     Attributes:
-        context: Of the model that drafted first; None where the text alone drafts.
+        file: The draft that was named; None where the text alone drafts.
+        context: Of the model that drafted first; None before.
     """
 
     def __init__(
         self, runner: Runner, settings: AnswerSettings, n_ctx: int, count: int = 1
     ) -> None:
-        """Load the draft of a target.
+        """Find the draft of a target, and see that it can be one.
 
         Args:
             runner: The target.
@@ -56,35 +63,56 @@ class LoadedDraft(Closing):
             FormatError: It is damaged.
             ResourceError: It does not fit the memory.
         """
-        self._target, self._settings = runner, settings
+        self._target, self._settings, self._count = runner, settings, count
         self.context: Context | None = None
+        self.file: GgufFile | None = None
         self._small: Runner | None = None
         drafting = settings.drafting
         if drafting.draft is None:
             return
-        whole = open_gguf(locate(drafting.draft, MODEL))
-        path, self._whole, self._ids = draft_files.find(whole, drafting.sx_static_vocab)
-        self._check_ids(path)
-        grows = self._ids is not None and is_dynamic(drafting)
-        self._search = open_search(runner, drafting) if grows else None
+        self.file = open_gguf(locate(drafting.draft, MODEL))
+        self._whole, self._ids = draft_files.find(self.file, drafting.sx_static_vocab)
+        self._check_ids(self.file.name)
+        self._grows = self._ids is not None and is_dynamic(drafting)
+        self._index = open_index(runner, drafting) if self._grows else None
         self._n_ctx = n_ctx * (_LONGER if self._translates else 1)
-        small = ModelSettings(
-            path,
-            replace(settings.context, n_ctx=self._n_ctx, n_seq=1, embeddings=grows),
-            replace(settings.load, trial=settings.load.trial and self._ids is None),
+
+    @property
+    def n_bytes(self) -> float:
+        """Return the bytes of weights that a drafted token needs; 0 where experts are chosen."""
+        if self.file is None or any(key.endswith(".expert_count") for key in self.file.metadata):
+            return 0.0
+        kept = len(self._ids or ())
+        return sum(
+            tensor.n_bytes * (kept / tensor.shape[-1] if kept and tensor.name in _CUT else 1)
+            for tensor in matrices(self._whole.tensors)
         )
-        self._small = open_model(small, n_ctx=self._n_ctx * count)
+
+    def _load(self) -> Runner:
+        """Return the model that drafts, loaded once."""
+        if self._small is not None:
+            return self._small
+        settings, ids = self._settings, self._ids
+        assert self.file is not None
+        small = ModelSettings(
+            draft_files.model_of(self.file, ids),
+            replace(settings.context, n_ctx=self._n_ctx, n_seq=1, embeddings=self._grows),
+            replace(settings.load, trial=settings.load.trial and ids is None),
+        )
+        opened = open_model(small, n_ctx=self._n_ctx * self._count)
         try:
-            check_can_cut(self._small)
-            self._translation = _translation(runner, self._small) if self._translates else None
+            check_can_cut(opened)
+            self._translation = _translation(self._target, opened) if self._translates else None
         except BaseException:
-            self._small.close()
+            opened.close()
             raise
+        self._small = opened
+        return opened
 
     def _check_ids(self, path: str) -> None:
         drafting, ids, name = self._settings.drafting, self._ids, self._whole.name
         differs = _difference(self._target, self._whole)
-        self._translates = bool(differs) or drafting.draft_by_text
+        self._translates = bool(differs)
         if ids is not None and differs:
             raise UsageError(
                 f"has another vocabulary: {differs}",
@@ -108,36 +136,47 @@ class LoadedDraft(Closing):
 
         Args:
             seed: Of what it draws; None to propose the most likely tokens.
+
+        Raises:
+            MtkitError: The model cannot be loaded, does not fit the memory, or cannot draft.
         """
-        drafting = self._settings.drafting
-        lookup = Lookup(drafting.draft_lookup_min)
-        if self._small is None:
-            return lookup
-        small = self._small
+        if self.file is None:
+            return Lookup()
+        return self.before(self._made(seed))
+
+    def lazy(self, seed: int | None, pays: Callable[[], bool], clock: Callable[[], float]) -> Lazy:
+        """Return a draft by the model that is made when it is first asked (``drafts.Lazy``)."""
+        return Lazy(lambda: self._made(seed), pays, clock)
+
+    def before(self, draft: Draft) -> Draft:
+        """Return a draft behind a lookup, where settings say so."""
+        return FirstOf((Lookup(), draft)) if self._settings.drafting.draft_lookup else draft
+
+    def _made(self, seed: int | None) -> Draft:
+        small = self._load()
         if self.context is None:
             self.context = context = small.open_context(self._n_ctx)
         else:
             context = Context(small.model, self.context.settings)
         try:
-            draft = self._model_draft(context, seed)
+            return self._model_draft(context, seed)
         except BaseException:
             context.close()
             raise
-        return FirstOf((lookup, draft)) if drafting.draft_lookup else draft
 
     def _model_draft(self, context: Context, seed: int | None) -> Draft:
         settings, ids, translation = self._settings, self._ids, self._translation
         drafting, n_vocab = settings.drafting, self._target.model.n_vocab
-        by_text = drafting.draft_by_text
         vocabulary, learning = Whole(context, n_vocab), None
         if translation is not None:
-            vocabulary = Whole(context) if by_text else Shared(context, list(translation.shared))
-        elif ids is not None and is_dynamic(drafting):
-            vocabulary, learning = open_learning(drafting, context, ids, self._whole, self._search)
+            vocabulary = Shared(context, list(translation.shared))
+        elif ids is not None and self._grows:
+            learning = open_learning(drafting, context, ids, self._whole, self._index)
+            vocabulary = learning.vocabulary
         elif ids is not None:
             vocabulary = Static(context, ids, Rows(self._whole, self._whole.names[EMBEDDING]))
         chain = random = None
-        if seed is not None and not by_text:
+        if seed is not None:
             import numpy as np
 
             from mtkit.llm.sampling import cuts
@@ -148,9 +187,7 @@ class LoadedDraft(Closing):
             context, vocabulary, least=drafting.draft_p_min, cuts=chain, random=random,
             learning=learning,
         )  # fmt: skip
-        return (
-            draft if translation is None else TranslatedDraft(draft, translation, by_text=by_text)
-        )
+        return draft if translation is None else TranslatedDraft(draft, translation)
 
     def close(self) -> None:
         """Free the model."""

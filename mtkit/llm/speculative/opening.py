@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.llm.speculative import calibration, exactness
-from mtkit.llm.speculative.adaptive import Adaptive
-from mtkit.llm.speculative.growth import is_dynamic
+from mtkit.llm.speculative import calibration, exactness, known
 from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
-from mtkit.llm.speculative.pace import Steady
+from mtkit.llm.speculative.policy import Policy
 from mtkit.llm.speculative.rounds import Speculation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from mtkit.llama import Context
     from mtkit.llm.runner import Runner
-    from mtkit.llm.speculative.pace import Pace
+    from mtkit.llm.speculative.drafts import Draft
+    from mtkit.llm.speculative.known import Known
     from mtkit.settings import AnswerSettings, DraftSettings
 
     S = TypeVar("S", bound=AnswerSettings)
 
-_TABLE = ("sx_scales", "sx_quantile")
-_SEARCH = ("sx_topk", "sx_threshold", "sx_trigger", "sx_position")
+_LEAST = 0.7
+"""Times as long as reading the weights that a drafted token takes at least."""
+_SEARCH = ("sx_scales", "sx_topk", "sx_threshold")
 
 
 def is_wanted(settings: DraftSettings) -> bool:
@@ -54,35 +56,20 @@ def check_used(drafting: DraftSettings) -> None:
     """
     model, lookup = drafting.draft is not None, drafting.draft_lookup
     table = drafting.sx_quant_embd is not None
-    searches = table or drafting.sx_neighbors is not None
     needed = {
         "draft_p_min": ("--draft", model),
-        "draft_lookup_min": ("--draft-lookup", lookup),
         **dict.fromkeys(
-            ("draft_max", "draft_match", "draft_auto", "exact"),
+            ("draft_max", "draft_match", "draft_auto", "draft_width", "exact"),
             ("--draft or --draft-lookup", model or lookup),
         ),
-        **dict.fromkeys(
-            ("draft_by_text", "sx_static_vocab", "sx_seed_prompt", "sx_learn", "sx_neighbors"),
-            ("--draft", model),
-        ),
-        **dict.fromkeys(_TABLE, ("--sx-quant-embd", table)),
-        **dict.fromkeys(_SEARCH, ("--sx-quant-embd or --sx-neighbors", searches)),
+        **dict.fromkeys(("sx_static_vocab", "sx_seed_prompt", "sx_learn"), ("--draft", model)),
+        **dict.fromkeys(_SEARCH, ("--sx-quant-embd", table)),
         "sx_quant_embd": ("--sx-scales", drafting.sx_scales is not None),
-        "sx_cap": (
-            "--sx-quant-embd, --sx-neighbors, --sx-seed-prompt or --sx-learn",
-            is_dynamic(drafting),
-        ),
     }
     for name, (what, given) in needed.items():
         declared = drafting.declared[name]
         if not given and getattr(drafting, name) != declared.default:
             raise UsageError(f"does nothing without {what}", field=declared.options[-1])
-    if table and drafting.sx_neighbors is not None:
-        raise UsageError("takes the place of --sx-quant-embd", field="--sx-neighbors")
-    given_threshold = drafting.sx_threshold != drafting.declared["sx_threshold"].default
-    if drafting.sx_quantile is not None and given_threshold:
-        raise UsageError("takes the place of --sx-threshold", field="--sx-quantile")
 
 
 def by_rejection(settings: AnswerSettings) -> bool:
@@ -101,8 +88,18 @@ def by_rejection(settings: AnswerSettings) -> bool:
     )
 
 
-def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Speculation | None:
-    """Load the draft of a target whose context is open, and empty; None where none is wanted.
+def open_speculation(
+    runner: Runner, settings: AnswerSettings, seed: int, *, lazily: bool = True
+) -> Speculation | None:
+    """Find the draft of a target whose context is open, and empty; None where none is wanted.
+
+    Where the number of drafted tokens is to be found, the draft is loaded when it may pay.
+
+    Args:
+        runner: The target.
+        settings: What drafts, and how.
+        seed: Of what is drawn.
+        lazily: Wait with loading; otherwise the draft is loaded now.
 
     Raises:
         UsageError: There is no such draft, or it has another vocabulary; a batch is one token.
@@ -121,31 +118,67 @@ def open_speculation(runner: Runner, settings: AnswerSettings, seed: int) -> Spe
             "a batch of one token has no room for what is drafted",
             hint="use --batch 2 or more",
         )
-    rows, pairs = min(exactness.MOST_ROWS, context.n_batch), False
+    rows, width = min(exactness.MOST_ROWS, context.n_batch), 1
     if drafting.exact:
-        found = exactness.profile(runner.header.multiplied, settings.load, runner.model.path)
-        rows, pairs = min(rows, found.rows), found.pairs
+        found = exactness.profile(
+            runner.header.multiplied, settings.load, runner.model.path, drafting.draft_width
+        )
+        rows, width = min(rows, found.rows), found.width
     most = min(drafting.draft_max, rows - 1)
-    if drafting.exact:
-        exactness.check(context, [max(runner.model.bos, 0), 0, 1, 2], most + 1, pairs=pairs)
     drawn = seed if by_rejection(settings) else None
+    clock = calibration.clock(context)
     with ExitStack() as stack:
         loaded = stack.enter_context(LoadedDraft(runner, settings, context.n_ctx))
-        draft = loaded.draft(drawn)
+        learnt = known_of(runner, context, drafting, width)
+        learnt.guess = _guess(runner, loaded) if drafting.draft_auto else 0.0
+        auto = drafting.draft_auto and most > 0
+        checks = drafting.exact and width == 1 and auto
+        policy = Policy(
+            most, learnt, width=width, auto=auto,
+            mixed=drafting.draft_lookup and drafting.draft is not None,
+            checks=checks,
+        )  # fmt: skip
+        lazy = None
+        if auto and lazily and drafting.draft is not None:
+            lazy = loaded.lazy(drawn, policy.pays, clock)
+        draft: Draft = loaded.before(lazy) if lazy else loaded.draft(drawn)
         stack.callback(draft.close)
-        pace: Pace = Steady(most)
-        if drafting.draft_auto and most:
-            small = loaded.context
-            costs = calibration.remembered(runner.header, context, most + 1, pairs=pairs)
-            mixed = drafting.draft_lookup and small is not None
-            pace = Adaptive(
-                most, calibration.costs_now(costs, context, small, pairs=pairs, mixed=mixed)
-            )
-        stack.pop_all()
-    random = None
-    if drawn is not None:
-        import numpy as np
+        random = None
+        if drawn is not None:
+            import numpy as np
 
-        random = np.random.default_rng(drawn)
-    clock = calibration.clock(context)
-    return Speculation(draft, pace, pairs=pairs, random=random, clock=clock, loaded=loaded)
+            random = np.random.default_rng(drawn)
+        made = Speculation(
+            draft, policy, random=random, clock=clock, checks=checks,
+            lazy=lazy, loaded=loaded,
+        )  # fmt: skip
+        if drafting.exact and not (auto and (width == 1 or policy.hopeless)):
+            _check(context, learnt, most + 1, width, made)
+        stack.pop_all()
+    return made
+
+
+def _check(context: Context, learnt: Known, rows: int, width: int, made: Speculation) -> None:
+    """Compare bits before a text, where no plain step of it can be compared with."""
+    start = time.perf_counter()
+    if learnt.checked < rows:
+        exactness.check(context, [max(context.model.bos, 0), 0, 1, 2], rows, width)
+        learnt.checked = rows
+    made.statistics.measure_seconds += time.perf_counter() - start
+
+
+def known_of(runner: Runner, context: Context, drafting: DraftSettings, width: int) -> Known:
+    """Return what is remembered of a target and what drafts for it, on this machine."""
+    clock = calibration.clock(context).__name__
+    path = known.path_of(runner.header, context, [
+        drafting.draft, drafting.sx_static_vocab, drafting.sx_quant_embd,
+        (drafting.draft_lookup, drafting.sx_seed_prompt or drafting.sx_learn),
+        (width, drafting.exact), clock,
+    ])  # fmt: skip
+    return known.Known(path)
+
+
+def _guess(runner: Runner, loaded: LoadedDraft) -> float:
+    """Return what a drafted token costs at least, by what has to be read for it."""
+    large = sum(tensor.n_bytes for tensor in exactness.matrices(runner.header.multiplied))
+    return _LEAST * loaded.n_bytes / max(large, 1)

@@ -8,9 +8,11 @@ chooses behind them, is emitted. So each round emits at least one, and no token 
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from mtkit.errors import UnsupportedError
-from mtkit.llm.speculative.imagined import Imagined
+from mtkit.llm.speculative import calibration
+from mtkit.llm.speculative.policy import SIZES
 from mtkit.llm.speculative.proposal import Outcome, Proposal
 from mtkit.llm.speculative.statistics import Statistics
 from mtkit.llm.speculative.verification import Matching, Rejection, Round
@@ -24,12 +26,15 @@ if TYPE_CHECKING:
     from mtkit.llama import Context
     from mtkit.llm.runner import Chosen, Runner
     from mtkit.llm.sampling import Sampler
-    from mtkit.llm.speculative.drafts import Draft
-    from mtkit.llm.speculative.pace import Pace
+    from mtkit.llm.speculative.drafts import Draft, Lazy
+    from mtkit.llm.speculative.policy import Policy
     from mtkit.llm.speculative.verification import Verification
 
-_TIMED = 3
-"""Plain steps in a row that are timed: behind them others take as long."""
+_STRETCH = 4
+"""Plain steps until it is looked at again whether something is to be measured."""
+_TIMED = 8
+"""Plain steps in a row that are timed."""
+_INEXACT = "a batch gives other bits than single tokens on this machine"
 
 
 class Speculation:
@@ -43,30 +48,37 @@ class Speculation:
     def __init__(
         self,
         draft: Draft,
-        pace: Pace,
+        policy: Policy,
         *,
-        pairs: bool = False,
         random: Any = None,
         clock: Callable[[], float] = time.perf_counter,
+        checks: bool = False,
+        lazy: Lazy | None = None,
         loaded: Closing | None = None,
     ) -> None:
         """Take a draft.
 
         Args:
             draft: Proposes tokens.
-            pace: Says how many.
-            pairs: Never compute a token alone but with another one, which is then forgotten: some
+            policy: Says how many. Where its width is not 1, no step computes fewer rows: some
                 kernels add in another order for a single row (``exactness``).
             random: numpy's generator, to accept drafted tokens by rejection sampling; None to
                 accept those that the sampler chooses.
-            clock: What the pace measures with; the statistics are by the wall clock.
+            clock: What the policy measures with; the statistics are by the wall clock.
+            checks: Compare the bits of batches that are measured with those of plain steps, and
+                draft nothing where they differ.
+            lazy: The draft, or one of those it consists of, that is loaded when it is asked.
             loaded: Closed behind the draft: the model that it runs.
         """
-        self.draft, self._pace, self._clock = draft, pace, clock
-        self._pairs, self._random, self._loaded = pairs, random, loaded
+        self.draft, self._policy, self._clock = draft, policy, clock
+        self._random, self._lazy, self._loaded = random, lazy, loaded
+        self._checks = checks
         self.statistics = Statistics(draft.learning)
         self._declined = ""
         self._kept: list[int] = []
+        # Plain steps in a row, and the logits of the last ones where bits are to be compared.
+        self._steps = 0
+        self._rows: deque[Any] = deque(maxlen=max(SIZES))
 
     def chosen(self, runner: Runner, sampler: Sampler, limit: int, *, logprobs: bool) -> Chosen:
         """Choose tokens; whoever takes one adds it to the runner's ``ids``."""
@@ -79,7 +91,7 @@ class Speculation:
         began = len(ids)
         self.draft.begin(ids)
         self._decide(ids, limit)
-        alone = bool(self._declined)
+        self._steps = 0
         try:
             if context.n_past == len(ids) and not runner.stop_asked:
                 kept = context.logits().copy() if logprobs else None
@@ -92,20 +104,24 @@ class Speculation:
                     runner.end = "context"
                     return
                 most = min(limit - (len(ids) - began) - 1, room)
-                if alone:
-                    yield from self._plain(runner, verification, most + 1, logprobs)
+                if self._declined:
+                    self._measure(context, ids)
+                    count = min(most + 1, _STRETCH) if self._policy.waits else most + 1
+                    yield from self._plain(runner, verification, count, logprobs)
                     continue
                 asked = self._clock()
                 behind = self.draft.behind(ids) if most > 0 else None
                 asked = self._clock() - asked
-                wanted = 0 if behind is None else self._pace.count(most + 1, behind)
-                if wanted or self._pairs:
+                if behind is not None and self._measure(context, ids) and self._declined:
+                    continue
+                wanted = 0 if behind is None else self._policy.count(most + 1, behind)
+                if wanted or self._policy.width > 1:
                     count = min(wanted, most)
                     yield from self._round(context, ids, verification, count, logprobs, asked)
                 elif behind is None:
                     yield from self._plain(runner, verification, most + 1, logprobs, mute=True)
                 else:
-                    rest = min(max(self._pace.rest(), 1), most + 1)
+                    rest = min(max(self._policy.rest(), 1), most + 1)
                     yield from self._plain(runner, verification, rest, logprobs)
             runner.end = "interrupted"
         finally:
@@ -116,12 +132,14 @@ class Speculation:
     def _decide(self, ids: list[int], limit: int) -> None:
         """Decide whether to draft in a text at all.
 
-        In pairs the keys and values of a token are not those of plain decoding, so there it is
-        decided once for all texts that go on from the tokens of another one.
+        In steps of several rows keys and values of a token are not those of plain decoding, so
+        there it is decided once for all texts that go on from the tokens of another one.
         """
         kept = self._kept
-        if not kept or not self._pairs or ids[: len(kept)] != kept:
-            self._kept, self._declined = [], self._pace.declined(limit, len(ids))
+        if not kept or self._policy.width == 1 or ids[: len(kept)] != kept:
+            self._kept, self._declined = [], self._policy.declined(limit, len(ids))
+            if self._checks and self._policy.known.checked < 0:
+                self._declined = _INEXACT
         self.statistics.text(self._declined)
 
     def _plain(
@@ -140,33 +158,63 @@ class Speculation:
         context, ids, clock = runner.context, runner.ids, self._clock
         assert context is not None
         emitted: list[int] = []
+        times: list[float] = []
         nothing, spent = Proposal([]), 0.0
-        looks = self._declined and self._pace.looks
-        imagined = Imagined(self.draft, self._pace) if looks else None
-        timed, times = 0 if self._declined else _TIMED, []
-        if looks:  # a text in pairs cannot tell how fast plain decoding is: this one does
-            timed = count
+        keeps = self._checks and self._policy.waits
         try:
             while len(emitted) < count and not runner.stop_asked:
-                is_timed = len(emitted) < timed
-                start, began = time.perf_counter(), clock() if is_timed else 0.0
+                timed = len(emitted) < _TIMED
+                start, began = time.perf_counter(), clock() if timed else 0.0
                 context.step(ids[-1])
-                kept = context.logits(0).copy() if logprobs else None
+                kept = context.logits(0).copy() if logprobs or keeps else None
                 token_id = verification.choose(nothing, 0, 0)
-                if is_timed:
+                if timed:
                     times.append(clock() - began)
                 spent += time.perf_counter() - start
                 emitted.append(token_id)
-                yield token_id, kept
-                if imagined is not None:
-                    imagined.saw(ids)
+                self._steps += 1
+                if keeps:
+                    self._rows.append(kept)
+                yield token_id, kept if logprobs else None
                 if mute and self.draft.behind(ids) is not None:
                     break
         finally:
             # Here, too, when nobody takes more: a text ends in the middle.
             self.statistics.plain_rounds(len(emitted), spent)
-            self._pace.rested(len(emitted), times)
+            self._policy.plain(len(emitted), times)
             self.draft.saw(Outcome([], 0, emitted, -1))
+
+    def _measure(self, context: Context, ids: list[int]) -> bool:
+        """Measure a batch where that is due, and compare its bits with those of plain steps."""
+        policy, clock = self._policy, self._clock
+        kept = min(self._steps, len(self._rows)) if self._checks else self._steps
+        size, past = policy.size_to_measure(kept), context.n_past
+        if not size or past + size > context.n_ctx:
+            return False
+        start, began = time.perf_counter(), clock()
+        if self._checks:  # what was just computed one by one, together
+            again = ids[past - size : past]
+            self._cut(context, past - size)
+            context.decode(again, outputs="all")
+            same = all((context.logits(row) == one).all()
+                       for row, one in enumerate(list(self._rows)[-size:]))  # fmt: skip
+            seconds = clock() - began
+            policy.known.checked = max(policy.known.checked, size) if same else -1
+            if not same:
+                self._declined = _INEXACT
+                self._cut(context, past - size)
+                for token_id in again:
+                    context.step(token_id)
+        else:
+            seconds = calibration.batch_seconds(context, [ids[-1]] * size, clock)
+        policy.measured(size, seconds)
+        if policy.width == 1:
+            self._declined = self._declined or policy.hopeless
+            if self._declined:
+                self.statistics.stopped(self._declined)
+        self._steps = 0
+        self.statistics.measure_seconds += time.perf_counter() - start
+        return True
 
     def _round(
         self,
@@ -179,23 +227,29 @@ class Speculation:
     ) -> Chosen:
         """Draft and verify; ``asked`` is how long it took to say how far the draft has read."""
         seen, clock = self.statistics, self._clock
-        start, began = time.perf_counter(), clock()
+        self._steps = 0
+        start, began, loaded = time.perf_counter(), clock(), self._loading
         proposal = self.draft.propose(ids, count) if count > 0 else Proposal([])
         drafted_at, drafted_by = time.perf_counter(), clock()
+        loaded = self._loading - loaded
+        if loaded and self._lazy is not None:
+            seen.load_seconds += self._lazy.wall_seconds
+            start += self._lazy.wall_seconds
         drafted, past, first = proposal.ids, context.n_past, 0
         batch = [ids[-1], *drafted]
-        if self._pairs and len(batch) == 1:
-            if past + 2 <= context.n_ctx:
-                batch.append(ids[-1])
-            else:  # no room for a row that is forgotten: the one before is computed again
-                self._cut(context, past - 1)
-                batch, first = ids[-2:], 1
+        missing = self._policy.width - len(batch)
+        if missing > 0 and past + self._policy.width <= context.n_ctx:
+            batch += [ids[-1]] * missing  # rows that are forgotten
+        elif missing > 0:  # no room for them: the ones before are computed again
+            first = min(missing, past)
+            self._cut(context, past - first)
+            batch = [*ids[past - first : past], *batch]
         if len(batch) == 1:
             context.step(batch[0])
         else:
             context.decode(batch, outputs="all")
         context.logits(0)  # waits until it is done
-        seen.round(len(drafted), drafted_at - start, time.perf_counter() - drafted_at)
+        seen.round(len(drafted), max(drafted_at - start, 0.0), time.perf_counter() - drafted_at)
         made, row = Round(proposal), first
         spent, resumed = 0.0, drafted_by  # without the time of whoever takes the tokens
         try:
@@ -217,7 +271,13 @@ class Speculation:
         finally:
             accepted = made.accepted
             seen.outcome(len(drafted), accepted, len(made.emitted))
-            self._pace.saw(len(drafted), accepted, asked + drafted_by - began, spent)
+            asked += max(drafted_by - began - loaded, 0.0)
+            self._policy.saw(len(drafted), accepted, asked, spent)
+
+    @property
+    def _loading(self) -> float:
+        """Return the seconds that loading what drafts has taken."""
+        return 0.0 if self._lazy is None else self._lazy.spent
 
     def _cut(self, context: Context, end: int) -> None:
         if not context.truncate(end):
@@ -230,10 +290,12 @@ class Speculation:
         """
         self.draft.reset()
         self._kept = []
+        self._policy.known.save()
         self.statistics = Statistics(self.draft.learning)
 
     def close(self) -> None:
-        """Close the draft."""
+        """Remember what was learnt of costs, and close the draft."""
+        self._policy.known.save()
         self.draft.close()
         if self._loaded is not None:
             self._loaded.close()

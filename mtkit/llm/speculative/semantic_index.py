@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 EMBEDDINGS, SCALES, ABOUT = "quant_embeddings.bin", "scales.bin", "quant_embeddings.json"
 _CHUNK = 4096
 """Rows that are worked on at once."""
-_SAMPLE = 64
-"""Rows whose cosines with all others stand for those of all pairs."""
 
 
 def quantized(values: Any) -> tuple[Any, Any]:
@@ -85,16 +83,10 @@ def write(table: Rows, source: str, folder: str, *, force: bool = False) -> dict
 
 
 class SemanticIndex:
-    """An int8 table that is searched whole, and remembers what it found."""
+    """An int8 table that is searched whole."""
 
     def __init__(
-        self,
-        rows: Any,
-        queries: Rows,
-        *,
-        top_k: int = 50,
-        threshold: float = 0.85,
-        quantile: float | None = None,
+        self, rows: Any, queries: Rows, *, top_k: int = 50, threshold: float = 0.85
     ) -> None:
         """Take a table.
 
@@ -103,31 +95,16 @@ class SemanticIndex:
             queries: The table in its own precision: the row of an id is what is searched for.
             top_k: Most neighbors.
             threshold: Least cosine.
-            quantile: The least cosine is instead the one that this part of all pairs stays below.
         """
         self._rows, self._queries = rows, queries
         self._top_k, self._threshold = top_k, threshold
         self._lengths = _lengths(rows)
-        if quantile is not None:
-            self._threshold = quantile_cosine(rows, self._lengths, quantile)
         try:
             from mtkit.base.native import native
         except ImportError:
             self._nearest: Callable[..., list[tuple[int, float]]] = nearest_rows
         else:
             self._nearest = native.nearest_rows
-        self._found: dict[int, list[int]] = {}
-
-    def forget(self) -> None:
-        """Forget what was found."""
-        self._found.clear()
-
-    def neighbors(self, token_id: int) -> list[int]:
-        """Return the ids nearest to one, itself left out; of equals the lowest id first."""
-        found = self._found.get(token_id)
-        if found is None:
-            found = self._found[token_id] = [i for i, _ in self.search(token_id)]
-        return found
 
     def search(self, token_id: int) -> list[tuple[int, float]]:
         """Return ids and cosines, the nearest first."""
@@ -152,28 +129,6 @@ def _lengths(rows: Any) -> Any:
         part = rows[at : at + _CHUNK].astype(np.float32)
         found[at : at + _CHUNK] = np.sqrt((part * part).sum(axis=1, dtype=np.float64))
     return found
-
-
-def quantile_cosine(rows: Any, lengths: Any, part: float) -> float:
-    """Return the cosine that a part of all pairs of rows stays below, by a sample of rows.
-
-    Rows of zeros, and a row with itself, do not count.
-    """
-    import numpy as np
-
-    known = np.flatnonzero(lengths > 0)
-    if len(known) < 2:
-        return 1.0
-    sample = np.unique(known[np.linspace(0, len(known) - 1, _SAMPLE).astype(np.int64)])
-    wanted = rows[sample].astype(np.float32) / lengths[sample, None]
-    cosines = np.empty((len(sample), len(rows)), np.float32)
-    for at in range(0, len(rows), _CHUNK):
-        cosines[:, at : at + _CHUNK] = wanted @ rows[at : at + _CHUNK].T.astype(np.float32)
-    cosines[:, known] /= lengths[known]
-    counted = np.ones(cosines.shape, bool)
-    counted[:, lengths == 0] = False
-    counted[np.arange(len(sample)), sample] = False
-    return float(np.quantile(cosines[counted], part))
 
 
 def nearest_rows(

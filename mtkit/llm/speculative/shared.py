@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from math import ceil
 
 from mtkit.base.closing import Closing
-from mtkit.llm.speculative import calibration, exactness
+from mtkit.llm.speculative import calibration, exactness, opening
 from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
+from mtkit.llm.speculative.policy import number_together
 from mtkit.llm.speculative.proposal import Proposal
 from mtkit.llm.speculative.statistics import Statistics
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mtkit.llama import SlotContext
     from mtkit.llm.runner import Runner
-    from mtkit.llm.speculative.costs import Costs
     from mtkit.llm.speculative.drafts import Draft
+    from mtkit.llm.speculative.known import Known
     from mtkit.llm.speculative.verification import Round
     from mtkit.settings import AnswerSettings
 
@@ -34,8 +34,6 @@ READ = 128
 """Tokens that a draft reads before a batch at most: the others wait for it."""
 _MEMORY, _EXPECTED, _WEIGHT = 0.95, 0.6, 4.0
 """What a round counts against the next one; acceptance before any, and what that is worth."""
-_HOPE, _WORTH, _PROBE, _LOSS, _AHEAD = 0.95, 1.05, 2, 0.03, 256
-"""As in ``adaptive``; a slot begins a draft a little sooner."""
 
 
 class Seat:
@@ -59,7 +57,7 @@ class Seat:
         self.draft.begin(ids)
         learning = self.draft.learning
         self.statistics = Statistics(learning)
-        self._fired = learning.trigger.fired if learning and learning.trigger else 0
+        self._fired = learning.triggers if learning else 0
 
     @property
     def acceptance(self) -> float:
@@ -98,8 +96,10 @@ class Seat:
             "draft_seconds": round(seen.draft_seconds, 6),
         }
         if learning is not None:
-            fired = learning.trigger.fired - self._fired if learning.trigger else 0
-            found |= {"triggers": fired, "dynamic_vocabulary": learning.vocabulary.size}
+            found |= {
+                "triggers": learning.triggers - self._fired,
+                "dynamic_vocabulary": learning.vocabulary.size,
+            }
         return found
 
 
@@ -124,7 +124,7 @@ class SharedDrafting(Closing):
         drafting, count = settings.drafting, context.n_slots
         rows = min(context.n_batch, exactness.MOST_ROWS) if drafting.exact else context.n_batch
         self._most = min(drafting.draft_max, max(rows // count - 1, 0))
-        self._costs: Costs | None = None
+        self._known: Known | None = None
         self._rest = 0
         with ExitStack() as stack:
             loaded = stack.enter_context(LoadedDraft(runner, settings, context.n_slot, count))
@@ -133,10 +133,23 @@ class SharedDrafting(Closing):
                 self.seats.append(Seat(loaded.draft()))
                 stack.callback(self.seats[-1].draft.close)
             if drafting.draft_auto and self._most:
-                rows = min(count * (self._most + 1), context.n_batch)
-                by_size = calibration.remembered(runner.header, context, rows, pairs=False)
-                self._costs = calibration.costs_now(by_size, context, loaded.context, pairs=False)
+                self._known = self._measured(runner, context, settings, loaded)
             self._closing = stack.pop_all()
+
+    def _measured(
+        self, runner: Runner, context: SlotContext, settings: AnswerSettings, loaded: LoadedDraft
+    ) -> Known:
+        """Return what is remembered of costs, measured where nothing is."""
+        found = opening.known_of(runner, context, settings.drafting, -context.n_slots)
+        rows = min(context.n_slots * (self._most + 1), context.n_batch)
+        plain = 0.0
+        if rows > max(found.sizes):
+            plain = calibration.measure(context, [2, 4, 8, 16, rows], found)
+        if loaded.context is not None and not found.has_draft:
+            plain = plain or calibration.measure(context, [], found)
+            calibration.measure_draft(loaded.context, plain, found)
+        found.save()
+        return found
 
     def proposals(
         self, asked: Sequence[tuple[Seat, list[int], int]], others: int
@@ -165,39 +178,15 @@ class SharedDrafting(Closing):
 
     def _number(self, acceptances: list[float], others: int, behind: int, left: int) -> int:
         """Return how many tokens to draft: as many as give the most tokens a second together."""
-        costs, size = self._costs, len(acceptances)
-        if costs is None:
+        if self._known is None:
             return self._most
         if self._rest > 0:
             self._rest -= 1
             return 0
-        plain = costs.verify(size + others)
-
-        def seconds(number: int) -> float:
-            if not number:
-                return plain
-            rows = size * (number + (not others))  # of other numbers, in a second batch
-            return costs.verify(rows) + (plain if others else 0) + size * costs.draft(number)
-
-        def tokens(number: int, rates: Sequence[float]) -> float:
-            return others + sum(rate**place for rate in rates for place in range(number + 1))
-
-        def speed(number: int, rates: Sequence[float]) -> float:
-            return tokens(number, rates) * plain / (seconds(number) * (size + others))
-
-        numbers = range(1, self._most + 1)
-        best = max(numbers, key=lambda number: speed(number, acceptances))
-        gain = (1 - 1 / speed(best, acceptances)) * min(left, _AHEAD) * plain
-        if speed(best, acceptances) > _WORTH and gain > behind * costs.read_seconds:
-            return best
-        hope = [_HOPE] * size
-        if max(speed(number, hope) for number in numbers) < _WORTH:
-            self._rest = _AHEAD  # not even then
-            return 0
-        probe = min(_PROBE, self._most)
-        lost = seconds(probe) + behind * costs.read_seconds - plain * speed(probe, acceptances)
-        self._rest = ceil(max(lost, plain) / (_LOSS * plain))
-        return probe
+        number, self._rest = number_together(
+            self._known, acceptances, others, behind, left, self._most
+        )
+        return number
 
     def close(self) -> None:
         """Free all drafts, and their model."""

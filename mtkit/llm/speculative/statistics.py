@@ -21,12 +21,15 @@ class Statistics:
         tried: Place in a proposal -> how often the tokens in front of it were all accepted.
         kept: Place in a proposal -> how often the token there was accepted, too.
         draft_seconds: Time spent on proposals.
-        verify_seconds: Time spent on verifying them.
+        verify_seconds: Time spent on verifying them, and on rounds without a draft.
+        load_seconds: Time spent on loading what drafts.
+        measure_seconds: Time spent on measuring batches and comparing their bits.
         learning: What of it changed the draft's vocabulary; None for nothing.
     """
 
     def __init__(self, learning: Learning | None = None) -> None:
         self.learning = learning
+        self.load_seconds = self.measure_seconds = 0.0
         self.declined, self.reason = 0, ""
         self.rounds = self.plain = self.drafted = self.accepted = self.emitted = 0
         self.tried: list[int] = []
@@ -37,6 +40,10 @@ class Statistics:
         """Count a text: why nothing is drafted in it, empty where something may be."""
         self.declined += bool(declined)
         self.reason = declined or self.reason
+
+    def stopped(self, reason: str) -> None:
+        """Count that nothing more is drafted in the text."""
+        self.declined, self.reason = self.declined + 1, reason
 
     def round(self, drafted: int, draft_seconds: float, verify_seconds: float) -> None:
         """Count a batch."""
@@ -95,5 +102,7 @@ class Statistics:
             "tokens_per_round": self.per_round,
             "draft_seconds": self.draft_seconds,
             "verify_seconds": self.verify_seconds,
+            "load_seconds": self.load_seconds,
+            "measure_seconds": self.measure_seconds,
             **learning,
         }

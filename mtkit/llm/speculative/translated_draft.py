@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 class TranslatedDraft:
     """Proposes what a draft with ids of its own proposes.
 
-    Either the draft proposes the ids alone that mean something in the target, and they are taken
-    for those; or (``by_text``) it proposes what it likes without drawing it, and its text is
-    tokenized anew: whatever comes of it was not drawn, and is verified as such.
+    It proposes the ids alone that mean something in the target, and they are taken for those.
     """
 
     learning = None
 
-    def __init__(self, draft: Draft, translation: Translation, *, by_text: bool) -> None:
+    def __init__(self, draft: Draft, translation: Translation) -> None:
         """Take a draft, which is closed with this one."""
         import numpy as np
 
-        self._draft, self._translation, self._by_text = draft, translation, by_text
+        self._draft, self._translation = draft, translation
         shared = translation.shared
         self._ours = np.full(max(shared, default=0) + 1, -1, np.int64)
         self._ours[list(shared)] = list(shared.values())
@@ -64,8 +62,6 @@ class TranslatedDraft:
             return Proposal([])
         self._draft.begin(entering)
         made = self._draft.propose(entering, most)
-        if self._by_text:
-            return Proposal(self._translation.retokenized(ids, made.ids)[:most])
         ours = [int(self._ours[token_id]) for token_id in made.ids]
         if made.distributions is None:
             return Proposal(ours)

@@ -93,7 +93,9 @@ class Translation:
         return found or None
 
     def _draft_ids(self, text: bytes) -> list[int]:
-        return _encoded(self._draft, text.decode("utf-8", "replace"))
+        return self._draft.encode_ids(
+            text.decode("utf-8", "replace"), add_special_tokens=False, parse_special=False
+        )
 
     def _segments(self, ids: Sequence[int]) -> list[int | list[int]]:
         """Return control tokens, and what stands between them."""
@@ -106,37 +108,6 @@ class Translation:
             else:
                 found.append([token_id])
         return found
-
-    def retokenized(self, ids: Sequence[int], drafted: Sequence[int]) -> list[int]:
-        """Return the target's ids of what a draft wrote behind a text.
-
-        The text and what was drafted are tokenized together, as the target's tokenizer does it;
-        where that changes the ids of the text itself, what was drafted is tokenized alone.
-
-        Args:
-            ids: The target's, of the text.
-            drafted: The draft's.
-        """
-        text, end = b"", []
-        for token_id in drafted:
-            if self._draft.token_kind(token_id) not in _TEXT:
-                end = [self.shared[token_id]] if token_id in self.shared else []
-                break
-            text += self._draft.token_bytes(token_id)
-        text = text[: whole_characters(text)]
-        last = self._segments(ids)[-1:]
-        before = last[0] if last and isinstance(last[0], list) else []
-        said = self._target.decode_bytes(before, skip_special_tokens=False) if before else b""
-        if not text:
-            return end
-        together = _encoded(self._target, (said + text).decode("utf-8", "replace"))
-        if together[: len(before)] == before:
-            return together[len(before) :] + end
-        return _encoded(self._target, text.decode("utf-8", "replace")) + end
-
-
-def _encoded(tokenizer: Tokenizer, text: str) -> list[int]:
-    return tokenizer.encode_ids(text, add_special_tokens=False, parse_special=False)
 
 
 def meaning_of(tokenizer: Tokenizer, token_id: int) -> tuple[bool, bytes] | None:

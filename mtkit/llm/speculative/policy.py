@@ -1,0 +1,358 @@
+"""How many tokens to draft in the next round: one rule for every text.
+
+With acceptance a at every place, a round of n drafted tokens gives (1 - a^(n+1)) / (1 - a) tokens
+(Leviathan et al. 2023) and costs verifying n + 1 tokens and drafting n. The number with the most
+tokens for that is taken; where none beats plain decoding it is 0, and a short draft looks now and
+then whether that has changed. What looks and wrong guesses lose is bounded.
+
+Costs that nobody knows are measured beside plain tokens of the text, one batch after the other, for
+a bounded part of its time; a draft whose batches cannot pay is not even loaded.
+
+Where a step of the exact configuration computes several rows (``exactness``), every round of a text
+costs that, drafted or not. So whether to draft is decided before it, by what is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+from statistics import median
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mtkit.llm.speculative.known import Known
+
+_EXPECTED, _WEIGHT = 0.6, 4.0
+"""Acceptance where nothing is known, and how many tokens what is known before a text is worth."""
+_MEMORY = 0.95
+"""What a round counts against the next one of a text: some twenty are remembered."""
+_HOPE, _FEAR = 0.95, 0.4
+"""The best acceptance that is thought possible; what it is taken for before a text that is to be
+drafted as a whole."""
+_WORTH = 1.05
+"""Speed against plain decoding from which on it is worth drafting."""
+_PROBE = 2
+"""Tokens of a draft that only looks."""
+_LOSS, _GRACE, _LENT = 0.03, 1.0, 16.0
+"""Part of the text that drafting may lose; tokens that it may lose at once; at most of what it won
+before."""
+_AHEAD = 256
+"""Tokens of the rest of a text that are counted on: it may end at any time."""
+_LISTEN, _OFTEN = 4, 64
+"""Plain tokens that say how fast the machine is; rounds after which two of them say it again."""
+_LONGEST = 32
+"""Plain tokens until it is thought over again."""
+_MEASURED, _SECONDS = 8.0, 1.0
+"""Plain tokens that measuring may take at first, and seconds at most."""
+_OFTEN_ENOUGH = 2
+"""Times that a batch is measured before a draft is given up for it."""
+SIZES = (4, 8, 16)
+"""Tokens in a batch that are measured, in this order: kernels compute four rows at a time."""
+
+
+class Policy:
+    """Says how many tokens to draft.
+
+    Attributes:
+        known: What it goes by, and what it learns.
+        width: Rows that a step computes at least.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        known: Known,
+        *,
+        width: int = 1,
+        auto: bool = True,
+        mixed: bool = False,
+        checks: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            most: Largest number.
+            known: What is known of the pair.
+            width: Rows that a step computes at least.
+            auto: Find the number; else it is always ``most``.
+            mixed: Some of what is drafted costs nothing: a lookup is asked before a model.
+            checks: Only batches whose bits were compared with those of single tokens are used.
+        """
+        self._most, self.known, self.width = most, known, width
+        self._auto, self._mixed, self._checks = auto, mixed, checks
+        self._plain: deque[float] = deque(maxlen=7)
+        self._wrote = self._lost = self._entry = self._invested = self._spent = 0.0
+        self._rest = self._since = 0
+        self._judged = -1, True, True
+        self._after_draft = False
+        self._begin()
+
+    def _begin(self) -> None:
+        known = self.known
+        before = known.accepted / known.tried if known.tried > 1 else _EXPECTED
+        self._tried, self._accepted = _WEIGHT, _WEIGHT * before
+
+    @property
+    def unit(self) -> float:
+        """Return the seconds of a plain token now; 0 while none was timed."""
+        return median(self._plain) if self._plain else 0.0
+
+    def declined(self, left: int, behind: int) -> str:
+        """Return why to draft nothing in a text; empty where drafting may pay.
+
+        Args:
+            left: Tokens of the text at most.
+            behind: Tokens that the draft would have to read first.
+        """
+        self._lost = max(self._lost, -_LENT)  # what long texts earn is not for one text to lose
+        self._wrote = min(self._wrote, (max(self._lost, 0.0) + _LENT) / _LOSS)
+        self._begin()
+        if not self._auto or not self._most:
+            return ""
+        if self.hopeless:
+            return self.hopeless
+        if self.width == 1:
+            return ""
+        if not self._is_measured:
+            return "what it would cost is not known yet on this machine"
+        known = self.known
+        number, speed = self._fastest(known.accepted / known.tried if known.tried > 1 else _FEAR)
+        if number and (1 - 1 / speed) * min(left, _AHEAD) > known.reading(behind):
+            return ""
+        step = known.verify(self.width)
+        return f"in this exact configuration a step costs {step:.2f} of a plain one"
+
+    @property
+    def hopeless(self) -> str:
+        """Return why no draft could pay, whatever is accepted; empty where one could."""
+        return "" if self._verdict[1] else "no draft pays for what it costs on this machine"
+
+    def pays(self) -> bool:
+        """Whether a model that drafts could pay, as far as that is known."""
+        return self._verdict[2]
+
+    @property
+    def _verdict(self) -> tuple[int, bool, bool]:
+        """Return of which state of what is known, whether a draft, and a model, could pay."""
+        known = self.known
+        if self._judged[0] != known.changes:
+            model = lookup = True
+            enough = known.times(self._sizes[0]) >= _OFTEN_ENOUGH
+            if self._auto and self._is_measured and enough:
+                model = self._could_pay()
+                lookup = model or (self._mixed and self._could_pay(free=True))
+            self._judged = known.changes, lookup, model
+        return self._judged
+
+    # -- what is measured
+
+    def size_to_measure(self, steps: int) -> int:
+        """Return the batch to measure now; 0 for none.
+
+        Args:
+            steps: Plain steps in a row that there were.
+        """
+        size = self._next_size
+        return size if len(self._plain) >= _LISTEN and size <= steps and self.waits else 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether a batch is to be measured as soon as there were plain steps enough."""
+        size, allowed = self._next_size, max(_MEASURED, _LOSS * self._wrote)
+        within = self._spent + size <= allowed and self._spent * self.unit < _SECONDS
+        return bool(size) and within
+
+    @property
+    def _next_size(self) -> int:
+        if not self._auto or self.hopeless or (self._checks and self.known.checked < 0):
+            return 0
+        sizes = self._sizes
+        if self.known.times(sizes[0]) < _OFTEN_ENOUGH and not self._could_pay():
+            return sizes[0]
+        return next((size for size in sizes if not self._has(size)), 0)
+
+    @property
+    def _sizes(self) -> list[int]:
+        sizes = [min(size, self._most + 1) for size in SIZES]
+        return list(dict.fromkeys([*[self.width] * (self.width > 1), *sizes]))
+
+    def _has(self, size: int) -> bool:
+        known = self.known
+        return size in known.sizes and (not self._checks or known.checked >= size)
+
+    @property
+    def _is_measured(self) -> bool:
+        return self._has(self._sizes[0])
+
+    @property
+    def _limit(self) -> int:
+        """Return the largest number whose batch is known."""
+        rows = max(self.known.sizes)
+        return min(self._most, (min(rows, self.known.checked) if self._checks else rows) - 1)
+
+    def measured(self, size: int, seconds: float) -> None:
+        """Learn what a batch took that was computed for that alone."""
+        self._spent += seconds / self.unit
+        self.known.saw_batch(size, seconds / self.unit)
+
+    # -- what is drafted
+
+    def count(self, left: int, behind: int) -> int:
+        """Return the number for the next round.
+
+        Args:
+            left: Tokens that are wanted yet.
+            behind: Tokens of the text that the draft has not read.
+        """
+        if not self._auto:
+            return self._most
+        alone = self.width == 1
+        self._rest = _LISTEN - len(self._plain)
+        if alone and (self._rest > 0 or not self._is_measured):
+            self._rest = max(self._rest, 1)
+            return 0
+        if alone and self._since >= _OFTEN:
+            self._since, self._rest = 0, 2
+            return 0
+        entry, allowed = self.known.reading(behind), _GRACE + _LOSS * self._wrote - self._lost
+        number, speed = self._fastest(self._accepted / self._tried)
+        gain = (1 - 1 / speed) * min(left, _AHEAD)
+        self._entry, self._invested = float(behind), 0.0
+        if number and gain > entry and (allowed > 0 or not alone):
+            if alone and number == self._limit and self.waits:  # more may be better yet
+                self._rest = self._next_size
+                return 0
+            self._invested = entry
+            return number
+        if self.hopeless:
+            self._rest = _LONGEST
+            return 0
+        probe = min(_PROBE, self._limit)
+        price = entry + self._cost(probe) - expected(self._accepted / self._tried, probe)
+        if price <= allowed:
+            return probe
+        self._rest = min(max(ceil((price - allowed) / _LOSS), 1), _LONGEST)
+        return 0
+
+    def rest(self) -> int:
+        """Return for how many rounds there is no need to think again."""
+        return self._rest
+
+    def plain(self, count: int, seconds: Sequence[float]) -> None:
+        """Learn that so many rounds were plain, and how long the first of them took each."""
+        # The first behind a draft takes longer: llama.cpp makes its graph anew.
+        self._plain.extend(seconds[1:] if self._after_draft else seconds)
+        self._wrote += count
+        self._after_draft = False
+
+    def saw(self, drafted: int, accepted: int, draft_seconds: float, verify_seconds: float) -> None:
+        """Learn how a round went.
+
+        Args:
+            drafted: Tokens that were proposed.
+            accepted: Of them.
+            draft_seconds: Of proposing them.
+            verify_seconds: Of all else: computing, choosing, cutting, learning.
+        """
+        size = max(drafted + 1, self.width)
+        if self.width > 1:  # no step of such a text says what a plain token takes
+            self._plain.append(verify_seconds / self.known.verify(size))
+        unit = self.unit or verify_seconds / self.known.verify(size)
+        drafting, verifying = draft_seconds / unit, verify_seconds / unit
+        if drafted and self._plain:
+            self._learn_costs(drafted, size, drafting, verifying)
+        if drafted:
+            self.known.saw_round(drafted, accepted)
+            self._tried = _MEMORY * self._tried + min(accepted + 1, drafted)
+            self._accepted = _MEMORY * self._accepted + accepted
+        self._after_draft = drafted > 0
+        self._since += 1
+        self._wrote += accepted + 1
+        spent = max(drafting - self._invested, 0.0) + verifying
+        self._lost, self._invested = max(self._lost + spent - (accepted + 1), -_LENT), 0.0
+
+    def _learn_costs(self, drafted: int, size: int, drafting: float, verifying: float) -> None:
+        known, behind = self.known, int(self._entry)
+        if self.width == 1:
+            known.saw_batch(size, verifying)
+        if behind >= _LISTEN and drafting > known.draft(drafted):  # it read what it had missed
+            known.saw_reading(behind, drafting - known.draft(drafted))
+        else:
+            known.saw_draft(drafted, drafting)
+
+    def _cost(self, number: int) -> float:
+        return self.known.verify(max(number + 1, self.width)) + self.known.draft(number)
+
+    def _fastest(self, acceptance: float) -> tuple[int, float]:
+        """Return the fastest number and its speed; 0 and 1 where none is worth it."""
+        best, speed = 0, _WORTH
+        for number in range(1, self._limit + 1):
+            found = expected(acceptance, number) / self._cost(number)
+            if found > speed:
+                best, speed = number, found
+        return best, speed if best else 1.0
+
+    def _could_pay(self, *, free: bool = False) -> bool:
+        """Whether any number is worth it at best; ``free``: drafting costs nothing."""
+        return any(
+            expected(_HOPE, number)
+            > _WORTH * (self._cost(number) - free * self.known.draft(number))
+            for number in range(1, self._most + 1)
+        )
+
+
+def expected(acceptance: float, number: int) -> float:
+    """Return the tokens that a round of so many drafted ones gives."""
+    acceptance = min(acceptance, 0.999)
+    return (1 - acceptance ** (number + 1)) / (1 - acceptance)
+
+
+def break_even(known: Known, count: int) -> float | None:
+    """Return the acceptance from which on drafting so many tokens pays; None: it never does."""
+    wanted = known.verify(count + 1) + known.draft(count)
+    if not count or wanted >= count + 1:
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected(middle, count) < wanted else (low, middle)
+    return high
+
+
+def number_together(
+    known: Known, rates: Sequence[float], others: int, behind: int, left: int, most: int
+) -> tuple[int, int]:
+    """Return how many tokens sequences of one batch draft, and after how many rounds to look again.
+
+    Args:
+        known: Costs.
+        rates: Acceptance of each sequence that drafts.
+        others: Tokens that are computed for other sequences.
+        behind: Tokens that their drafts have not read.
+        left: Tokens that are wanted yet of the longest.
+        most: Largest number.
+    """
+    size = len(rates)
+    plain = known.verify(size + others)
+
+    def cost(number: int) -> float:
+        rows = size * (number + (not others))  # of other numbers, in a second batch
+        return known.verify(rows) + (plain if others else 0) + size * known.draft(number)
+
+    def speed(number: int, rates: Sequence[float]) -> float:
+        tokens = others + sum(expected(rate, number) for rate in rates)
+        return tokens * plain / (cost(number) * (size + others))
+
+    numbers, entry = range(1, most + 1), known.reading(behind)
+    best = max(numbers, key=lambda number: speed(number, rates))
+    if speed(best, rates) > _WORTH:
+        gain = (1 - 1 / speed(best, rates)) * min(left, _AHEAD) * plain
+        if gain > entry:
+            return best, 0
+    if max(speed(number, [_HOPE] * size) for number in numbers) < _WORTH:
+        return 0, _AHEAD  # not even then
+    probe = min(_PROBE, most)
+    lost = cost(probe) + entry - plain * speed(probe, rates)
+    return probe, ceil(max(lost, plain) / (_LOSS * plain))
