@@ -211,6 +211,8 @@ def _run(name: str, args: list[str]) -> int:
             _WHEN_IMPORTED.pop()()
         code = command()
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
+            return _reader_left()
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except MtkitError as error:
         if os.environ.get("MTKIT_TRACEBACK"):
@@ -306,6 +308,8 @@ def _complete() -> int:
     try:
         command_tree(COMMANDS, typer)(prog_name="mtkit", complete_var="_MTKIT_COMPLETE")
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer makes code 1 of it
+            return _reader_left()
         return stop.code if isinstance(stop.code, int) else 0
     return 0
 

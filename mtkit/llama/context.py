@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mtkit.settings import ContextSettings
 
 _NO_ROOM, _ABORTED = 1, 2
+_WHOLE = ("f16", "bf16", "f32")
+"""Types of keys and values; where there is an encoder, it writes beyond its memory with others."""
 _FEW = 16
 """Tokens of a batch that cannot be interrupted: it is over soon, and each look costs the GIL."""
 
@@ -58,6 +60,7 @@ class Context(Memory):
 
         Raises:
             UsageError: The settings make no sense.
+            UnsupportedError: Keys and values cannot be kept in that type.
             ResourceError: llama.cpp cannot make it, mostly for want of memory.
         """
         self._library = lib = library()
@@ -68,6 +71,12 @@ class Context(Memory):
         self._view: Any = None
         if not model.is_open:
             raise UsageError("the model is closed")
+        if model.has_encoder and settings.kv_type not in _WHOLE:
+            raise UnsupportedError(
+                f"has an encoder, for which llama.cpp keeps nothing in {settings.kv_type}",
+                source=model.path,
+                hint=f"--kv-type {', '.join(_WHOLE[:-1])} or {_WHOLE[-1]}",
+            )
         params = parameters(lib, settings)
         if watched_by is not None:
             params.cb_eval = self._watched_by = watched_by  # which has to live as long

@@ -50,7 +50,9 @@ class Log:
         if self._level == _DEBUG:
             return
         if self.is_shown:
-            sys.stderr.write(line)
+            from mtkit.base.escape import printable
+
+            sys.stderr.write("\n".join(map(printable, line.split("\n"))))
         if level == _CONTINUED and self._lines:
             before = self._lines.pop()
             self._lines.append((before[0], before[1] + line))

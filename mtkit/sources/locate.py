@@ -87,7 +87,8 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
     Args:
         name: A path, a folder, ORG/NAME, "-" where that is taken; None for the user's default.
         wanted: What is looked for.
-        download: Fetch the tokenizer of a repository that the hub's local cache lacks.
+        download: Fetch the tokenizer of a repository that the hub's local cache lacks, or has
+            other files of.
 
     Raises:
         UsageError: There is no such file, or a folder holds nothing that is wanted.
@@ -131,7 +132,8 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
         what = "is an address, which only mtkit inspect, check and dump read"
         raise UsageError(what, source=name, hint="download the file")
     found = hub.find(name) or stores.find(name)
-    if found is not None:
+    is_part = found and os.path.isdir(found) and in_folder(found, wanted.files) is None
+    if found is not None and not (download and is_part):
         return found
     if hub.parse(name) is None:
         raise UsageError("no such file", source=name, hint=hint)

@@ -187,11 +187,16 @@ def test_short_help_is_help(mtkit: Run) -> None:
     assert b"Examples:" in mtkit("dump", "--help").stdout
 
 
-def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [("dump", "vocab", str(BBPE)), ("completion", "bash"), ("config",), ("config", "model"),
+     ("--help",), ("help", "encode"), ("--version",), ("inspect", str(BBPE))],
+)  # fmt: skip
+def test_a_closed_pipe_is_silent(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
-        [sys.executable, "-m", "mtkit", "dump", "vocab", str(BBPE)],
+        [sys.executable, "-m", "mtkit", *arguments],
         stdout=write_end,
         stderr=subprocess.PIPE,
         check=False,

@@ -13,6 +13,7 @@ from llm_process import run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from conftest import Run
 
 
@@ -133,3 +134,33 @@ def test_logits_that_are_no_numbers(tmp_path: Path, mtkit: Run) -> None:
         done = mtkit(*command, "--json", "-m", path)
         assert done.returncode in (0, 2), done.stderr
         assert b"NaN" not in done.stdout
+
+
+def test_grammars_made_in_threads_leave_the_descriptors() -> None:
+    out = run(
+        """
+        import os, sys, threading
+        sys.setswitchinterval(1e-5)
+        before = [os.fstat(number) for number in range(3)]
+        with Model(path) as model:
+            def work():
+                for _ in range(50):
+                    Grammar(model, text='root ::= "a' + "b" * 2000 + '" | [a-z]+').close()
+            made = [threading.Thread(target=work) for _ in range(4)]
+            [one.start() for one in made], [one.join() for one in made]
+        after = [os.fstat(number) for number in range(3)]
+        print([(a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) for a, b in zip(before, after)])
+        """,
+        tiny(),
+    )
+    assert out.startswith("[True, True, True]\n")
+
+
+def test_the_log_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    from mtkit.llama.shared_library import Log
+
+    log = Log()
+    log.is_shown = True
+    log.take(2, b"name = \x1b]0;a\x07\xc2\x9b\xff\n", None)
+    log.take(5, b"more\n", None)
+    assert capsys.readouterr().err == "name = \\x1b]0;a\\x07\\u009b\ufffd\nmore\n"

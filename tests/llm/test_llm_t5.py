@@ -37,3 +37,14 @@ def test_no_session_and_no_chat() -> None:
 
     with pytest.raises(UnsupportedError, match="encoder-decoder"):
         generate("x", model=tiny("t5"), n_predict=2, save_session="session")
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0", "q5_1", "iq4_nl"])
+def test_keys_and_values_are_kept_whole(kind: str) -> None:
+    """llama.cpp writes beyond its memory where they are quantized."""
+    from mtkit.llm.generate import generate
+
+    with pytest.raises(UnsupportedError, match=f"nothing in {kind}; --kv-type f16, bf16 or f32"):
+        generate("x", model=tiny("t5"), n_predict=2, kv_type=kind)
+    for whole in ("f16", "bf16", "f32"):
+        assert generate("x", model=tiny("t5"), n_predict=2, kv_type=whole).ids

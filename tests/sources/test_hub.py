@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import types
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from screens import screen
@@ -17,8 +18,6 @@ from mtkit.errors import MissingExtra, UsageError
 from mtkit.sources import hub
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Run
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -107,6 +106,24 @@ def test_downloading_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         load("Own/other", download=True)
     assert caught.value.exit_code == 4
     assert load("Own/bbpe-8k", download=True).vocab_size > 0  # nothing to fetch
+
+
+@pytest.mark.usefixtures("cache")
+def test_downloading_completes_what_is_there_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = Path(hub.find("Own/bbpe-8k") or "")
+    for file in snapshot.iterdir():
+        file.unlink()
+    (snapshot / "config.json").write_text("{}")
+
+    def snapshot_download(*_: Any, **__: Any) -> str:
+        shutil.copy(FIXTURES / "wordpiece" / "tokenizer.json", snapshot)
+        return str(snapshot)
+
+    client = types.SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
+    with pytest.raises(UsageError, match="without a tokenizer"):
+        load("Own/bbpe-8k")
+    assert type(load("Own/bbpe-8k", download=True).spec.model).__name__ == "WordPiece"
 
 
 @pytest.mark.usefixtures("cache")
