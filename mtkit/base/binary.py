@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import struct
 import sys
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 UNMAPPED_BYTES = 1 << 28
 """A pipe or a device cannot be mapped: what is longer is refused instead of filling memory.
 Ten times the longest tokenizer.json in use."""
+_WRITER_SECONDS = 2.0
+"""How long a named pipe may have no writer before it is taken to have none."""
 _HELD_BYTES, _LEAST_BYTES = 1 << 24, 1 << 20
 """Read of a mapping until its pages go back; what is worth it at the end."""
 
@@ -224,6 +227,50 @@ class MappedFile(mmap.mmap):
         return -1
 
 
+def open_input(path: str) -> tuple[BinaryIO, bytes]:
+    """Open a file to read it, without waiting for a writer where a named pipe has none.
+
+    Returns:
+        The file, and what is read of it so far.
+
+    Raises:
+        OSError: It cannot be opened, or nobody writes to it: it is read once.
+    """
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  for the caller to close
+    first = b""
+    if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+        try:
+            first = _begun(file.fileno(), path)
+        except BaseException:
+            file.close()
+            raise
+    if hasattr(os, "set_blocking"):
+        os.set_blocking(file.fileno(), True)
+    return file, first
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _begun(pipe: int, path: str) -> bytes:
+    """Return what is there of a pipe once somebody writes to it, at most a byte."""
+    import select
+    import time
+
+    until = time.monotonic() + _WRITER_SECONDS
+    while True:
+        try:
+            first = os.read(pipe, 1)
+        except BlockingIOError:  # somebody writes to it, and says nothing yet
+            return b""
+        if first or select.select([pipe], [], [], 0)[0]:  # or has written nothing
+            return first
+        if time.monotonic() > until:
+            raise OSError(errno.EPIPE, "is a pipe that nobody writes to", path)
+        time.sleep(0.01)
+
+
 def map_file(path: str) -> Buffer:
     """Map a file read-only (an empty file or a pipe is read instead).
 
@@ -233,7 +280,8 @@ def map_file(path: str) -> Buffer:
             memory for it.
     """
     try:
-        with open(path, "rb") as file:
+        file, first = open_input(path)
+        with file:
             try:
                 mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError:  # an empty file cannot be mapped
@@ -242,7 +290,7 @@ def map_file(path: str) -> Buffer:
                 if error.errno == errno.ENOMEM:
                     what = "cannot be mapped: this process may not have more memory"
                     raise ResourceError(what, source=path) from None
-                return _read(file, path)  # a pipe or a device cannot be mapped
+                return first + _read(file, path)  # a pipe or a device cannot be mapped
             mapped.path, mapped.status = path, os.fstat(file.fileno())
             return mapped
     except OSError as error:

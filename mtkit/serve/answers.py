@@ -141,6 +141,7 @@ class Answers:
         while len(self.done) < self.count:
             index, told = await self._told.get()
             if isinstance(told, Failed):
+                self._ended(index, "error")
                 raise told.error
             if isinstance(told, Begun):
                 self._begin(index, told)
@@ -164,8 +165,14 @@ class Answers:
 
     def cancel(self) -> None:
         """End what still runs."""
-        for job in self._jobs:
-            job.cancelled = True
+        for index in range(len(self._jobs)):
+            self._ended(index, "cancelled")
+
+    def _ended(self, index: int, end: str) -> None:
+        job = self._jobs[index]
+        if not job.cancelled and index not in self.done:
+            self._served.metrics.ended(end)
+        job.cancelled = True
 
     def prompt(self, index: int) -> list[int]:
         """Return the prompt of an answer."""

@@ -127,11 +127,15 @@ class Metrics:
         self._prompt.inc(prompt)
         self._cached.inc(cached)
         self._generated.inc(done.generated)
-        self._ends.labels(done.end).inc()
+        self.ended(done.end)
         for name, one in self._drafting.items():
             one.inc((done.drafting or {}).get(name, 0))
         if done.generated > 1 and done.seconds > 0:
             self._speed.observe((done.generated - 1) / done.seconds)
+
+    def ended(self, end: str) -> None:
+        """Count the end of an answer, whole or not."""
+        self._ends.labels(end).inc()
 
     def text(self) -> bytes:
         """Return all of it as Prometheus reads it, in our names and llama-server's."""

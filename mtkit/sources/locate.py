@@ -106,6 +106,7 @@ def locate(name: str | None, wanted: Wanted = TOKENIZER, *, download: bool = Fal
         return name
     name = os.path.expanduser(name)
     if not os.path.exists(name):
+        _check_way(name)
         name = _in_cache(name, wanted, hint, download=download)
     if not os.path.isdir(name):
         return name
@@ -123,6 +124,20 @@ def shipped(wanted: Wanted) -> str:
     return package_file(wanted.shipped)
 
 
+def _check_way(name: str) -> None:
+    """See that no folder on the way keeps the file back.
+
+    Raises:
+        UsageError: One does.
+    """
+    try:
+        os.stat(name)
+    except PermissionError as error:
+        raise UsageError(error.strerror or str(error), source=name) from None
+    except (OSError, ValueError):
+        pass  # it is not there, or no name of a file
+
+
 def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
     """Return the folder of a model repository; ``hint`` is what to do where no name can be one."""
     from mtkit.sources import hub, stores
@@ -138,7 +153,11 @@ def _in_cache(name: str, wanted: Wanted, hint: str, *, download: bool) -> str:
     if hub.parse(name) is None:
         raise UsageError("no such file", source=name, hint=hint)
     if download:
-        return hub.download(name)
+        made = hub.download(name)
+        if in_folder(made, wanted.files) is None:  # the client gives what it has where it is alone
+            what = "the hub gives no tokenizer: there is none, or the hub cannot be reached"
+            raise UsageError(what, source=name, hint=f"looked for {', '.join(wanted.files)}")
+        return made
     if wanted.takes_encodings:
         from mtkit.sources import tiktoken_cache
 

@@ -109,6 +109,22 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert "Hello" in history
 
 
+@pytest.mark.parametrize("how", [("--no-history", {}), ("-q", {"MTKIT_NO_HISTORY": "1"})])
+def test_lines_are_not_kept_where_that_is_not_wanted(
+    tmp_path: Path, how: tuple[str, dict[str, str]]
+) -> None:
+    kept = tmp_path / "mtkit" / "chat_history"
+    kept.parent.mkdir()
+    kept.write_text("before\n")
+    child = terminal(tmp_path, "chat", how[0], "-n", 3, NO_COLOR="1", **how[1])
+    child.expect("> ")
+    child.sendline("Hello")
+    child.expect("> ")
+    child.sendeof()
+    assert ended(child) == 0
+    assert kept.read_text() == "before\n"
+
+
 def test_ctrl_c_stops_the_answer_alone(tmp_path: Path) -> None:
     # The default model repeats itself for as long as it may.
     child = terminal(tmp_path, "chat", "--ctx", 30000, NO_COLOR="1")

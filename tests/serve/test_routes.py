@@ -519,6 +519,7 @@ def test_who_leaves_frees_the_slot(path: str, stream: bool) -> None:
                 first.set()
                 await until(lambda: scheduler.slots[0].job is None and not scheduler.queued)
             assert scheduler.slots[0].generated < 100_000
+        assert 'mtkit_answers_total{end="cancelled"} 2.0' in served.metrics.text().decode()
 
     with application(chatting(), slots=1, n_ctx=1 << 17) as (app, served):
         asyncio.run(check(app, served))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from screens import screen
@@ -105,3 +106,18 @@ def test_a_command_says_which_model_it_took(tmp_path: Path) -> None:
     taken, error, *_ = done.lines
     assert taken == f"using {snapshot / 'm.gguf'}"
     assert "m.gguf" in error
+
+
+def test_a_folder_that_may_not_be_entered_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, looked = str(tmp_path / "closed" / "model.gguf"), os.stat
+
+    def stat(name: Any, *others: Any, **options: Any) -> os.stat_result:
+        if name == path:
+            raise PermissionError(13, "Permission denied", path)
+        return looked(name, *others, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(UsageError, match=r"model\.gguf: Permission denied"):
+        locate(path)

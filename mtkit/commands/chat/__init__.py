@@ -51,6 +51,14 @@ def chat(
             help="Reasoning, if the chat template has a switch for it.",
         ),
     ] = "auto",
+    no_history: Annotated[
+        bool,
+        typer.Option(
+            "--no-history",
+            envvar="MTKIT_NO_HISTORY",
+            help="Do not keep the lines that you type for the next chat.",
+        ),
+    ] = False,
     as_json: AS_JSON = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print no notes.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show llama.cpp's log.")] = False,
@@ -90,7 +98,7 @@ def chat(
         if message is not None or piped is not None:
             _answer_once(dialogue, settings, message, piped, system, as_json=as_json, path=path)
         else:
-            chat_screen.Conversation(dialogue, settings, quiet=quiet).run()
+            chat_screen.Conversation(dialogue, settings, quiet=quiet, history=not no_history).run()
 
 
 def _answer_once(

@@ -75,15 +75,17 @@ def opened(
 class Conversation:
     """Reads lines, answers them, and obeys the commands among them."""
 
-    def __init__(self, dialogue: Dialogue, settings: AnswerSettings, *, quiet: bool) -> None:
-        self._dialogue = dialogue
+    def __init__(
+        self, dialogue: Dialogue, settings: AnswerSettings, *, quiet: bool, history: bool = True
+    ) -> None:
+        self._dialogue, self._history = dialogue, history
         self._settings = settings
         self._quiet = quiet
         self._own_files: set[str] = set()
 
     def run(self) -> None:
         """Talk until the input ends."""
-        with _history():
+        with _editing(keeps=self._history):
             if not self._quiet:
                 _show_banner(self._dialogue.runner)
             while True:
@@ -226,11 +228,13 @@ def _line(prompt: str) -> str:
 
 
 @contextmanager
-def _history() -> Iterator[None]:
-    """Edit lines with readline where there is one; keep them in a file of the user's."""
+def _editing(*, keeps: bool) -> Iterator[None]:
+    """Edit lines with readline where there is one; keep them in a file of the user's or not."""
     try:
         import readline
     except ImportError:
+        keeps = False
+    if not keeps:
         yield
         return
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
