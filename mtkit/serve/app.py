@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -100,7 +102,8 @@ def application(served: Served, keys: Sequence[str] = ()) -> Guard:
         return refusal(request.url.path, found)
 
     routes = _ROUTES if served.settings.webui else [one for one in _ROUTES if one[1] != "/"]
-    paths = ", ".join(dict.fromkeys(path for _, path, _, _ in routes))
+    shown = (re.sub(r":\w+}", "}", path) for _, path, _, _ in routes)  # without starlette's types
+    paths = ", ".join(dict.fromkeys(shown))
     app = Starlette(
         routes=[
             route("GET", "/openapi.json", described),

@@ -26,7 +26,7 @@ async def completion(request: Request, served: Served) -> Response:
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Complete, body, served.settings.sampler, served.unknown)
     prompts = prompts_of(asked.prompt)
-    served.scheduler.check(len(prompts) * asked.count)
+    served.scheduler.check(len(prompts) * asked.count, "prompt" if len(prompts) > 1 else "n")
     ids = [await prompt_ids(served, one) for one in prompts]
     return await _answer(request, served, asked, sampler, ids)
 

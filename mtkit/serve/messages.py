@@ -160,22 +160,21 @@ def _call(call: Any, field: str) -> dict[str, Any]:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise UsageError("is not a list of function calls", field=field)
-    arguments = arguments_of(function.get("arguments"), field)
+    arguments = arguments_of(function.get("arguments"))
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def arguments_of(arguments: Any, field: str) -> Any:
+def arguments_of(arguments: Any) -> Any:
     """Return the arguments of a call as an object, where they are its JSON text.
 
-    Raises:
-        UsageError: They are none.
+    Those of an answer that was cut are none: they stay a text, which most templates write.
     """
     if not isinstance(arguments, str):
         return arguments
     try:
         return msgspec.json.decode(arguments or "{}")
     except (msgspec.DecodeError, RecursionError):
-        raise UsageError("has arguments that are not valid JSON", field=field) from None
+        return arguments
 
 
 def tools_from_openai(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ async def completions(request: Request, served: Served) -> Response:
     body = await body_of(request, MOST_BODY)
     asked, sampler = read_with_sampler(Completion, body, served.settings.sampler, served.unknown)
     prompts = prompts_of(asked.prompt)
-    served.scheduler.check(len(prompts) * asked.count)
+    served.scheduler.check(len(prompts) * asked.count, "prompt" if len(prompts) > 1 else "n")
     limit = served.limit(asked, _TOKENS)
     if asked.suffix:
         fim = Fim(served, suffix_first=served.settings.spm_infill)

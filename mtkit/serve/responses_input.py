@@ -60,7 +60,7 @@ def _add(
         called = _called(item, origins)
         arguments: Any = {"input": item.get("input", "")}
         if kind == "function_call":
-            arguments = arguments_of(item.get("arguments"), f"{field}.arguments")
+            arguments = arguments_of(item.get("arguments"))
         function = {"name": called, "arguments": arguments}
         call = {"id": item.get("call_id"), "type": "function", "function": function}
         _answer(made, "tool_calls", [])["tool_calls"].append(call)

@@ -134,13 +134,13 @@ class Scheduler:
             raise TooLong(n_prompt, self.n_slot)
         return self.n_slot - n_prompt
 
-    def check(self, count: int) -> None:
-        """See that so many jobs may come together.
+    def check(self, count: int, field: str = "n") -> None:
+        """See that so many jobs may come together; ``field`` asks for them.
 
         Raises:
             UsageError: They would not fit if nobody else asked.
         """
-        self._waiting.check(count)
+        self._waiting.check(count, field)
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Take jobs, all or none.

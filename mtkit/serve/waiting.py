@@ -45,8 +45,8 @@ class Waiting:
             raise UsageError(what, field="id_slot")
         return self._slots[number]
 
-    def check(self, count: int) -> None:
-        """See that so many jobs may come together.
+    def check(self, count: int, field: str = "n") -> None:
+        """See that so many jobs may come together; ``field`` asks for them.
 
         Raises:
             UsageError: They would not fit if nobody else asked.
@@ -54,7 +54,7 @@ class Waiting:
         most = len(self._slots) + self._most
         if count > most:
             what = f"asks for {count} answers, this server takes {most} together"
-            raise UsageError(what, field="n")
+            raise UsageError(what, field=field)
 
     def add(self, jobs: Sequence[Job], mean_seconds: float) -> None:
         """Take jobs, all or none.

@@ -130,6 +130,45 @@ def test_what_cannot_be_continued(made: Any) -> None:
             assert said in message(answer)
 
 
+@pytest.mark.parametrize(
+    ("form", "status"), [("c.arguments", 200), ("c.arguments | tojson", 200),
+                         ("c.arguments | items | list", 400)],
+)  # fmt: skip
+def test_a_call_that_was_cut_is_a_text_where_the_template_takes_one(form: str, status: int) -> None:
+    template = (
+        "{% for m in messages %}{{ m.content }}{% for t in m.tool_calls or [] %}"
+        "{% set c = t.function %}{{ c.name }}:{{ " + form + " }}{% endfor %}{% endfor %}"
+    )
+    cut = {"name": "f", "arguments": '{"city": "Ro'}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [{"type": "function", "id": "1", "function": cut}]},
+        {"role": "tool", "tool_call_id": "1", "content": "no"},
+    ]
+    items = [
+        {"role": "user", "content": "Hi"},
+        {"type": "function_call", "call_id": "1", **cut},
+        {"type": "function_call_output", "call_id": "1", "output": "no"},
+    ]
+    with application(Path(shipped(MODEL)), n_ctx=1024, template=template) as (app, _):
+        answer = post(app, "/apply-template", {"messages": messages})
+        assert answer.status_code == status
+        if status == 200:
+            assert "city" in answer.json()["prompt"]
+        for path, asked in ((CHAT, {"messages": messages}), ("/v1/responses", {"input": items})):
+            assert post(app, path, {**asked, "max_tokens": 1}).status_code == status, path
+
+
+def test_a_conversation_has_messages_and_paths_have_no_types(made: Any) -> None:
+    for path in (CHAT, MESSAGES, f"{MESSAGES}/count_tokens"):
+        answer = post(made[0], path, {"messages": [], "max_tokens": 1})
+        assert answer.status_code == 400, path
+        assert "messages" in message(answer)
+    said = message(post(made[0], "/nowhere", {}))
+    assert "/v1/models/{name}, " in said
+    assert "/slots/{slot}, " in said
+
+
 def test_values_reach_the_template() -> None:
     template = "{{ mood }}{% for m in messages %}:{{ m.content }}{% endfor %}"
     with application(Path(shipped(MODEL)), template=template) as (app, _):

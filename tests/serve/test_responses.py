@@ -144,7 +144,6 @@ REFUSED = [
     ({"input": [{"role": "narrator", "content": ""}]}, "input[0].role"),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
      "input[0].content: image input is not supported"),
-    ({"input": [{"type": "function_call", "name": "f", "arguments": "{"}]}, "input[0].arguments"),
     ({"input": "a", "previous_response_id": "resp_1"}, "previous_response_id: "),
     ({"input": "a", "conversation": "conv_1"}, "conversation: "),
     ({"input": "a", "prompt": {"id": "pmpt_1"}}, "prompt: "),

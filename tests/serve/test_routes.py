@@ -569,6 +569,8 @@ def test_a_full_queue_says_when_to_come_back() -> None:
             two = await http.post("/v1/completions", json={**long, "n": 2})
             assert two.status_code == 400  # it never fits
             assert message(two) == "n: asks for 2 answers, this server takes 1 together"
+            many = await http.post("/v1/completions", json={**long, "prompt": ["x", "y"]})
+            assert message(many) == "prompt: asks for 2 answers, this server takes 1 together"
             assert (await running).status_code == 200
 
     with application(tiny("llama"), slots=1, queue=0, n_ctx=4096) as (app, served):
