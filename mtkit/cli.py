@@ -36,7 +36,7 @@ COMMANDS = {
     "count": ("mtkit.commands.count", "Count the tokens in texts."),
     "corpus": ("mtkit.commands.corpus", "Count or encode the documents of a corpus."),
     "template": ("mtkit.commands.template", "Render a chat template, or parse an answer."),
-    "bench": ("mtkit.commands.bench", "Measure encoding speed against other libraries."),
+    "bench": ("mtkit.commands.bench", "Measure how fast a tokenizer is here."),
     "generate": ("mtkit.commands.generate", "Generate text with a GGUF model."),
     "chat": ("mtkit.commands.chat", "Chat with a GGUF model."),
     "serve": ("mtkit.commands.serve", "Serve a GGUF model to OpenAI and Anthropic clients."),

@@ -1,10 +1,11 @@
 """Measure and write docs/performance.md: ``python -m tools.performance`` (``make bench``).
 
-    python -m tools.performance [--from RESULT.json] [-t NAME ...] [OPTIONS OF mtkit bench]
+    python -m tools.performance [--from RESULT.json] [-t NAME ...] [OPTIONS OF benchmarks.peers]
 
-Without ``--from`` it runs ``mtkit bench`` on the tokenizers and texts of the shared folder, where
-there is one, else on the test fixtures and texts that Python brings, and keeps the result in
-build/bench/result.json. Everything that is measured against: pip install -r benchmarks/peers.txt
+Without ``--from`` it runs ``python -m benchmarks.peers`` on the tokenizers and texts of the shared
+folder, where there is one, else on the test fixtures and texts that Python brings, and keeps the
+result in build/bench/result.json. Everything that is measured against:
+pip install -r benchmarks/peers.txt
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.peers import plot
+from benchmarks.peers.libraries import OWN
+from benchmarks.peers.summary import Row, differing, rows_of
 from mtkit.base import plotting
-from mtkit.bench import plot
-from mtkit.bench.libraries import OWN
-from mtkit.bench.summary import Row, differing, rows_of
 from mtkit.errors import MissingExtra, counted
 
 TYPE_CHECKING = False
@@ -51,8 +52,8 @@ RIVALS = ("transformers", "tokenizers")
 ARTICLES_OWN = "gguf-vocab/ggml-vocab-qwen35.gguf.xz"
 """The vocabulary of the article's tokenizer, Qwen3.5's; its tokenizer.json is written from it."""
 ARTICLES_NAME = "qwen3.5/tokenizer.json"
-INTRODUCTION = """Written by `make bench` from one interleaved run of `mtkit bench`. Each library
-runs in a process of its own. Ids are compared before anything is measured; where they
+INTRODUCTION = """Written by `make bench` from one interleaved run of `benchmarks/peers`. Each
+library runs in a process of its own. Ids are compared before anything is measured; where they
 differ from the reference's there is no ratio. A ratio is mtkit's speed divided by the
 library's (for memory, its bytes divided by mtkit's): the median of the rounds, the lowest
 and highest in parentheses. `load` includes the ids of one word. Every
@@ -76,16 +77,17 @@ text takes it longer: 5 to 200 kB take GPT-2's two to four times as long.
 REPEATED = """## On another machine
 
 ```sh
-make bench                                    # all of this; BENCH="--quick" is shorter
-mtkit bench -t tokenizer.json corpus.txt      # your file and your text
-mtkit bench -t tokenizer.json --instructions  # counted by valgrind: the same on a busy machine
+make bench    # all of this; BENCH="--quick" is shorter
+mtkit bench -t tokenizer.json corpus.txt      # mtkit alone, with your file and your text
+python -m benchmarks.peers -t tokenizer.json corpus.txt      # beside other libraries
+python -m benchmarks.peers -t tokenizer.json --instructions  # counted by valgrind
 ```
 
 `pip install -r benchmarks/peers.txt` installs the libraries of these tables. To add another one,
 describe it in a Python file and pass that with `--peers tokenizers,mine.py`:
 
 ```python
-from mtkit.bench.libraries import Library
+from benchmarks.peers.libraries import Library
 
 
 class Mine(Library):
@@ -143,14 +145,15 @@ def articles_own() -> Path:
 
 
 def measure(names: Sequence[str], options: Sequence[str]) -> dict[str, Any]:
-    """Run ``mtkit bench`` on each tokenizer; what is done is kept if a later one fails."""
+    """Run the benchmark on each tokenizer; what is done is kept if a later one fails."""
     tokenizers, texts = inputs(names)
     FOLDER.mkdir(parents=True, exist_ok=True)
     document: dict[str, Any] = {}
     for number, path in enumerate(tokenizers, 1):
         print(f"{number} of {len(tokenizers)}: {path.relative_to(path.parents[1])}", flush=True)
-        command = [sys.executable, "-m", "mtkit", "bench", *map(str, texts), "--json", *options]
-        done = subprocess.run([*command, "-t", str(path)], check=False, stdout=subprocess.PIPE)
+        command = [sys.executable, "-m", "benchmarks.peers", *map(str, texts), "--json", *options]
+        command += ["-t", str(path)]
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
         if not done.stdout:
             sys.exit(done.returncode)
         found = json.loads(done.stdout)
@@ -277,7 +280,9 @@ def draw(document: dict[str, Any]) -> None:
 def main() -> int:
     """Measure, write; 1 where ids are not the reference's."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--from", dest="result", type=Path, help="a result of mtkit bench --json")
+    parser.add_argument(
+        "--from", dest="result", type=Path, help="a result of benchmarks.peers --json"
+    )
     parser.add_argument("-t", action="append", default=[], dest="names", metavar="NAME")
     asked, options = parser.parse_known_args()
     try:

@@ -1,282 +1,126 @@
-"""`mtkit bench`: ids first, then figures of one interleaved run."""
+"""`mtkit bench`: how fast a tokenizer is here; what it measures moves with the work."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+import time
 from typing import Any
 
 import pytest
 from screens import screen
-from support import FIXTURES, reference
+from support import FIXTURES
 
-from mtkit.bench.summary import rows_of
+from mtkit import Tokenizer, load
 from mtkit.errors import UsageError
+from mtkit.tokenizer.speed import measure, texts_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
 
 HF = str(FIXTURES / "bbpe-8k" / "tokenizer.json")
-DEFAULT = str(FIXTURES.parents[1] / "mtkit" / "data" / "default.mtok")
-SPM = str(FIXTURES / "spm-bpe" / "tokenizer.model")
 TEXT = "The quick brown fox, 123 times: 漢字 and café.\nA second line\twith a tab.\n" * 40
-PEER = """
-import time
-import mtkit
-from mtkit.bench.libraries import Library
-
-class Slow(Library):
-    name = "slow"
-    module = "mtkit"
-    def load(self, path):
-        return mtkit.load(path)
-    def ids(self, loaded, text):
-        ids = loaded.encode_ids(text, add_special_tokens=False)
-        for _ in range(3):
-            loaded.encode(text)
-        return ids
-
-class Wrong(Slow):
-    name = "wrong"
-    def ids(self, loaded, text):
-        ids = loaded.encode_ids(text, add_special_tokens=False)
-        return [*ids[:5], 7, *ids[6:]] if "quick brown fox, 123" in text else ids
-
-class Broken(Slow):
-    name = "broken"
-    def load(self, path):
-        raise RuntimeError("cannot read this")
-
-class Gone(Slow):
-    name = "gone"
-    def ids(self, loaded, text):
-        if len(text) > 100:
-            import os
-            os._exit(3)
-        return super().ids(loaded, text)
-"""
 
 
-@pytest.fixture(name="files")
-def _files(tmp_path: Path) -> dict[str, str]:
+def words(count: int) -> str:
+    """Return words that come once: what is repeated inside a text is not new the second time."""
+    return " ".join(f"w{number * 7919:x}" for number in range(count))
+
+
+def test_the_document_says_what_was_measured(mtkit: Run, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    (tmp_path / "peer.py").write_text(PEER, encoding="utf-8")
-    return {"text": str(tmp_path / "text.txt"), "peer": str(tmp_path / "peer.py")}
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mtkit", "bench", *args],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def document(*args: str) -> dict[str, Any]:
-    done = run(*args, "--json")
+    done = mtkit("bench", "-t", HF, str(tmp_path / "text.txt"), "--rounds", "2", "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def test_a_wrong_peer_is_named_and_has_no_ratio(files: dict[str, str]) -> None:
-    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
-    (tokenizer,) = document(*options)["tokenizers"]
-    states = tokenizer["libraries"]
-    assert set(states) == {"mtkit", "slow", "wrong", "broken", "gone"}
-    assert states["slow"]["wrong"] == states["mtkit"]["wrong"] == []
-    (wrong,) = states["wrong"]["wrong"]
-    assert (wrong["text"], wrong["at"], wrong["ids"][0]) == ("text", 5, 7)
-    assert wrong["right"][0] != 7
-    assert states["broken"]["error"] == "RuntimeError: cannot read this"
-    assert states["gone"]["error"] == "ended with status 3"
-
-    rows = rows_of(tokenizer)
-    assert {name for row in rows for name in row.ratios} == {"slow"}
-    assert {name for row in rows for name in row.costs} == {"mtkit", "slow", "wrong"}
-
-    shown = screen("bench", *options)
-    assert shown.code == 0
-    assert "✓ same ids: slow" in shown.text
-    assert "✗ wrong: no ratio where ids differ: text 'text', token 5: 7 " in shown.text
-    assert "! broken: not measured: RuntimeError: cannot read this" in shown.text
-    (head,) = [line.split() for line in shown.text.splitlines() if "mtkit  " in line]
-    assert head == ["text", "mtkit", "slow"]
-    lines = shown.text.replace("\r\n", "\n").rpartition("\x1b[K")[2].split("\n")
-    assert max(map(len, lines)) <= 80
-
-
-def test_figures_move_with_what_is_measured(files: dict[str, str]) -> None:
-    """A peer that does the work four times has ratios above 1, and they repeat."""
-    found = document("-t", HF, files["text"], "--quick", "--rounds", "3", "--peers", files["peer"])
-    rows = {(row.scenario, row.text): row for row in rows_of(found["tokenizers"][0])}
-    for key in (("whole fresh", "text"), ("whole again", "text"), ("5 KB", "text"), ("short", "")):
-        ratio = rows[key].ratios["slow"]
-        assert ratio.middle > 2, key
-        assert ratio.low <= ratio.middle <= ratio.high
-        assert rows[key].costs["slow"] > rows[key].costs["mtkit"] > 0
-    assert rows["load .mtok", ""].costs["mtkit"] < rows["load", ""].costs["mtkit"]
-
-
-def test_the_document_says_all_that_figures_depend_on(files: dict[str, str]) -> None:
-    reference("sentencepiece")
-    found = document("-t", SPM, files["text"], "--rounds", "1", "--peers", "sentencepiece")
-    assert set(found) == {
-        "schema", "mtkit", "machine", "settings", "texts", "tokenizers"
+    seconds = ("fresh_seconds", "again_seconds", "decode_seconds")
+    (text,) = found["texts"]
+    assert (found["schema"], found["tokenizer"], found["format"]) == ("mtkit.bench/1", HF, "hf")
+    assert (found["rounds"], found["load_seconds"] > 0) == (2, True)
+    tokenizer = load(HF)
+    ids = tokenizer.encode_ids(TEXT, add_special_tokens=False)
+    assert {key: value for key, value in text.items() if key not in seconds} == {
+        "name": "text", "bytes": len(TEXT.encode()), "ids": len(ids),
     }  # fmt: skip
-    assert found["schema"] == "mtkit.bench/1"
-    assert set(found["machine"]) == {"cpu", "cores", "system", "python", "date", "load"}
-    assert found["texts"] == [{"name": "text", "bytes": len(TEXT.encode())}]
-    (tokenizer,) = found["tokenizers"]
-    assert tokenizer["name"] == "spm-bpe/tokenizer.model"
-    assert tokenizer["reference"] == "sentencepiece"
-    assert tokenizer["libraries"]["sentencepiece"]["version"]
-    assert tokenizer["libraries"]["sentencepiece"]["wrong"] == []
-    from mtkit.bench.scenarios import SCENARIOS
-
-    seen = {figure["scenario"] for figure in tokenizer["figures"]}
-    assert seen == {*SCENARIOS, "load .mtok", "load memory"}
-    for figure in tokenizer["figures"]:
-        assert set(figure) == {"scenario", "text", "part", "unit", "costs"}
-        assert set(figure["costs"]) == {"mtkit", "sentencepiece"}, figure
-        for costs in figure["costs"].values():
-            assert len(costs) == 1
-            assert costs[0] >= 0
-            assert costs[0] > 0 or figure["unit"].startswith("bytes"), figure
+    assert all(text[key] >= 0 for key in seconds)
 
 
-def test_mtkit_alone_with_the_texts_that_python_brings() -> None:
-    done = run("-t", HF, "--peers", "none", "--quick", "--rounds", "1", "--size", "20k")
-    assert done.returncode == 0, done.stderr
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    assert {line[3] for line in lines} == {"mtkit"}
-    assert "code" in {line[2] for line in lines}
-    assert all(len(line) == 6 and float(line[4]) >= 0 for line in lines)
-    shown = screen("bench", "-t", HF, "--peers", "none", "--quick", "--rounds", "1", "--size", "9k")
-    assert "mtkit alone" in shown.text
+def test_rows_in_a_pipe_and_a_screen_for_people(mtkit: Run) -> None:
+    done = mtkit("bench", "-t", HF, "--rounds", "1", "--size", "20k")
+    lines = [line.split("\t") for line in done.stdout.decode().splitlines()]
+    assert lines[0][:2] == ["load", ""]
+    assert {(line[0], line[3]) for line in lines} == {
+        ("load", "ms"), ("fresh", "MB/s"), ("again", "MB/s"), ("decode", "MB/s"),
+    }  # fmt: skip
+    assert "code" in {line[1] for line in lines}
+    shown = screen("bench", "-t", HF, "--rounds", "1", "--size", "9k")
+    assert "tokenizer.json  loaded in " in shown.text
+    assert "fresh" in shown.text
 
 
-def test_ids_that_differ_from_the_reference_are_the_answer_no(files: dict[str, str]) -> None:
-    """A file can describe the reference itself: here one that gives other ids."""
-    peer = Path(files["peer"])
-    peer.write_text(PEER.replace('"wrong"', '"tokenizers"'), encoding="utf-8")
-    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
-    done = run(*options)
-    assert done.returncode == 1, done.stderr
-    said = done.stderr.splitlines()
-    assert "text 'text', token 5: " in said[-1]
-    assert "a fault of mtkit" in said[-1]
-    assert any("broken: not measured: RuntimeError" in line for line in said)
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    assert all(len(line) == 6 for line in lines if line[2] == "text")
+def test_new_text_takes_longer_than_text_seen_before_and_time_is_that_of_the_work() -> None:
+    """Loading twice as slowly, with as much to do as the text, moves what it should."""
+
+    def slowly() -> Tokenizer:
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+        return load(HF)
+
+    texts = {"short": words(1000), "long": words(20_000)}
+    seen: list[float] = []
+    loaded, (short, long) = measure(slowly, texts, 3, seen.append)
+    assert loaded > 0.05
+    assert long.fresh > long.again > 0
+    assert long.fresh > 4 * short.fresh
+    assert long.decode > short.decode
+    assert (long.n_bytes, long.n_ids > short.n_ids) == (len(texts["long"]), True)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
 
 
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
         (["no-such.txt"], 2, "no-such.txt: No such file or directory"),
-        (["--peers", "spacy"], 2, "--peers: there is no 'spacy'; there are tokenizers, "),
-        (["--peers", "no-such.py"], 2, "no-such.py: --peers: "),
-        (["--size", "much"], 2, "--size: 'much' is not a size"),
-        (["--size", ""], 2, "--size: '' is not a size"),
-        (["--size", "0.4"], 2, "--size: '0.4' is out of range"),
-        (["--size", "9" * 100], 2, "is out of range"),
-        (["--size", "0k"], 2, "--size: '0k' is out of range"),
-        (["--peers", ""], 2, "--peers: names no library"),
-        (["--peers", "none,tokenizers"], 2, "--peers: none cannot be combined"),
-        (["--plot", "x"], 2, "--plot draws ratios"),
-        (["-t", "-"], 2, "-t -: a pipe cannot be read by every library"),
+        (["--size", "much"], 2, "--size 'much' is not a size"),
+        (["--size", ""], 2, "--size '' is not a size"),
+        (["--size", "0k"], 2, "--size '0k' is not a size"),
+        (["-t", "-"], 2, "-t -: a pipe cannot be loaded several times"),
         (["-t", "no/such"], 2, "no/such"),
-        (["--plot", "no-such-folder/x", "--quick", "--rounds", "1", "--size", "2KB", "--peers",
-          "sentencepiece"], 2,
-         "no-such-folder/x: --plot: No such file or directory"),
     ],
-)  # fmt: skip
-def test_errors_are_one_line(args: list[str], code: int, message: str) -> None:
-    if "-t" not in args:
-        args = [*args, "-t", HF]
-    if "--peers" not in args:
-        args = [*args, "--peers", "none"]
-    done = run(*args)
+)
+def test_errors_are_one_line(mtkit: Run, args: list[str], code: int, message: str) -> None:
+    done = mtkit("bench", *args)
     assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert message in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
 
 
-def test_texts_and_peers_that_cannot_be_used(tmp_path: Path) -> None:
-    for name, content, said in (
-        ("empty.txt", b"", "is empty"),
-        ("latin.txt", b"caf\xe9 ", "text at offset 3: is not valid UTF-8"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        done = run("-t", HF, str(tmp_path / name), "--peers", "none")
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    (tmp_path / "peer.py").write_text("x = 1\n", encoding="utf-8")
-    done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
-    assert done.returncode == 2
-    assert "has no subclass" in done.stderr
-    for content, said in (
-        ("x = (\n", "peer.py: --peers: SyntaxError: "),
-        ("open('/nowhere')\n", "peer.py: --peers: FileNotFoundError: "),
-        ("raise SystemExit(3)\n", "peer.py: --peers: SystemExit: 3"),
-    ):
-        (tmp_path / "peer.py").write_text(content, encoding="utf-8")
-        done = run("-t", HF, "--peers", str(tmp_path / "peer.py"))
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+def test_texts_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_bytes(b"")
+    with pytest.raises(UsageError, match="is empty"):
+        texts_of([str(tmp_path / "empty.txt")], 8)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 ")
+    with pytest.raises(UsageError, match="offset 3: is not valid UTF-8"):
+        texts_of([str(tmp_path / "latin.txt")], 8)
 
 
-def test_a_text_comes_from_a_pipe() -> None:
-    options = ["-t", HF, "-", "--quick", "--rounds", "1", "--size", "1.5k", "--peers", "none"]
-    command = [sys.executable, "-m", "mtkit", "bench", *options, "--json"]
-    done = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True)
-    assert json.loads(done.stdout)["texts"] == [{"name": "stdin", "bytes": 1500}]
-
-
-def test_a_plot_shows_every_ratio(files: dict[str, str], tmp_path: Path) -> None:
-    reference("matplotlib")
-    name = str(tmp_path / "speed")
-    options = ["-t", HF, files["text"], "--quick", "--rounds", "1", "--peers", files["peer"]]
-    done = run(*options, "--plot", name)
-    assert done.returncode == 0, done.stderr
-    drawn = (tmp_path / "speed.svg").read_text(encoding="utf-8")
-    assert "whole fresh, text" in drawn
-    assert "slow" in drawn
-    assert ">wrong<" not in drawn
-    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_instructions_are_counted_or_valgrind_is_asked_for(tmp_path: Path) -> None:
-    options = ["-t", HF, "--quick", "--rounds", "1", "--peers", "none", "--instructions"]
-    if shutil.which("valgrind") is None:
-        done = run(*options)
-        assert done.returncode == 4
-        assert "valgrind is not installed" in done.stderr
-        return
-    from mtkit.bench.instructions import instructions
-
-    # Words that come once: what is repeated inside a text is not new to it the second time.
-    text = " ".join(f"w{number * 7919:x}" for number in range(10_000))
-    (tmp_path / "text").write_text(text, encoding="utf-8")
-    path = str(tmp_path / "text")
-    costs = dict(instructions("mtkit", "", DEFAULT, path, len(text.encode())))
-    assert set(costs) == {f"{x} {y}" for x in ("whole", "documents") for y in ("fresh", "again")}
-    assert costs["whole fresh"] > costs["whole again"] > 1
-    assert costs["documents fresh"] > costs["documents again"] > 1
+def test_a_text_comes_from_a_pipe(mtkit: Run) -> None:
+    done = mtkit(
+        "bench", "-t", HF, "-", "--rounds", "1", "--size", "1k", "--json", stdin=TEXT.encode()
+    )
+    (text,) = json.loads(done.stdout)["texts"]
+    assert text["name"] == "stdin"
+    assert 997 <= text["bytes"] <= 1000  # whole characters
 
 
 def test_a_text_is_cut_between_characters(tmp_path: Path) -> None:
-    from mtkit.bench.inputs import texts_of
-    from mtkit.bench.scenarios import documents
-
     path = tmp_path / "han.txt"
-    path.write_text("漢字" * 3000 + "\n" + "ab\n" * 3000, encoding="utf-8")
+    path.write_text("漢字" * 30, encoding="utf-8")
     assert texts_of([str(path)], 8) == {"han": "漢字"}
-    (whole,) = texts_of([str(path)], 1 << 20).values()
-    parts = documents(whole)
-    assert "".join(parts) == whole
-    assert len(parts) > 2
+    assert texts_of([str(path)], 1 << 80) == {"han": "漢字" * 30}
     path.write_bytes("漢".encode() + b"\xff" + b"a" * 20)
     with pytest.raises(UsageError, match="offset 3"):
         texts_of([str(path)], 8)

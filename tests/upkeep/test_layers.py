@@ -20,7 +20,7 @@ LAYERS = [
     {"checkpoints"},
     {"inspection", "settings", "tokenizer"},
     {"llama"},
-    {"bench", "conversion", "corpus", "llm"},
+    {"conversion", "corpus", "llm"},
     {"check"},
     {"hf", "report", "serve", "tiktoken"},
     {"commands"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain, zip_longest
 
+from benchmarks.peers.summary import rows_of
 from mtkit.base import plotting
-from mtkit.bench.summary import rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 
-from mtkit.bench.process import command, environment
+from benchmarks.peers.process import command, environment
 from mtkit.errors import UnsupportedError
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def instructions(
 
 
 def _count(*arguments: str) -> int:
-    done = subprocess.run(  # noqa: S603  this interpreter
+    done = subprocess.run(
         [*_COUNTER, *command("count", *arguments)],
         check=False,
         capture_output=True,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.bench.libraries import Library
+    from benchmarks.peers.libraries import Library
 
     Costs = dict[str, float]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mtkit.bench.libraries import Library
+    from benchmarks.peers.libraries import Library
 
 LIMIT_SECONDS = 120.0
 """For one measurement, loading included."""
@@ -38,8 +38,8 @@ class Worker:
     def _first_load(self) -> dict[str, Any]:
         from importlib import import_module, metadata
 
-        from mtkit.bench.libraries import module_of
-        from mtkit.bench.scenarios import peak_bytes
+        from benchmarks.peers.libraries import module_of
+        from benchmarks.peers.scenarios import peak_bytes
 
         before = peak_bytes()
         self._open()
@@ -81,7 +81,7 @@ class Worker:
 
     def measure(self, scenario: str, text: str, path: str) -> dict[str, Any]:
         """Return the costs of a scenario, and the seconds that it took."""
-        from mtkit.bench.scenarios import SCENARIOS, Job
+        from benchmarks.peers.scenarios import SCENARIOS, Job
 
         def run() -> dict[str, Any]:
             job = Job(self.library, self._open(), path or self.path, self.texts.get(text, ""))
@@ -141,7 +141,7 @@ def _answer(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def serve() -> None:
     """Answer on what was stdout, which libraries may not write to."""
     name, module, path = sys.argv[1:4]
-    from mtkit.bench.libraries import named
+    from benchmarks.peers.libraries import named
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -156,8 +156,8 @@ def serve() -> None:
 def count() -> None:
     """Encode a text so many times, whole or as documents: what valgrind counts."""
     name, module, path, text_path, shape, passes = sys.argv[1:7]
-    from mtkit.bench.libraries import named
-    from mtkit.bench.scenarios import documents
+    from benchmarks.peers.libraries import named
+    from benchmarks.peers.scenarios import documents
 
     library = named(name, module)
     loaded = library.load(path)

@@ -28,7 +28,14 @@ START = (
 def command(function: str, *arguments: str) -> list[str]:
     """Return the command of an interpreter that imports what this one does."""
     path = [os.path.abspath(entry) for entry in sys.path]
-    return [sys.executable, "-c", START, repr(path), f"mtkit.bench.worker:{function}", *arguments]
+    return [
+        sys.executable,
+        "-c",
+        START,
+        repr(path),
+        f"benchmarks.peers.worker:{function}",
+        *arguments,
+    ]
 
 
 def environment() -> dict[str, str]:
@@ -49,7 +56,7 @@ class Process:
         self.name = name
         self.version = ""
         self.memory = 0
-        self._process = subprocess.Popen(  # noqa: S603  this interpreter
+        self._process = subprocess.Popen(
             command("serve", name, module, path),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

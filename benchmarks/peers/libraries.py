@@ -286,7 +286,7 @@ def from_file(path: str) -> dict[str, Library]:
     if not classes:
         from mtkit.errors import UsageError
 
-        what = "has no subclass of mtkit.bench.libraries.Library with a name"
+        what = "has no subclass of benchmarks.peers.libraries.Library with a name"
         raise UsageError(what, source=path, field="--peers")
     return {made.name: made() for made in classes}
 

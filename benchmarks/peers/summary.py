@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
+from benchmarks.peers.libraries import OWN
 from mtkit.base.record import Record
-from mtkit.bench.libraries import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import os
 import tempfile
 from contextlib import ExitStack
 
+from benchmarks.peers.inputs import files_of
+from benchmarks.peers.libraries import LIBRARIES, OWN, REFERENCES, file_for, module_of
+from benchmarks.peers.process import Process
+from benchmarks.peers.scenarios import HARD, SCENARIOS, hard_text
 from mtkit.base.record import Record
-from mtkit.bench.inputs import files_of
-from mtkit.bench.libraries import LIBRARIES, OWN, REFERENCES, file_for, module_of
-from mtkit.bench.process import Process
-from mtkit.bench.scenarios import HARD, SCENARIOS, hard_text
 from mtkit.errors import UnsupportedError, UsageError
 
 TYPE_CHECKING = False
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from mtkit.bench.libraries import Library
+    from benchmarks.peers.libraries import Library
     from mtkit.tokenizer.tokenizer import Tokenizer
 
-SCHEMA = "mtkit.bench/1"
+SCHEMA = "benchmarks.peers/1"
 _ENOUGH_SECONDS = 2.0
 """What a library may use in one scenario before it is left out of the rounds behind the second; a
 failure counts as this much."""
@@ -56,13 +56,13 @@ def run(
         UsageError: A peer is not known.
         UnsupportedError: Processes cannot be forked here, or valgrind is missing.
     """
+    from benchmarks.peers.machine import machine
     from mtkit._version import __version__
-    from mtkit.bench.machine import machine
 
     if not hasattr(os, "fork"):
         raise UnsupportedError("measuring needs a system that can fork processes")
     if plan.counts:
-        from mtkit.bench import instructions
+        from benchmarks.peers import instructions
 
         instructions.require()
     libraries = chosen(plan.peers)
@@ -113,7 +113,7 @@ def chosen(peers: Sequence[str] | None) -> dict[str, tuple[Library, str]]:
 
 def _described(path: str) -> dict[str, Library]:
     """Return the libraries that a user's Python file describes."""
-    from mtkit.bench.libraries import from_file
+    from benchmarks.peers.libraries import from_file
 
     try:
         return from_file(path)
@@ -258,7 +258,7 @@ class _Run:
 
     def _count(self) -> None:
         """Count instructions; mtkit's of its own form of the file, whose loading is short."""
-        from mtkit.bench.instructions import instructions
+        from benchmarks.peers.instructions import instructions
 
         for text, content in self.plan.texts.items():
             path = os.path.join(self.folder, "text")

@@ -1,0 +1,139 @@
+"""How fast a tokenizer is on this machine: loading, encoding new and known text, decoding."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+
+from mtkit.base.record import Record
+from mtkit.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
+
+    from mtkit.tokenizer.tokenizer import Tokenizer
+
+    _Made = TypeVar("_Made")
+
+_MODULES = ("argparse", "ast", "calendar", "datetime", "decimal", "difflib", "inspect", "pickle",
+            "tarfile", "turtle", "typing", "uuid", "zipfile")  # fmt: skip
+_MOST_BYTES = 1 << 31
+
+
+class TextSpeed(Record):
+    """What one text takes: seconds of CPU time, the median of the rounds.
+
+    Attributes:
+        name: Of the text.
+        n_bytes: Its length as UTF-8.
+        n_ids: Its length in ids.
+        fresh: Encoding it with a tokenizer that has seen no text.
+        again: Encoding it once more.
+        decode: Decoding all of its ids.
+    """
+
+    name: str
+    n_bytes: int
+    n_ids: int
+    fresh: float
+    again: float
+    decode: float
+
+
+def measure(
+    load: Callable[[], Tokenizer],
+    texts: Mapping[str, str],
+    rounds: int,
+    on_progress: Callable[[float], object],
+) -> tuple[float, list[TextSpeed]]:
+    """Return the seconds that loading takes, ids of a word included, and the speed on each text.
+
+    A tokenizer is loaded anew for each text and round: its caches start empty.
+    """
+    from statistics import median
+
+    _ready(load)  # so that no import is measured
+    loads: list[float] = []
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in texts}
+    sizes: dict[str, int] = {}
+    for number in range(rounds):
+        for at, (name, text) in enumerate(texts.items()):
+            on_progress((number + at / len(texts)) / rounds)
+            seconds, tokenizer = _timed(partial(_ready, load))
+            loads.append(seconds)
+            encode = partial(tokenizer.encode_array, text, add_special_tokens=False)
+            (fresh, ids), (again, _) = _timed(encode), _timed(encode)
+            decode, _ = _timed(partial(tokenizer.decode, ids, skip_special_tokens=False))
+            found[name].append((fresh, again, decode))
+            sizes[name] = len(ids)
+    on_progress(1)
+    return median(loads), [
+        TextSpeed(
+            name, len(text.encode()), sizes[name], *map(median, zip(*found[name], strict=True))
+        )
+        for name, text in texts.items()
+    ]
+
+
+def _ready(load: Callable[[], Tokenizer]) -> Tokenizer:
+    """Load, and use once what is made only when it is used."""
+    tokenizer = load()
+    tokenizer.decode(tokenizer.encode_array("Hello", add_special_tokens=False))
+    return tokenizer
+
+
+def _timed(run: Callable[[], _Made]) -> tuple[float, _Made]:
+    start = time.process_time()
+    made = run()
+    return time.process_time() - start, made
+
+
+def texts_of(paths: Sequence[str], size: int) -> dict[str, str]:
+    """Return the beginning of each file, "-" for a pipe, by its name, in whole characters.
+
+    Without paths: English and code that come with Python.
+
+    Raises:
+        UsageError: A file cannot be read, is empty or not UTF-8.
+    """
+    from codecs import getincrementaldecoder
+
+    from mtkit.base.binary import standard_input
+
+    size = min(size, _MOST_BYTES)
+    found: dict[str, str] = {}
+    for path in paths:
+        try:
+            with standard_input() if path == "-" else open(path, "rb") as file:
+                data = file.read(size)
+            whole = getincrementaldecoder("utf-8")().decode(data, len(data) < size)
+        except OSError as error:
+            raise UsageError(error.strerror or str(error), source=path) from None
+        except UnicodeDecodeError as error:
+            what = "is not valid UTF-8"
+            raise UsageError(what, source=path, offset=error.start, field="text") from None
+        if not whole:
+            raise UsageError("is empty", source=path)
+        name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+        found[path if name in found else name] = whole
+    return found or _of_python(size)
+
+
+def _of_python(size: int) -> dict[str, str]:
+    from importlib.util import find_spec
+
+    code = ""
+    for name in _MODULES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin and spec.origin.endswith(".py") and len(code) < size:
+            with open(spec.origin, encoding="utf-8") as file:
+                code += file.read()
+    found = {"code": code[:size]}
+    if find_spec("pydoc_data") is not None:
+        from pydoc_data.topics import topics
+
+        found = {"english": "\n".join(topics.values())[:size], **found}
+    return {name: text for name, text in found.items() if text}
