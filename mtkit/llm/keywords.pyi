@@ -53,6 +53,7 @@ class GenerateKeywords(TypedDict, total=False):
     ignore_eos: bool
     seed: int | None
     draft: str | None
+    draft_profile: str | None
     draft_max: int
     draft_p_min: float
     draft_auto: bool

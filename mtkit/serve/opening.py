@@ -11,7 +11,7 @@ from mtkit.llm.open_model import open_model
 from mtkit.llm.preflight import ModelHeader
 from mtkit.llm.runner import plan_settings
 from mtkit.llm.sampling import Sampler
-from mtkit.llm.speculative import exactness, opening
+from mtkit.llm.speculative import exactness, opening, profile
 from mtkit.llm.speculative.shared import SharedDrafting
 from mtkit.memory_plan.fitting import fitting_context
 from mtkit.serve.scheduler import Scheduler
@@ -45,7 +45,8 @@ def opened(
         UnsupportedError: The model cannot be served, or not exactly.
         ResourceError: It does not fit the memory.
     """
-    drafting = settings.drafting
+    drafting = profile.applied(settings.drafting)
+    settings = replace(settings, drafting=drafting)
     opening.check_used(replace(drafting, exact=False))
     if settings.context_shift and opening.is_wanted(drafting):
         raise UsageError("does not go with drafts", field="--context-shift")

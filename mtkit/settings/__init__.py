@@ -261,6 +261,9 @@ class DraftSettings(Settings, heading="Drafting"):
         None, "Draft model: file, folder or ORG/NAME.", also="-md --model-draft",
         metavar="GGUF",
     )  # fmt: skip
+    draft_profile: str | None = setting(
+        None, "Drafting settings that mtkit sx tune found.", metavar="FILE"
+    )
     draft_max: int = setting(
         8, "Maximum number of tokens to draft at once; 0: none.", 0, 62, also="--draft-n"
     )

@@ -7,6 +7,7 @@ from mtkit.commands.sx.bench import bench
 from mtkit.commands.sx.calibrate import calibrate
 from mtkit.commands.sx.prune import prune
 from mtkit.commands.sx.quantize_embeddings import quantize_embeddings
+from mtkit.commands.sx.tune import tune
 from mtkit.commands.sx.vocab import vocab
 
 app = application()
@@ -29,3 +30,4 @@ app.command(name="prune")(prune)
 app.command(name="quantize-embeddings")(quantize_embeddings)
 app.command(name="calibrate")(calibrate)
 app.command(name="bench")(bench)
+app.command(name="tune")(tune)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from mtkit.base.record import replace
 from mtkit.errors import UsageError
-from mtkit.llm.speculative import calibration, exactness, known
+from mtkit.llm.speculative import calibration, exactness, known, profile
 from mtkit.llm.speculative.loaded_draft import LoadedDraft, check_can_cut
 from mtkit.llm.speculative.policy import Policy
 from mtkit.llm.speculative.rounds import Speculation
@@ -40,6 +40,7 @@ def prepared(settings: S) -> S:
     Raises:
         UsageError: A setting would do nothing, or cannot be exact.
     """
+    settings = replace(settings, drafting=profile.applied(settings.drafting))
     check_used(settings.drafting)
     if not is_wanted(settings.drafting):
         return settings
@@ -175,7 +176,11 @@ def known_of(runner: Runner, context: Context, drafting: DraftSettings, width: i
         (drafting.draft_lookup, drafting.sx_seed_prompt or drafting.sx_learn),
         (width, drafting.exact), clock,
     ])  # fmt: skip
-    return known.Known(path)
+    found = known.Known(path)
+    if drafting.draft_profile is not None and len(found.sizes) == 1:
+        found.take(profile.read(drafting.draft_profile).get("known"))
+        found.checked = 0  # bits are this machine's
+    return found
 
 
 def _guess(runner: Runner, loaded: LoadedDraft) -> float:

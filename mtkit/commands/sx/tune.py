@@ -1,0 +1,263 @@
+"""``mtkit sx tune``: find what drafts best for a model on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtkit.commands.options import AS_JSON  # noqa: TC001  typer reads it
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mtkit.llm.speculative.known import Known
+    from mtkit.llm.speculative.tune import Answers, Found
+    from mtkit.settings import DraftSettings, GenerateSettings
+
+
+def tune(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The GGUF model to speed up.")],
+    drafts: Annotated[
+        list[str] | None, typer.Argument(metavar="[DRAFT]...", help="Models that may draft.")
+    ] = None,
+    *,
+    prompts: Annotated[
+        str, typer.Option("--prompts", metavar="FILE", help="Prompts: lines of text or of JSON.")
+    ],
+    out: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Profile to write, a .json file.")
+    ] = "draft-profile.json",
+    count: Annotated[
+        int, typer.Option("-c", "--count", metavar="N", min=1, help="Prompts to use, at most.")
+    ] = 9,
+    tokens: Annotated[
+        int, typer.Option("-n", "--tokens", metavar="N", min=2, help="Tokens per text, at most.")
+    ] = 64,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0, help="Begin nothing new after that.")
+    ] = 600,
+    disk: Annotated[
+        float, typer.Option("--disk", metavar="GB", min=0, help="Space for requantized drafts.")
+    ] = 4,
+    no_exact: Annotated[
+        bool, typer.Option("--no-exact", help="Take what need not be exact if it is faster.")
+    ] = False,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="Threads.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    as_json: AS_JSON = False,
+) -> None:
+    """Find the fastest way to draft.
+
+    It is written as a profile, which generate, chat and serve read. Candidates are prompt lookup
+    and the draft models: as they are, in Q4_0, cut to 65,536 to 4,096 ids from the model's own
+    answers, with lookup first; exact, in one row per step or four, and not exact. Each reads along
+    with the answers, half of them with more; the best ones are then measured. What was measured is
+    kept in the cache folder: the same command goes on from there.
+
+    Columns: candidate, milliseconds per drafted token, acceptance rate, maximum draft length, rows
+    per step, expected speed against plain decoding, measured speed, texts identical to plain
+    decoding.
+
+    \b
+    Examples:
+      mtkit sx tune model.gguf small.gguf --prompts prompts.jsonl -o model.json
+      mtkit generate -m model.gguf --draft-profile model.json -f code.py
+    """
+    import time
+
+    from mtkit.base.whole_files import check_target
+    from mtkit.commands import output
+    from mtkit.commands.named import model_named
+    from mtkit.commands.progress import Progress
+    from mtkit.commands.sx.prompt_files import prompts_of
+    from mtkit.errors import UsageError
+    from mtkit.llm.open_model import open_model
+    from mtkit.llm.speculative import opening
+    from mtkit.llm.speculative import tune as library
+    from mtkit.settings import ContextSettings, DraftSettings, GenerateSettings
+
+    until = time.monotonic() + seconds
+    check_target(out, force=force)
+    texts = list(prompts_of(prompts))[:count]
+    if not texts:
+        raise UsageError("has no prompts", source=prompts)
+    path, small = model_named(target), [model_named(name) for name in drafts or ()]
+    drafting = DraftSettings(draft_lookup=True)
+    settings = opening.prepared(
+        GenerateSettings(path, ContextSettings(threads=threads), drafting=drafting)
+    )
+    folder = _folder([path, *small], (texts, tokens, threads))
+    with open_model(settings, Progress("loading").show) as runner:
+        ids = [runner.model.tokenize(text) for text in texts]
+        n_ctx = min(max(map(len, ids)) + tokens, max(runner.model.n_ctx_train, tokens + 2))
+        runner.open_context(n_ctx + 2)
+        done = library.Tuner(runner, settings, f"{folder}/state.json", until)
+        answers = done.answers([one[-(n_ctx - tokens) :] for one in ids if one], tokens)
+        small += _requantized(small, folder, disk, until)
+        vocabularies = _vocabularies(runner, answers, folder) if small else {}
+        table = library.candidates_of(DraftSettings(draft_lookup=False), small, vocabularies)
+        found = done.search(table, answers, Progress("reading along").show)
+        found, known = done.confirm(found, answers, tokens)
+    best = library.winner(found, exact=not no_exact)
+    _write(out, path, settings, best, known, folder)
+    if as_json:
+        output.write_json(_document(out, best, found, answers))
+    else:
+        _show(out, path, best, found, answers)
+
+
+def _folder(files: Sequence[str], more: object) -> str:
+    """Return the folder that keeps what was measured and made for these files."""
+    import hashlib
+    import os
+
+    from mtkit.base.cache import folder
+
+    stamps = [(os.path.abspath(path), os.stat(path).st_mtime_ns) for path in files]
+    name = hashlib.sha256(repr((stamps, more, 1)).encode()).hexdigest()
+    found = os.path.join(folder("tune"), name)
+    os.makedirs(found, exist_ok=True)
+    return found
+
+
+def _requantized(drafts: Sequence[str], folder: str, disk: float, until: float) -> list[str]:
+    """Return drafts with other weights, made where they are not there yet."""
+    import os
+    import time
+
+    from mtkit.commands.progress import Progress
+    from mtkit.errors import MtkitError
+    from mtkit.gguf import open_gguf
+    from mtkit.llm.quantization import file_type, quantize, quantized_types
+    from mtkit.llm.speculative.tune import WEIGHTS
+
+    found, room = [], disk * 1e9
+    for draft in drafts:
+        for kind in WEIGHTS:
+            name = os.path.basename(draft).removesuffix(".gguf")
+            path = os.path.join(folder, f"{name}-{kind.lower()}.gguf")
+            room -= os.path.getsize(path if os.path.exists(path) else draft)
+            if quantized_types(open_gguf(draft)) == [kind] or room < 0:
+                continue
+            try:
+                if not os.path.exists(path) and time.monotonic() < until:
+                    quantize(draft, path, file_type(kind), pure=True, allow_requantize=True,
+                             progress=Progress("quantizing").show)  # fmt: skip
+            except MtkitError:  # a type that its shapes do not allow
+                continue
+            found += [path] if os.path.exists(path) else []
+    return found
+
+
+def _vocabularies(runner: Any, answers: Answers, folder: str) -> dict[int, str]:
+    """Write a vocab.txt for each size that is smaller than the model's own vocabulary."""
+    from collections import Counter
+
+    from mtkit.base.whole_files import write_files
+    from mtkit.llm.speculative import frequencies, static_vocabulary
+    from mtkit.llm.speculative.tune import SIZES
+
+    counts: Counter[int] = Counter()
+    for text in (*answers.texts, *answers.prompts):
+        counts.update(text)
+    metadata, n_vocab = runner.header.file.metadata, runner.model.n_vocab
+    always, found = frequencies.always_in(metadata), {}
+    for size in SIZES:
+        if len(always) <= size < 0.75 * n_vocab:
+            ids = static_vocabulary.most_frequent(counts, size, always, n_vocab)
+            path = f"{folder}/vocab-{size}.txt"
+            listed = static_vocabulary.text(ids, f"{size} ids by the answers to some prompts")
+            write_files({path: listed.encode()}, force=True)
+            found[size] = path
+    return found
+
+
+def _write(
+    out: str,
+    target: str,
+    settings: GenerateSettings,
+    best: Found | None,
+    known: dict[str, Known],
+    folder: str,
+) -> None:
+    """Write the profile, and beside it the files that were made for it."""
+    import os
+    import shutil
+
+    from mtkit.base.record import replace
+    from mtkit.llm.speculative import profile
+    from mtkit.llm.speculative.known import Known
+
+    about: dict[str, object] = {
+        "target": os.path.basename(target), "threads": settings.context.threads,
+        "speed": best.measured if best else 1.0,
+    }  # fmt: skip
+    if best is None:
+        plain = replace(settings.drafting, draft_lookup=False)
+        profile.write(out, plain, Known(), about)
+        return
+    drafting: DraftSettings = best.drafting
+    stem = out.removesuffix(".json")
+    for name, end in (("draft", "-draft.gguf"), ("sx_static_vocab", "-vocab.txt")):
+        path = getattr(drafting, name)
+        if path is not None and os.path.dirname(path) == folder:
+            shutil.copyfile(path, stem + end)
+            drafting = replace(drafting, **{name: stem + end})
+    profile.write(out, drafting, known[best.candidate.name], about)
+
+
+def _document(
+    out: str, best: Found | None, found: Sequence[Found], answers: Answers
+) -> dict[str, object]:
+    return {
+        "schema": "mtkit.sx-tune/1",
+        "profile": out,
+        "best": best.candidate.name if best else None,
+        "speed": best.measured if best else 1.0,
+        "token_ms": 1000 * answers.plain,
+        "batches": {str(size): cost for size, cost in sorted(answers.known.sizes.items())},
+        "candidates": [
+            {
+                "name": one.candidate.name, "exact": one.drafting.exact,
+                "draft_max": one.drafting.draft_max, "width": one.drafting.draft_width,
+                "draft_ms": 1000 * answers.plain * one.cost, "acceptance": one.acceptance,
+                "expected": one.promised, "measured": one.measured,
+                "identical": one.same if one.measured is not None else None,
+            }
+            for one in found
+        ],
+    }  # fmt: skip
+
+
+def _show(
+    out: str, target: str, best: Found | None, found: Sequence[Found], answers: Answers
+) -> None:
+    from mtkit.commands import output
+
+    rows = [
+        (
+            one.candidate.name, f"{1000 * answers.plain * one.cost:.1f}", f"{one.acceptance:.0%}",
+            str(one.drafting.draft_max), str(one.drafting.draft_width), f"{one.promised:.2f}",
+            "" if one.measured is None else f"{one.measured:.2f}",
+            "" if one.measured is None else f"{one.same}/{len(answers.texts)}",
+        )
+        for one in found
+    ]  # fmt: skip
+    if not output.is_terminal():
+        output.write_rows(rows)
+        return
+    from mtkit.commands.terminal import Screen
+
+    screen = Screen()
+    costs = ", ".join(f"{n}: {cost:.2f}" for n, cost in sorted(answers.known.sizes.items()))
+    screen.line(f"a token takes {1000 * answers.plain:.1f} ms; batches, in tokens: {costs}")
+    screen.table(("candidate", "draft ms>", "accepted>", "drafted>", "rows>", "expected>",
+                  "measured>", "as plain>"), rows)  # fmt: skip
+    if best is None:
+        screen.line(f"plain decoding is the fastest; {out} says so")
+        return
+    screen.line(f"{best.candidate.name}: {best.measured:.2f} times plain decoding")
+    screen.line(f"mtkit generate -m {target} --draft-profile {out}")

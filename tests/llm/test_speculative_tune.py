@@ -1,0 +1,150 @@
+"""mtkit sx tune: what it expects, what it measures, and the profile that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from drafting import own, prompts
+
+from mtkit.errors import FormatError, UsageError
+from mtkit.llm.generate import generate
+from mtkit.llm.speculative import profile
+from mtkit.llm.speculative.known import Known
+from mtkit.llm.speculative.tune import Answers, Watched, candidates_of, speed
+from mtkit.settings import DraftSettings, ServedDraftSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured here is not remembered."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MTKIT_TRIAL", "0")
+
+
+def answers(texts: list[list[int]], **costs: float) -> Answers:
+    """Return answers to a prompt of one id each, with costs of batches."""
+    found = Answers([[999]] * len(texts), texts, 0.1)
+    for name, cost in costs.items():
+        found.known.saw_batch(int(name.removeprefix("b")), cost)
+    return found
+
+
+def test_expected_speed_is_that_of_the_rounds() -> None:
+    """By hand: three drafted a round, of which the first, all, and none are right."""
+    text = [list(range(10))]  # nine tokens behind the first, no repetition
+    found = answers(text, b4=2.0)
+    right = [True, False, True, True, True, True, False, False, False]
+    watched = Watched([right], 0.1, 0.0)
+    # Rounds at 0 (one right, two tokens), 2 (three right, four tokens), 6, 7 and 8 (one each).
+    spent = 4 * 2.0 + 0.1 * (3 + 3 + 3 + 2 + 1) + (found.known.verify(3) - 2.0)
+    spent += found.known.verify(2) - 2.0 + 2.0
+    assert speed(found, watched, 3, 1, lookup=False) == pytest.approx(9 / spent)
+    assert speed(found, None, 3, 1, lookup=True) == 1.0
+
+
+def test_expected_speed_of_a_lookup() -> None:
+    """It proposes what came before, and costs nothing where it finds nothing."""
+    text = [[1, 2, 3, 4, 5, 6, 7, 8] * 4]
+    found = answers(text, b4=1.5, b8=2.0)
+    assert speed(found, None, 7, 1, lookup=True) > 1.8
+    random = Random(1)
+    other = answers([[random.randrange(10**6) for _ in range(40)]], b4=1.5)
+    assert speed(other, None, 7, 1, lookup=True) == 1.0
+    assert speed(other, None, 3, 4, lookup=True) == pytest.approx(1 / 1.5)
+
+
+def test_candidates() -> None:
+    found = candidates_of(DraftSettings(), ["a/x.gguf"], {64: "v.txt"})
+    assert [one.name for one in found if one.drafting.exact] == [
+        "lookup", "x", "x, 64 ids", "lookup, x", "lookup, x, 64 ids",
+    ]  # fmt: skip
+    assert len(found) == 10
+    assert all(one.drafting.draft or one.drafting.draft_lookup for one in found)
+
+
+def test_a_profile_is_what_was_written(tmp_path: Path) -> None:
+    known = Known()
+    known.saw_batch(4, 2.0)
+    beside = str(tmp_path / "small.gguf")
+    drafting = DraftSettings(draft=beside, draft_lookup=True, draft_max=3, draft_width=4)
+    path = str(tmp_path / "p.json")
+    profile.write(path, drafting, known, {"target": "x.gguf"})
+    document = json.loads((tmp_path / "p.json").read_text())
+    assert document["settings"]["draft"] == "small.gguf"
+    found = profile.applied(DraftSettings(draft_profile=path))
+    assert (found.draft, found.draft_lookup, found.draft_max, found.draft_width) == (
+        beside, True, 3, 4,
+    )  # fmt: skip
+    assert profile.applied(DraftSettings(draft_profile=path, draft_max=2)).draft_max == 2
+    served = profile.applied(ServedDraftSettings(draft_profile=path))
+    assert (served.draft, served.exact) == (beside, False)
+    again = Known()
+    again.take(document["known"])
+    assert again.document() == known.document()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not a profile"),
+        ("[1]", "is not a profile"),
+        ('{"schema": "mtkit.draft-profile/1"}', "settings that are not known"),
+        ('{"schema": "mtkit.draft-profile/1", "settings": {"seed": 1}}', "are not known"),
+        ('{"schema": "mtkit.draft-profile/1", "settings": {"draft": 1}}', "settings.draft: is 1"),
+    ],
+)
+def test_profiles_that_are_none(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=said):
+        profile.applied(DraftSettings(draft_profile=str(path)))
+    with pytest.raises(UsageError, match="No such file"):
+        profile.applied(DraftSettings(draft_profile=str(tmp_path / "none")))
+
+
+def test_the_command(mtkit: Run, tmp_path: Path) -> None:
+    """It ends in time, goes on from what it knows, and what it says is what generate reads."""
+    target, draft, out = own("target", "q4_0"), own("draft", "q8_0"), str(tmp_path / "p.json")
+    (tmp_path / "prompts").write_text("\n".join(json.dumps({"prompt": text[:200]})
+                                                for text in prompts("code", 2)))  # fmt: skip
+    argv = ("sx", "tune", target, draft, "--prompts", str(tmp_path / "prompts"), "-o", out,
+            "-n", "24", "--json")  # fmt: skip
+    done = mtkit(*argv)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    names = {one["name"]: one for one in found["candidates"]}
+    assert "lookup" in names
+    assert any("q4_0" in name for name in names)
+    assert any("4096 ids" in name for name in names)
+    for one in found["candidates"]:
+        assert one["identical"] in (None, 2)
+    assert mtkit(*argv).returncode == 2  # it exists
+    again = json.loads(mtkit(*argv, "--force").stdout)
+    same = {one["name"]: one["expected"] for one in again["candidates"]}
+    assert same == {name: one["expected"] for name, one in names.items()}
+    plain = generate("The option", model=target, n_predict=16, threads=1, kv_type="bf16")
+    made = generate("The option", model=target, n_predict=16, threads=1, draft_profile=out)
+    assert made.ids == plain.ids
+
+
+def test_a_profile_of_four_rows_a_step(tmp_path: Path) -> None:
+    """The text is that of the target in four rows a step, with the draft beside the profile."""
+    target, draft = own("target", "bf16"), str(tmp_path / "d.gguf")
+    os.symlink(own("draft", "bf16"), draft)
+    drafting = DraftSettings(draft=draft, draft_max=3, draft_width=4)
+    profile.write(str(tmp_path / "p.json"), drafting, Known(), {})
+    common: dict[str, Any] = {"model": target, "n_predict": 32, "threads": 1, "draft_auto": False}
+    wide = generate("The", draft_lookup=True, draft_max=0, draft_width=4, **common)
+    made = generate("The", draft_profile=str(tmp_path / "p.json"), **common)
+    assert made.ids == wide.ids
+    assert made.drafting
+    assert made.drafting.drafted
